@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from log.clean_job import CleanJob
-from log.cleaner import clean
+from log.cleaner.clean_job import CleanJob
+from log.cleaner.cleaner import clean
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.alone import Alone
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.shared.services import Services
+from broker.broker_mode import BrokerMode, Coordination, Stop
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.log_lines import observe as write_line
@@ -33,22 +33,22 @@ from broker.cores.transactions.settings import runtime_settings as transaction_s
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
-from broker.loop.pulse import Pulse
+from broker.loop.pause_detector import PauseDetector
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.metrics.blocked_groups import BlockedGroups
 from broker.metrics.hanging_commits import HangingCommits
-from broker.metrics.held_readers import HeldReaders
-from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
+from broker.metrics.lso_blockers import LsoBlockers
 from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.clients.refused_joins import RefusedJoinLines
-from broker.net.clients.seekers import API as NEW_PROTOCOLS_API
-from broker.net.clients.seekers import Seekers
+from broker.net.clients.stuck_clients import API as NEW_PROTOCOLS_API
+from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection, TurnWrites
 from broker.net.interpose import Interpose
@@ -57,14 +57,13 @@ from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.secured import Secured
-from broker.standing import Coordination, Standing, Stop
+from broker.standalone import Standalone
 from broker.time import Time
-from broker.topics.basis import Basis, CannotJoin
-from broker.topics.cleaner_checkpoint import CleanerCheckpoint
-from broker.topics.cleaner_worker import CleanerWorker
-from broker.topics.cleaning import Cleaner, Cleaning
+from broker.topics.cleaner.cleaner_checkpoint import CleanerCheckpoint
+from broker.topics.cleaner.cleaner_worker import CleanerWorker
+from broker.topics.cleaner.cleaning import Cleaner, Cleaning
 from broker.topics.config_changes import ConfigChanges
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.directory.disk_changes import DiskChanges
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.owned_topics import OWNED
@@ -75,12 +74,13 @@ from broker.topics.registry import (
     TRANSACTION_TOPIC,
     BadDirectory,
 )
+from broker.topics.startup_parts import CannotJoin, StartupParts
 from broker.web.health import health, is_loading
 from broker.web.http_side import HttpSide
 from coordinator.events import JoinRefused
 from coordinator.journal import Journal as GroupsJournal
 from log.errors import CorruptLog, DirectoryLocked
-from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
+from log.files.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 from protocol.errors import UNSUPPORTED_VERSION
 from security.acls.model import Operation, ResourceType
 from transactions.journal import Journal as TransactionsJournal
@@ -121,7 +121,7 @@ class Broker:
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
         """Where it listens."""
-        self.pulse = Pulse(self.time.real)
+        self.pause_detector = PauseDetector(self.time.real)
         """What keeps the broker's own pauses out of the clock."""
         self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
@@ -160,7 +160,7 @@ class Broker:
         """What protects it."""
         self.listeners = self.secured.listeners
         """By which clients come."""
-        self.standing: Standing
+        self.mode: BrokerMode
         """By itself or in a cluster; since `open` or `join`."""
 
     # -- life
@@ -179,7 +179,7 @@ class Broker:
             self.fs.make_directory(self.directory)
             self._lock = self.fs.lock(self.directory)
             if not self.config.is_in_cluster:
-                self._stand(Alone(self._basis()))
+                self._set_mode(Standalone(self._startup()))
         except BaseException:
             self.release()
             raise
@@ -194,11 +194,11 @@ class Broker:
         from broker.cluster.zookeeper.kazoo_zookeeper import connect
         from broker.in_cluster import join
 
-        self._stand(await join(self._basis(), self._zookeeper or connect))
+        self._set_mode(await join(self._startup(), self._zookeeper or connect))
 
-    def _basis(self) -> Basis:
+    def _startup(self) -> StartupParts:
         metrics = self.metrics
-        return Basis(
+        return StartupParts(
             self.config,
             self.fs,
             self.directory,
@@ -223,14 +223,14 @@ class Broker:
             self.fail,
         )
 
-    def _stand(self, standing: Standing) -> None:
+    def _set_mode(self, mode: BrokerMode) -> None:
         """The logs are open: makes the rest."""
-        self.standing = standing
-        self.registry, self.logs = standing.registry, standing.logs
-        if standing.stores is None:
+        self.mode = mode
+        self.registry, self.logs = mode.registry, mode.logs
+        if mode.stores is None:
             self.secured.open(self.fs, self.directory, self.disk_changes.run, self.slicer)
         else:
-            self.secured.open_in_cluster(standing.stores)
+            self.secured.open_in_cluster(mode.stores)
         self._make_parts()
         self.keeper.read()
         self.transaction_keeper.read()
@@ -266,7 +266,7 @@ class Broker:
                 after_replies=self.writes.flush,
                 cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
             ),
-            on_dropped=self.standing.offsets_dropped,
+            on_dropped=self.mode.offsets_dropped,
         )
         self._make_transactions()
         self.cleaning = Cleaning(
@@ -279,8 +279,8 @@ class Broker:
             self._new_cleaner,
         )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
-        self.lags = Lags(self.groups, self.logs, self.time, self.standing.ends_elsewhere)
-        self.standing.make(
+        self.lags = Lags(self.groups, self.logs, self.time, self.mode.remote_end_offsets)
+        self.mode.make(
             Coordination(
                 self.groups,
                 self.transactions,
@@ -289,7 +289,7 @@ class Broker:
                 self._settings_changed,
             )
         )
-        self.topics = self.standing.topics
+        self.topics = self.mode.topics
         self._make_server()
         self._make_sources()
 
@@ -299,7 +299,7 @@ class Broker:
         Its cores and the sender of markers call each other: the sender is made first.
         """
         self.producer_ids = ProducerIdPool(
-            self.standing.reserve_producer_ids, self.time.real, self.background.spawn
+            self.mode.reserve_producer_ids, self.time.real, self.background.spawn
         )
         self.local_markers = LocalMarkers(
             self.registry,
@@ -307,11 +307,11 @@ class Broker:
             self.groups,
             self.time,
             self.internal_errors,
-            self.standing.marker_wait_ms,
+            self.mode.marker_wait_ms,
         )
         self.markers = MarkerSender(
             lambda: self.transactions,
-            self.standing.marker_destinations(self.local_markers),
+            self.mode.marker_destinations(self.local_markers),
             self.slicer,
             self.time.real,
             self.background.spawn,
@@ -335,7 +335,7 @@ class Broker:
                 before_replies=self.writes.hold,
                 after_replies=self._answered,
             ),
-            self.standing.duties,
+            self.mode.duties,
         )
 
     def _make_server(self) -> None:
@@ -344,20 +344,20 @@ class Broker:
         self.disk_reads = DiskReads(self.time)
         """The threads for reads that wait for the disk."""
         unsupported = Unsupported(self.time)
-        seekers = Seekers(unsupported, self._has_member, self._uses_new_protocol)
+        stuck_clients = StuckClients(unsupported, self._has_member, self._uses_new_protocol)
         self.advertised = Advertised(config, self.registry.node_id)
-        standing = self.standing
-        self.cluster = standing.view(self.advertised)
+        mode = self.mode
+        self.cluster = mode.view(self.advertised)
         self.config_changes = ConfigChanges(
             config,
             self.registry,
             self.logs,
-            standing.settings_store,
+            mode.settings_store,
             self._settings_changed,
             (self.secured.certificates, self.secured.overrides),
         )
-        services = self._make_services(unsupported, seekers)
-        served = standing.served
+        services = self._make_services(unsupported, stuck_clients)
+        served = mode.served
         if self._interpose is not None:
             served = self._interpose.served(served)
         self.server = Server(
@@ -368,20 +368,20 @@ class Broker:
             long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=self.disk_reads,
             unsupported=unsupported,
-            seekers=seekers,
+            stuck_clients=stuck_clients,
             time=self.time.real,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
         )
         self.secured.apply_quotas(self.server, services.fetch_sessions)
 
-    def _make_services(self, unsupported: Unsupported, seekers: Seekers) -> Services:
+    def _make_services(self, unsupported: Unsupported, stuck_clients: StuckClients) -> Services:
         """Gathers what handlers of requests may use."""
-        config, standing = self.config, self.standing
+        config, mode = self.config, self.mode
         return Services(
             config=config,
             time=self.time,
-            served=standing.served,
+            served=mode.served,
             advertised=self.advertised,
             cluster=self.cluster,
             groups=self.groups,
@@ -395,7 +395,7 @@ class Broker:
             config_changes=self.config_changes,
             long_polls=self.long_polls,
             maintenance=self.maintenance,
-            old_offsets=standing.old_offsets,
+            old_offsets=mode.old_offsets,
             fetch_sessions=FetchSessions(
                 config["max.incremental.fetch.session.cache.slots"], self.time.chance
             ),
@@ -404,12 +404,12 @@ class Broker:
             worker=self.worker,
             disk_reads=self.disk_reads,
             unsupported=unsupported,
-            seekers=seekers,
+            stuck_clients=stuck_clients,
             quotas=self.secured.quotas,
-            replicas=standing.replicas,
-            controller=standing.controller,
-            enlisting=standing.enlisting,
-            mandate=standing.mandate,
+            replicas=mode.replicas,
+            controller=mode.controller,
+            enlisting=mode.enlisting,
+            registration_fence=mode.registration_fence,
             authorizer=self.secured.authorizer,
             acls=self.secured.acls,
             audit=self.secured.audit,
@@ -420,11 +420,11 @@ class Broker:
     def _make_holders(self) -> None:
         """Gathers what is read of open transactions."""
         counts = self.registry.partition_counts
-        self.holders = Holders(
+        self.lso_blockers = LsoBlockers(
             self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time
         )
         self.hanging_commits = HangingCommits(
-            self.groups, self.holders, self.slicer, self.internal_errors, self.background
+            self.groups, self.lso_blockers, self.slicer, self.internal_errors, self.background
         )
 
     def _make_sources(self) -> None:
@@ -444,8 +444,8 @@ class Broker:
             self.groups,
             self.lags,
             self.keeper.journal,
-            self.holders,
-            HeldReaders(self.transactions, self.transaction_keeper.journal, self.time).see,
+            self.lso_blockers,
+            BlockedGroups(self.transactions, self.transaction_keeper.journal, self.time).see,
             self.slicer,
             self.internal_errors,
             self.time,
@@ -457,7 +457,7 @@ class Broker:
             registry=self.registry,
             advertised=self.advertised,
             cluster=self.cluster,
-            member=self.standing.member,
+            member=self.mode.member,
             groups=self.groups,
             transactions=self.transactions,
             markers=self.markers,
@@ -468,13 +468,13 @@ class Broker:
             totals=self.metrics,
             journal=self.keeper.journal,
             transaction_journal=self.transaction_keeper.journal,
-            holders=self.holders,
+            lso_blockers=self.lso_blockers,
             lags=self.lags,
             trends=self.trends,
             verdicts=self.verdicts,
             fatal=lambda: self.fatal,
             cleaning=self.cleaning,
-            pulse=self.pulse,
+            pause_detector=self.pause_detector,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
             slicer=self.slicer,
@@ -490,16 +490,16 @@ class Broker:
 
         Raises CannotListen; CannotJoin where the cluster has another broker of this id.
         """
-        self.pulse.start()
+        self.pause_detector.start()
         for owned in OWNED.values():
             if owned.name in self.logs.topics:
                 there = len(self.logs.topics[owned.name].partitions)
                 owned.warn_about_partitions(self.config, there)
-        await self.standing.may_listen()
+        await self.mode.may_listen()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
         self.advertised.serving_http(self.sockets.http_address())
-        await self.standing.start(self.advertised.endpoints)
+        await self.mode.start(self.advertised.endpoints)
         connection = Connection if self._interpose is None else self._interpose.connection
         await self.secured.start(self.background)
         for bound, listener in zip(self.sockets.listeners, self.listeners, strict=True):
@@ -534,7 +534,7 @@ class Broker:
         What one part can't do keeps no other from its own: the logs are closed in any case.
         """
         parts: list[Stop] = [
-            *self.standing.first_stops(),
+            *self.mode.first_stops(),
             self.maintenance.stop,
             self.cleaning.stop,
             self.hanging_commits.stop,
@@ -555,7 +555,7 @@ class Broker:
         if self.http is not None:
             parts.append(self.http.stop)
         parts += [self.trends.stop, self.verdicts.stop]
-        parts += [self.background.stop, self.worker.stop, *self.standing.last_stops()]
+        parts += [self.background.stop, self.worker.stop, *self.mode.last_stops()]
         for end in parts:
             try:
                 ending = end()
@@ -565,9 +565,9 @@ class Broker:
                 self.internal_errors.caught("stop", error)
         try:
             await self.time.in_thread(self.logs.close_all)
-            await self.standing.leave()
+            await self.mode.leave()
         finally:
-            self.pulse.stop()
+            self.pause_detector.stop()
             self.release()
 
     def release(self) -> None:
@@ -602,7 +602,7 @@ class Broker:
 
     def _group_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(OFFSETS_TOPIC)
-        return self.standing.group_settings(runtime_settings(self.config, topic), topic)
+        return self.mode.group_settings(runtime_settings(self.config, topic), topic)
 
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)

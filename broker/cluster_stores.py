@@ -15,6 +15,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
+from broker.authentication import token_file, user_file
+from broker.authentication.tokens import CannotKeep as CannotKeepToken
+from broker.authentication.tokens import Tokens
+from broker.authentication.user_file import fresh_secret
+from broker.authentication.users import Credentials, Users
+from broker.authentication.users import Edit as UserEdit
+from broker.authorizer import acl_store, quota_changes
+from broker.authorizer.quota_changes import Changed as QuotasChanged
+from broker.authorizer.quota_changes import Edit as QuotaEdit
+from broker.authorizer.quota_changes import Entities
 from broker.cluster.protection.acl_nodes import ZooKeeperAcls
 from broker.cluster.protection.followed_nodes import Spawn
 from broker.cluster.protection.token_nodes import ZooKeeperTokens
@@ -30,19 +40,9 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.config.authorizer_rules import has_authorizer
 from broker.config.config import Config
 from broker.config.token_settings import has_tokens
-from broker.logins import token_file, user_file
-from broker.logins.tokens import CannotKeep as CannotKeepToken
-from broker.logins.tokens import Tokens
-from broker.logins.user_file import fresh_secret
-from broker.logins.users import Credentials, Users
-from broker.logins.users import Edit as UserEdit
 from broker.loop.internal_errors import InternalErrors
-from broker.rights import acl_store, quota_changes
-from broker.rights.quota_changes import Changed as QuotasChanged
-from broker.rights.quota_changes import Edit as QuotaEdit
-from broker.rights.quota_changes import Entities
 from broker.time import Time
-from broker.topics.basis import Basis, CannotJoin
+from broker.topics.startup_parts import CannotJoin, StartupParts
 from protocol.slotted import slotted
 from protocol.znodes import configs
 from protocol.znodes.configs import ClientEntity, entity_of
@@ -67,7 +67,7 @@ from security.quotas.entities import (
 from security.tokens import Token
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
+    from broker.cluster.cluster_broker import ClusterBroker
 
 logger = structlog.get_logger(__name__)
 
@@ -230,42 +230,42 @@ class ClusterStores:
             self.tokens.nodes.stop()
 
 
-async def open_stores(basis: Basis, member: Member) -> ClusterStores:
+async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterStores:
     """Reads what is kept. Raises CannotJoin."""
-    zookeeper, clients, time = member.joined.zookeeper, member.clients, basis.time
-    await time.in_thread(_warn_of_files, basis)
+    zookeeper, clients, time = member.joined.zookeeper, member.clients, startup.time
+    await time.in_thread(_warn_of_files, startup)
     users, quotas = ClusterUsers(clients, time), ClusterQuotas(clients, time)
-    spawn, errors = basis.background.spawn, basis.errors
+    spawn, errors = startup.background.spawn, startup.errors
     try:
         acls = None
-        if has_authorizer(basis.config):
+        if has_authorizer(startup.config):
             acls = ZooKeeperAcls(
                 zookeeper,
                 time,
                 spawn,
                 errors,
-                basis.slicer,
+                startup.slicer,
                 has_prefixes=member.settings.spoken.has_prefixed_acls,
             )
             await acls.open()
         tokens = None
-        if has_tokens(basis.config):
-            tokens = ClusterTokens(zookeeper, basis.config, time, spawn, errors)
+        if has_tokens(startup.config):
+            tokens = ClusterTokens(zookeeper, startup.config, time, spawn, errors)
             await tokens.nodes.open()
         await _until_done(clients.read_all)
         secret = fresh_secret(time)
-        if _has_scram(basis.config):
+        if _has_scram(startup.config):
             secret = await _until_done(lambda: _shared_secret(zookeeper, secret))
     except ZooKeeperError as error:
         raise CannotJoin(f"what protects the cluster can't be read: {error}") from None
     return ClusterStores(acls, users.users(secret), quotas, tokens)
 
 
-def _warn_of_files(basis: Basis) -> None:
+def _warn_of_files(startup: StartupParts) -> None:
     """A broker that was alone before may have files that hold no more."""
     for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
-        path = os.path.join(basis.directory, name)
-        if basis.fs.exists(path):
+        path = os.path.join(startup.directory, name)
+        if startup.fs.exists(path):
             logger.warning(
                 "a file is not read: in a cluster what it has is in ZooKeeper; see docs/cluster.md",
                 path=path,

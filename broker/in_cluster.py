@@ -1,4 +1,4 @@
-"""A broker in a cluster: `Member`, the logs of its replicas, and coordinators that move."""
+"""A broker in a cluster: `ClusterBroker`, the logs of its replicas, and coordinators that move."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
+from broker.broker_mode import BrokerMode, Coordination, Stop
+from broker.cluster.cluster_broker import ClusterBroker
 from broker.cluster.coordinators.coordinators import Coordinators
-from broker.cluster.member import Member
 from broker.cluster.membership.joining import join as join_cluster
-from broker.cluster.membership.mandate import Mandate
+from broker.cluster.membership.registration_fence import RegistrationFence
 from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
@@ -26,12 +27,11 @@ from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
-from broker.standing import Coordination, Standing, Stop
-from broker.topics.basis import Basis
+from broker.topics.directory.missing import KnownMissing
 from broker.topics.logs import LogManager
-from broker.topics.missing import KnownMissing
 from broker.topics.producer_ids import BLOCK
-from broker.topics.roles import NotLeader
+from broker.topics.replicas.roles import NotLeader
+from broker.topics.startup_parts import StartupParts
 from broker.topics.ticket import Awaited
 from protocol.znodes import brokers
 
@@ -63,49 +63,49 @@ class ClusterTransactionDuties(TransactionDuties):
         return False
 
 
-class InCluster(Standing):
-    """See `Standing`."""
+class InCluster(BrokerMode):
+    """See `BrokerMode`."""
 
     duties = ClusterTransactionDuties
 
-    def __init__(self, basis: Basis, member: Member, stores: ClusterStores) -> None:
+    def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
         """The logs are not open yet: see `join`."""
         self.stores = stores
-        self._basis = basis
+        self._startup = startup
         self.member = member
-        self.marker_wait_ms: int = basis.config["request.timeout.ms"]
+        self.marker_wait_ms: int = startup.config["request.timeout.ms"]
         self.registry = member.registry
         self.controller = member.host
         self.topics = member.topics
         has_transactions = member.settings.spoken.has_magic_2
         self.served = SERVED_IN_CLUSTER if has_transactions else SERVED_WITHOUT_TRANSACTIONS
         self.old_offsets = member.old_offsets
-        self.mandate = Mandate(
+        self.registration_fence = RegistrationFence(
             member.joined.zookeeper,
             member.registration,
             brokers.path(member.joined.node_id),
             member.settings.zookeeper.session_ms,
-            basis.time,
+            startup.time,
         )
         services = member.partition_services(
             lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it
         )
-        self.logs = LogManager(basis.fs, basis.directory, basis.config, services)
-        self.ends_elsewhere = member.ends_elsewhere(self.logs)
+        self.logs = LogManager(startup.fs, startup.directory, startup.config, services)
+        self.remote_end_offsets = member.remote_end_offsets(self.logs)
 
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         return self.member.group_settings(settings, topic)
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         return self.member.marker_destinations(self.logs, local)
 
     def make(self, coordination: Coordination) -> None:
-        """See `Standing`."""
-        basis, member = self._basis, self.member
+        """See `BrokerMode`."""
+        startup, member = self._startup, self.member
         self._cleaning = coordination.cleaning
         transactions = coordination.transactions
         self.enlisting = member.make_enlisting(lambda: transactions.life.partitions)
@@ -113,8 +113,8 @@ class InCluster(Standing):
             coordination.groups,
             transactions,
             member.joined.zookeeper,
-            basis.slicer,
-            basis.background.spawn,
+            startup.slicer,
+            startup.background.spawn,
             coordination.settings_changed,
         )
         hooks = ReplicaHooks(
@@ -129,18 +129,18 @@ class InCluster(Standing):
         member.keeper.read()
 
     def view(self, _: Advertised) -> MetadataCache:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         return self.member.cache
 
     async def reserve_producer_ids(self) -> range:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         return await self.member.producer_ids.reserve(BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """See `Standing`; the controller deletes topics, and waits for no group."""
+        """See `BrokerMode`; the controller deletes topics, and waits for no group."""
 
     async def may_listen(self) -> None:
-        """See `Standing`: the session of the process before this one must be over."""
+        """See `BrokerMode`: the session of the process before this one must be over."""
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
@@ -148,42 +148,42 @@ class InCluster(Standing):
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """See `Standing`: what is led here is given away while it is served."""
+        """See `BrokerMode`: what is led here is given away while it is served."""
         return (self.member.hand_over, self.member.stop, self.stores.stop)
 
     def last_stops(self) -> Sequence[Stop]:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         return ()
 
     async def leave(self) -> None:
-        """See `Standing`."""
+        """See `BrokerMode`."""
         await self.member.leave()
 
     def _learnt(self, learnt: Learnt) -> None:
         """The controller has told of topics, partitions and brokers."""
         for topic in self.member.learnt(learnt):
-            self._basis.long_polls.wake_topic(topic.name)
+            self._startup.long_polls.wake_topic(topic.name)
             self._cleaning.topic_deleted(topic)
         self.coordinators.on_learnt(learnt)
 
 
-async def join(basis: Basis, connect: Connect) -> InCluster:
+async def join(startup: StartupParts, connect: Connect) -> InCluster:
     """Comes into the cluster through ZooKeeper, and opens the logs of what is replicated here.
 
     Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
     """
-    reach = await basis.time.in_thread(reaching_brokers, basis.config)
-    settings = cluster_settings(basis.config, reach)
-    missing = KnownMissing(basis.config["log.recovery.missing"])
+    reach = await startup.time.in_thread(reaching_brokers, startup.config)
+    settings = cluster_settings(startup.config, reach)
+    missing = KnownMissing(startup.config["log.recovery.missing"])
     joined = await join_cluster(
-        settings, basis.config, connect, basis.fs, basis.directory, missing, basis.time
+        settings, startup.config, connect, startup.fs, startup.directory, missing, startup.time
     )
-    member = Member(basis, settings, joined)
+    member = ClusterBroker(startup, settings, joined)
     try:
-        standing = InCluster(basis, member, await open_stores(basis, member))
-        open_logs = partial(standing.logs.open_all, member.joined.topics, in_cluster=True)
-        await basis.time.in_thread(open_logs)
+        mode = InCluster(startup, member, await open_stores(startup, member))
+        open_logs = partial(mode.logs.open_all, member.joined.topics, in_cluster=True)
+        await startup.time.in_thread(open_logs)
     except BaseException:
         await member.leave()
         raise
-    return standing
+    return mode

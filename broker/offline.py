@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from broker.topics.missing import META_FILE, SECURED_FILES, TOPICS_FILE
+from broker.topics.directory.missing import META_FILE, SECURED_FILES, TOPICS_FILE
 from broker.topics.registry import BadDirectory
-from log.filesystem import FileSystem, OsFileSystem
+from log.files.filesystem import FileSystem, OsFileSystem
 
 _ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
 """One of these is in every directory that a broker, or a command in its place, has written to."""

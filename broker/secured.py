@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.apis.throttling.measuring import Measuring
+from broker.authentication.logins import Logins
+from broker.authentication.user_file import UserFile
+from broker.authorizer.audit import Audit
+from broker.authorizer.authorizer import AllowsAll
+from broker.authorizer.quota_changes import QuotaChanges, QuotaFile
 from broker.config.authorizer_rules import has_authorizer
 from broker.config.config import BadConfig, Config
 from broker.config.token_settings import has_tokens
-from broker.logins.logins import Logins
-from broker.logins.user_file import UserFile
 from broker.loop.internal_errors import InternalErrors
 from broker.net.limits.listener_rates import ListenerRates
 from broker.net.limits.overrides import Overrides
@@ -23,25 +26,22 @@ from broker.net.listener import http_listener, listeners_of
 from broker.net.sockets import CannotListen
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
-from broker.rights.audit import Audit
-from broker.rights.authorizer import AllowsAll
-from broker.rights.quota_changes import QuotaChanges, QuotaFile
 from security.principal import parse_super_users
 
 if TYPE_CHECKING:
     from broker.apis.fetch.sessions import FetchSessions
+    from broker.authentication.tokens import Tokens
+    from broker.authentication.users import Users
+    from broker.authorizer.acl_changes import AclChanges
+    from broker.authorizer.acl_store import AclStore, Outside
+    from broker.authorizer.authorizer import Authorizer
     from broker.cluster_stores import ClusterStores
-    from broker.logins.tokens import Tokens
-    from broker.logins.users import Users
     from broker.loop.background import Background
     from broker.loop.slices import Slicer
     from broker.net.listener import Listener
     from broker.net.server import Server
-    from broker.rights.acl_changes import AclChanges
-    from broker.rights.acl_store import AclStore, Outside
-    from broker.rights.authorizer import Authorizer
     from broker.time import Time
-    from log.filesystem import FileSystem
+    from log.files.filesystem import FileSystem
 
 logger = structlog.get_logger(__name__)
 
@@ -79,14 +79,14 @@ class Secured:
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
         """Reads what protects a broker alone. Raises BadDirectory."""
         if has_authorizer(self._config):
-            from broker.rights.acl_store import FileAcls
+            from broker.authorizer.acl_store import FileAcls
 
             self.judge_by(FileAcls(fs, directory, run_outside, slicer))
         self.quotas.keep_in(QuotaFile(fs, directory, run_outside))
         self.users = UserFile(fs, directory, self._time).users()
         if has_tokens(self._config):
-            from broker.logins.token_file import TokenFile
-            from broker.logins.tokens import Tokens
+            from broker.authentication.token_file import TokenFile
+            from broker.authentication.tokens import Tokens
 
             kept = TokenFile(fs, directory, run_outside)
             self.tokens = Tokens(self._config, self._time)
@@ -102,13 +102,13 @@ class Secured:
 
     def judge_by(self, store: AclStore) -> None:
         """The authorizer is that of these entries."""
-        from broker.rights.acl_changes import AclChanges
-        from broker.rights.judging_authorizer import JudgingAuthorizer
+        from broker.authorizer.acl_authorizer import AclAuthorizer
+        from broker.authorizer.acl_changes import AclChanges
 
         super_users = parse_super_users(self._config["super.users"])
         allow_everyone = self._config["allow.everyone.if.no.acl.found"]
         self.acls = AclChanges(store, self.audit)
-        self.authorizer = JudgingAuthorizer(
+        self.authorizer = AclAuthorizer(
             store.index, super_users, allow_everyone=allow_everyone, audit=self.audit
         )
         if not (super_users or allow_everyone or len(store.index)):
@@ -129,8 +129,8 @@ class Secured:
         """
         if not listener.endpoint.has_sasl:
             return
-        from broker.logins.login_protocol import LoginProtocol
-        from broker.logins.settings import listener_sasl
+        from broker.authentication.login_protocol import LoginProtocol
+        from broker.authentication.settings import listener_sasl
 
         assert self.users is not None
         logins = self.logins

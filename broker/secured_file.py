@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from broker.topics.registry import BadDirectory
-from log.filesystem import FileSystem, read_whole
+from log.files.filesystem import FileSystem, read_whole
 
 _VERSION = "version"
 _LINES_AT_ONCE = 500

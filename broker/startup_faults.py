@@ -72,7 +72,7 @@ def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
 def _bearer_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
     if _BEARER not in config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(","):
         return
-    from broker.logins.bearer import bearer_settings
+    from broker.authentication.bearer import bearer_settings
 
     settings = config.of_mechanism(endpoint.name, _BEARER)
     names = ("sasl.oauthbearer.jwks.endpoint.url", "sasl.enabled.mechanisms")

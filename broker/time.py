@@ -14,8 +14,8 @@ Everything that waits here waits for somebody else: a session for its member's h
 those who have still to join. While the event loop stands (the process was stopped, the machine
 gives it no time, a piece of our own work is long) nobody's request is read, so that this time must
 count against nobody (law 9). The monotonic clock of `Time.now` leaves it out: with it all deadlines
-move at once, and nobody who keeps one has to know. `broker/loop/pulse.py` is what proves that the
-loop goes round.
+move at once, and nobody who keeps one has to know. `broker/loop/pause_detector.py` is what proves
+that the loop goes round.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.events import Cause
+from controller.pending_requests import PendingRequest
 from controller.values import LeaderAndIsr, Replicas
-from controller.wishes import Wish
 
 
 @dataclass(slots=True, frozen=True)
@@ -18,7 +18,7 @@ class Change:
     cause: Cause
     lost: Replicas = ()
     """The lost sessions of which it takes account."""
-    wish: Wish | None = None
+    pending: PendingRequest | None = None
     """Who asked for it."""
     finishes: bool = False
     """It is the last of a reassignment."""

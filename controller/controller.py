@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from controller import (
     brokers,
     deletions,
-    elections_asked,
     isr_changes,
     reassignments,
+    requested_elections,
     shutdowns,
     topics,
 )
@@ -145,7 +145,7 @@ class Controller:
             case ControlledShutdown():
                 shutdowns.controlled_shutdown(work, call)
             case ElectLeaders():
-                elections_asked.elect_leaders(work, call)
+                requested_elections.elect_leaders(work, call)
             case AlterReassignments():
                 reassignments.alter_reassignments(work, call)
             case ListReassignments():
@@ -175,7 +175,7 @@ class Controller:
             case ReassignmentsSeen(targets):
                 reassignments.reassignments_seen(work, targets)
             case PreferredSeen(partitions):
-                elections_asked.preferred_seen(work, partitions)
+                requested_elections.preferred_seen(work, partitions)
             case IsrNotified():
                 self._isr_notified(fact)
             case LogDirsNotified():
@@ -209,7 +209,7 @@ class Controller:
         reassignments.shrink_node(work)
         deletions.look_at_queued(work)  # before anybody hears of these topics again
         if cluster.config.auto_leader_rebalance_enable:
-            work.balance_due_ms = work.now_ms + elections_asked.BALANCE_AFTER_MS
+            work.balance_due_ms = work.now_ms + requested_elections.BALANCE_AFTER_MS
 
     def _isr_notified(self, notice: IsrNotified) -> None:
         work = self._work
@@ -229,7 +229,7 @@ class Controller:
                 again()
         if work.balance_due_ms is not None and work.now_ms >= work.balance_due_ms:
             work.balance_due_ms = work.now_ms + config.leader_imbalance_check_interval_ms
-            work.sweeps.append(elections_asked.balance(work))
+            work.sweeps.append(requested_elections.balance(work))
 
 
 def refusal(call: Call) -> Reply:

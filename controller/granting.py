@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from controller import elections_asked, isr_changes, reassignments
+from controller import isr_changes, reassignments, requested_elections
 from controller.change import Change
 from controller.partition import Partition
-from controller.wishes import IsrWish, LeaderWish, MoveWish, Wish
+from controller.pending_requests import (
+    PendingElection,
+    PendingIsrChange,
+    PendingReassignment,
+    PendingRequest,
+)
 from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
     """The first wish that needs a write; those before it are answered. None: no wish can go on."""
-    wishes = partition.wishes
-    while wishes:
-        if isinstance(wishes[0], MoveWish) and not reassignments.may_begin(partition):
+    pending_requests = partition.pending_requests
+    while pending_requests:
+        if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(
+            partition
+        ):
             return None
-        wish = wishes.popleft()
-        if isinstance(wish, IsrWish):
-            change = isr_changes.checked(work, partition, wish)
-        elif isinstance(wish, LeaderWish):
-            change = elections_asked.checked(work, partition, wish)
+        pending = pending_requests.popleft()
+        if isinstance(pending, PendingIsrChange):
+            change = isr_changes.checked(work, partition, pending)
+        elif isinstance(pending, PendingElection):
+            change = requested_elections.checked(work, partition, pending)
         else:
-            change = reassignments.checked(work, partition, wish)
+            change = reassignments.checked(work, partition, pending)
         if change is not None:
             return change
     return None
 
 
-def granted(work: Work, partition: Partition, wish: Wish) -> None:
+def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
     """What a wish asked for is written."""
-    if isinstance(wish, IsrWish):
-        isr_changes.granted(work, partition, wish)
-    elif isinstance(wish, LeaderWish):
-        elections_asked.granted(work, partition, wish)
+    if isinstance(pending, PendingIsrChange):
+        isr_changes.granted(work, partition, pending)
+    elif isinstance(pending, PendingElection):
+        requested_elections.granted(work, partition, pending)
     else:
-        reassignments.begin(work, partition, wish)
+        reassignments.begin(work, partition, pending)
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
@@ -44,11 +51,11 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 def refuse_all(work: Work, partition: Partition) -> None:
     """The partition is gone, or is being deleted."""
-    while partition.wishes:
-        wish = partition.wishes.popleft()
-        if isinstance(wish, IsrWish):
-            isr_changes.refuse_gone(work, wish)
-        elif isinstance(wish, LeaderWish):
-            elections_asked.refuse_gone(work, partition, wish)
+    while partition.pending_requests:
+        pending = partition.pending_requests.popleft()
+        if isinstance(pending, PendingIsrChange):
+            isr_changes.refuse_gone(work, pending)
+        elif isinstance(pending, PendingElection):
+            requested_elections.refuse_gone(work, partition, pending)
         else:
-            reassignments.refuse_gone(work, partition, wish)
+            reassignments.refuse_gone(work, partition, pending)

@@ -7,8 +7,8 @@ from controller.change import Change
 from controller.events import Cause
 from controller.outcome import AlteredPartition, AlterPartitionReply
 from controller.partition import Partition
+from controller.pending_requests import AlterRequest, PendingIsrChange
 from controller.values import LeaderAndIsr
-from controller.wishes import AlterRequest, IsrWish
 from controller.work import Work
 from protocol import errors
 
@@ -39,32 +39,32 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
             error = errors.UNKNOWN_TOPIC_OR_PARTITION
             _answer(work, request, at, _refused(named, error))
             continue
-        partition.wish(IsrWish(named, request, at))
+        partition.pending(PendingIsrChange(named, request, at))
         work.mark(partition)
 
 
-def checked(work: Work, partition: Partition, wish: IsrWish) -> Change | None:
+def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Change | None:
     """What is to be written; None: it was answered."""
-    known, change = partition.known, wish.change
+    known, change = partition.known, pending.change
     error = errors.UNKNOWN_TOPIC_OR_PARTITION
     if known is not None:
-        error = _error(work, partition, known, wish)
+        error = _error(work, partition, known, pending)
         as_asked = known.isr == change.isr and known.recovering == change.recovering
         if error == errors.NONE and not as_asked:
             state = known._replace(
                 isr=change.isr, recovering=change.recovering, controller_epoch=work.cluster.epoch
             )
-            return Change(state, Cause.ISR, (), wish)
+            return Change(state, Cause.ISR, (), pending)
         if error == errors.NONE:
-            _answer(work, wish.request, wish.at, _done(change, known))
+            _answer(work, pending.request, pending.at, _done(change, known))
             return None
-    _answer(work, wish.request, wish.at, _refused(change, error))
+    _answer(work, pending.request, pending.at, _refused(change, error))
     return None
 
 
-def _error(work: Work, partition: Partition, known: LeaderAndIsr, wish: IsrWish) -> int:
+def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: PendingIsrChange) -> int:
     """In Kafka's order; 0: it is written, or is so already."""
-    change = wish.change
+    change = pending.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
         # A leader of an older Kafka writes its ISR itself, and tells of it later.
         work.read_state(partition)
@@ -79,7 +79,7 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, wish: IsrWish)
         return errors.INVALID_REQUEST
     isr = set(change.isr)
     if (
-        wish.request.broker_id != known.leader
+        pending.request.broker_id != known.leader
         or known.leader not in isr
         or len(isr) < len(change.isr)
         or not isr <= set(partition.replicas)
@@ -99,17 +99,17 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, wish: IsrWish)
     return errors.NONE
 
 
-def granted(work: Work, partition: Partition, wish: IsrWish) -> None:
+def granted(work: Work, partition: Partition, pending: PendingIsrChange) -> None:
     """The ISR is written."""
     known = partition.known
     assert known is not None
-    _answer(work, wish.request, wish.at, _done(wish.change, known))
+    _answer(work, pending.request, pending.at, _done(pending.change, known))
 
 
-def refuse_gone(work: Work, wish: IsrWish) -> None:
+def refuse_gone(work: Work, pending: PendingIsrChange) -> None:
     """The topic is gone."""
-    answer = _refused(wish.change, errors.UNKNOWN_TOPIC_OR_PARTITION)
-    _answer(work, wish.request, wish.at, answer)
+    answer = _refused(pending.change, errors.UNKNOWN_TOPIC_OR_PARTITION)
+    _answer(work, pending.request, pending.at, answer)
 
 
 def _answer(work: Work, request: AlterRequest, at: int, answer: AlteredPartition) -> None:

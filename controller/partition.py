@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from controller.change import Change
+from controller.pending_requests import PendingReassignment, PendingRequest
 from controller.states import (
     LEGAL_PREVIOUS,
     LEGAL_PREVIOUS_REPLICA,
@@ -15,7 +16,6 @@ from controller.states import (
     ReplicaState,
 )
 from controller.values import Assignment, LeaderAndIsr, Replicas, TopicFact, TopicPartition
-from controller.wishes import MoveWish, Wish
 
 
 class Moving(Enum):
@@ -55,6 +55,7 @@ class Partition:
         "movers",
         "moving",
         "owed",
+        "pending_requests",
         "reading",
         "removing",
         "replica_states",
@@ -63,7 +64,6 @@ class Partition:
         "state",
         "stopping",
         "topic",
-        "wishes",
     )  # fmt: skip
 
     def __init__(self, topic: Topic, index: int, assignment: Assignment) -> None:
@@ -93,11 +93,11 @@ class Partition:
         self.show = False
         """All brokers are to get an UpdateMetadata."""
         self.moving = Moving.NO
-        self.movers: list[MoveWish] | tuple[()] = ()
+        self.movers: list[PendingReassignment] | tuple[()] = ()
         """Who is answered when its topic's node is written."""
         self.leaving: Replicas = ()
         """Replicas of a reassignment that was replaced or cancelled: they are to be deleted."""
-        self.wishes: deque[Wish] | None = None
+        self.pending_requests: deque[PendingRequest] | None = None
         """What was asked for, and waits until nothing is being written."""
         self.least_epoch = 0
         """The leader epoch of its first state; more than 0 after its node was lost."""
@@ -164,11 +164,11 @@ class Partition:
             self.stopping = {}
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
-    def wish(self, wish: Wish) -> None:
+    def pending(self, pending: PendingRequest) -> None:
         """Something is asked for."""
-        if self.wishes is None:
-            self.wishes = deque()
-        self.wishes.append(wish)
+        if self.pending_requests is None:
+            self.pending_requests = deque()
+        self.pending_requests.append(pending)
 
 
 @dataclass(slots=True, frozen=True)

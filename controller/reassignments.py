@@ -22,9 +22,9 @@ from controller.events import ReassignmentDone, ReassignmentStarted
 from controller.facts import Result, WriteResult
 from controller.outcome import ListedReassignments, ReassignmentsReply, SetReassignments
 from controller.partition import Deletion, Moving, Partition
+from controller.pending_requests import MoveRequest, PendingReassignment
 from controller.states import ReplicaState
 from controller.values import Assignment, Replicas, TopicPartition
-from controller.wishes import MoveRequest, MoveWish
 from controller.work import Work
 from protocol import errors
 
@@ -66,7 +66,7 @@ def _ask(
     if partition is None or partition.topic.deletion is not Deletion.NO:
         _answer(work, key, request, _GONE if target is not None else _NOT_UNDER_WAY)
         return
-    partition.wish(MoveWish(None if target is None else tuple(target), request))
+    partition.pending(PendingReassignment(None if target is None else tuple(target), request))
     work.mark(partition)
 
 
@@ -75,49 +75,51 @@ def may_begin(partition: Partition) -> bool:
     return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
-def checked(work: Work, partition: Partition, wish: MoveWish) -> Change | None:
+def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
     """Begins it, or refuses; but who is dropped leaves the ISR first, by a change that is written.
 
     Otherwise the node could be written while the ISR shrinks to those that it drops.
     """
-    assignment = _wanted(partition, wish)
-    refusal = _refusal(work, partition, wish)
+    assignment = _wanted(partition, pending)
+    refusal = _refusal(work, partition, pending)
     dropped = set(partition.replicas) - set(assignment.replicas)
     known = partition.known
     if refusal is None and known is not None and dropped & {known.leader, *known.isr}:
         change = led_by(work.cluster, partition, known, assignment.replicas)
         if change is not None and set(change.state.isr) <= set(assignment.replicas):
-            return replace(change, wish=wish)
+            return replace(change, pending=pending)
         text = "No live member of the ISR would be left: records could be lost."
         refusal = errors.INVALID_REPLICA_ASSIGNMENT, text
     if refusal is None:
-        begin(work, partition, wish)
+        begin(work, partition, pending)
     else:
-        _answer(work, partition.key, wish.request, refusal)
+        _answer(work, partition.key, pending.request, refusal)
     return None
 
 
-def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
+def begin(work: Work, partition: Partition, pending: PendingReassignment) -> None:
     """The topic's node is to have the new lists."""
-    assignment = _wanted(partition, wish)
-    if wish.request is not None:
+    assignment = _wanted(partition, pending)
+    if pending.request is not None:
         work.moves_asked.pop(partition.key, None)
     partition.moving = Moving.NODE
-    partition.movers = [*partition.movers, wish]
+    partition.movers = [*partition.movers, pending]
     topic_nodes.want(
         work, partition, assignment, partial(_node_written, work, partition, assignment)
     )
 
 
-def _wanted(partition: Partition, wish: MoveWish) -> Assignment:
+def _wanted(partition: Partition, pending: PendingReassignment) -> Assignment:
     now = partition.assignment
-    target = now.origin if wish.target is None else wish.target
+    target = now.origin if pending.target is None else pending.target
     return Assignment(target) if partition.known is None else now.reassigned_to(target)
 
 
-def _refusal(work: Work, partition: Partition, wish: MoveWish) -> tuple[int, str] | None:
+def _refusal(
+    work: Work, partition: Partition, pending: PendingReassignment
+) -> tuple[int, str] | None:
     """In Kafka's order."""
-    now, target = partition.assignment, wish.target
+    now, target = partition.assignment, pending.target
     if target is None:
         if now.adding or now.removing:
             return None
@@ -148,9 +150,9 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
     partition.moving = Moving.NO if nobody_has_it else Moving.START
     origin = tuple(each for each in before if each in assignment.origin)
     work.report(ReassignmentStarted(*partition.key, assignment, origin))
-    for wish in partition.movers:
-        if wish.request is not None:
-            _answer(work, partition.key, wish.request, _OK)
+    for pending in partition.movers:
+        if pending.request is not None:
+            _answer(work, partition.key, pending.request, _OK)
     partition.movers = ()
     if nobody_has_it:
         _let_go(work, partition)
@@ -227,15 +229,15 @@ def list_reassignments(work: Work, call: ListReassignments) -> None:
     work.reply(call.ticket, ListedReassignments(errors.NONE, under_way))
 
 
-def refuse_gone(work: Work, partition: Partition, wish: MoveWish) -> None:
+def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) -> None:
     """The topic is gone, or going."""
-    _answer(work, partition.key, wish.request, _GONE)
+    _answer(work, partition.key, pending.request, _GONE)
 
 
 def forget(work: Work, partition: Partition) -> None:
     """The topic of a partition is gone while its node was to be written."""
-    for wish in partition.movers:
-        _answer(work, partition.key, wish.request, _GONE)
+    for pending in partition.movers:
+        _answer(work, partition.key, pending.request, _GONE)
     partition.movers = ()
 
 

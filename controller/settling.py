@@ -103,8 +103,8 @@ def _drop_flight(partition: Partition) -> None:
     """What was being written is decided again."""
     change = partition.flight
     partition.flight = None
-    if change is not None and change.wish is not None and partition.wishes is not None:
-        partition.wishes.appendleft(change.wish)
+    if change is not None and change.pending is not None and partition.pending_requests is not None:
+        partition.pending_requests.appendleft(change.pending)
 
 
 def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
@@ -193,8 +193,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
         partition.move_replica(leader_before, ReplicaState.OFFLINE)
     if change.cause is Cause.REASSIGNED:
         granting.moved(work, partition, change)
-    if change.wish is not None:
-        granting.granted(work, partition, change.wish)
+    if change.pending is not None:
+        granting.granted(work, partition, change.pending)
     is_led_anew = known.leader != leader_before or leader_before in change.lost
     work.mark(partition, leaderless=is_led_anew)
 

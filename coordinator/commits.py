@@ -15,6 +15,8 @@ from coordinator.calls import (
     TopicOffsets,
     TxnOffsetCommit,
 )
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.events import (
     EXAMPLES_KEPT,
     CommitRejected,
@@ -23,9 +25,7 @@ from coordinator.events import (
     MovedOffset,
     OffsetsMovedBack,
 )
-from coordinator.group import Group
 from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
-from coordinator.states import State
 from coordinator.step import ShardState, fits
 from offsets.cache import FetchedColumns
 from offsets.runs import OffsetRun, Run

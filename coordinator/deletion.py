@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from coordinator.calls import DeleteGroup, OffsetDelete
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
+from coordinator.classic.sweeps import GroupDeleted, begin, bury, write_tombstones
 from coordinator.commits import lost
 from coordinator.events import EXAMPLES_KEPT, Cause, Loss, LostByAdmin, OffsetsExpired
-from coordinator.group import Group
 from coordinator.outcome import OffsetDeleteReply
-from coordinator.states import State
 from coordinator.step import Step
-from coordinator.sweeps import GroupDeleted, begin, bury, write_tombstones
 from protocol.consumer_protocol import CONSUMER
 from protocol.errors import (
     GROUP_ID_NOT_FOUND,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.config import GroupConfig
 from coordinator.events import OffsetsExpiring
-from coordinator.group import Group
 from coordinator.read_only import GroupView
-from coordinator.states import State
 from coordinator.step import ShardState, Step
 from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from coordinator.classic.member_restarts import (
+    STREAK_PAUSE_MS,
+    MemberRestarts,
+    RestartingMember,
+    Streak,
+)
 from coordinator.events import Cause
 from coordinator.journal_entries import Fencing, Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_rebalance import Change, Rebalance
-from coordinator.returns import STREAK_PAUSE_MS, Returning, Returns, Streak
 from journal.entry import SAVED_AGAIN_MS
 from journal.pages import Page, Ring
 from journal.texts import Source
@@ -29,7 +34,7 @@ _REJECTED_KEPT = 128
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
-Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | Returning
+Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember
 """What is written down for the next run."""
 
 
@@ -78,7 +83,7 @@ class GroupJournal(Page):
         """Members that changed their topics or protocols, by their ids."""
         self.fencings: Ring[Fencing] = self.ring(INSTANCES_KEPT)
         """Which processes fence each other, by instance id."""
-        self.returns = Returns(self.ring)
+        self.returns = MemberRestarts(self.ring)
         """Which clients came back under new ids."""
         self.pending: Ring[Change] = self.ring(_PENDING_KEPT)
         """Changes that a rebalance is about to follow."""

@@ -12,12 +12,12 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
+from coordinator.classic.member_restarts import RestartingMember
 from coordinator.events import Event, LoadedGeneration, ShardLoaded
 from coordinator.group_journal import REBALANCES_KEPT, GroupJournal
 from coordinator.journal_entries import GROUP_REMOVED, Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_folds import FOLDS
 from coordinator.journal_rebalance import Rebalance, with_generations
-from coordinator.returns import Returning
 from journal.lines import Form
 from journal.pages import Page, Pages, Ring
 from journal.unsaved import Unsaved
@@ -41,7 +41,7 @@ FORM = Form(
         "rejected": Rejections.read_commits,
         "refused_join": Rejections.read_joins,
         "flapping": Flapping.read,
-        "returning": Returning.read,
+        "returning": RestartingMember.read,
     },
     lambda fields: fields.get("kind") == "note" and fields.get("what") == GROUP_REMOVED,
 )
@@ -117,7 +117,7 @@ class Journal(Pages[GroupJournal]):
         page = self._pages.get(group_id)
         return [] if page is None else [each for each in page.changed if each.flaps]
 
-    def returning(self, group_id: str) -> list[Returning]:
+    def returning(self, group_id: str) -> list[RestartingMember]:
         """The clients that came back to a group under new ids, the latest last."""
         self.fold_observed()
         page = self._pages.get(group_id)

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from coordinator.classic.member_restarts import TIMES_KEPT, Streak
 from coordinator.events import (
     CommitRejected,
     JoinRefused,
@@ -18,7 +19,6 @@ from coordinator.events import (
     MovedOffset,
     OffsetsMovedBack,
 )
-from coordinator.returns import TIMES_KEPT, Streak
 from journal.entry import Fields, Recurring
 from journal.texts import Source, kept_id, kept_sentence, long_bytes
 from protocol.now import Now

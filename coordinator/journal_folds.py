@@ -6,6 +6,8 @@ are subtracted.
 
 from __future__ import annotations
 
+from coordinator.classic.member_restarts import Client, Way
+from coordinator.classic.states import State
 from coordinator.events import (
     Assigned,
     Cause,
@@ -35,8 +37,6 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
-from coordinator.returns import Client, Way
-from coordinator.states import State
 from journal.pages import Fold
 from journal.texts import kept_id, kept_sentence
 from protocol.now import Now

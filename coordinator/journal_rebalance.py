@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
+from coordinator.classic.member_restarts import SameClient
 from coordinator.events import (
     LOADED_ID_CHARACTERS,
     AssignedMember,
@@ -19,7 +20,6 @@ from coordinator.events import (
     MemberJoined,
     MemberLeft,
 )
-from coordinator.returns import SameClient
 from journal.entry import Fields
 from journal.texts import (
     ID_CHARACTERS,

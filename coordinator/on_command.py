@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.calls import JoinGroup
+from coordinator.classic.rebalance import after_removal, prepare
+from coordinator.classic.static_members import replace
 from coordinator.events import Cause
-from coordinator.rebalance import after_removal, prepare
-from coordinator.static_members import replace
 from coordinator.step import Step
 from coordinator.wording import named, seconds
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.states import State
+from coordinator.classic.states import State
 from offsets.cache import CachedOffset, FetchedColumns
 from offsets.columns import TopicColumns
 
 if TYPE_CHECKING:
     from coordinator.calls import Ticket
-    from coordinator.group import Awaited
+    from coordinator.classic.group import Awaited
 
 
 class TimerView(Protocol):
@@ -27,7 +27,7 @@ class TimerView(Protocol):
 
 
 class MemberView(Protocol):
-    """A member of a group; the fields are those of `coordinator.member.Member`."""
+    """A member of a group; the fields are those of `coordinator.classic.member.Member`."""
 
     @property
     def member_id(self) -> str:
@@ -79,7 +79,7 @@ class MemberView(Protocol):
 
 
 class GroupView(Protocol):
-    """A group; the fields are those of `coordinator.group.Group`."""
+    """A group; the fields are those of `coordinator.classic.group.Group`."""
 
     @property
     def group_id(self) -> str:

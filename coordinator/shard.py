@@ -30,19 +30,19 @@ from coordinator.calls import (
     Ticket,
     TxnOffsetCommit,
 )
+from coordinator.classic.group import Group
+from coordinator.classic.joining import connection_closed, join, pending_due, session_due
+from coordinator.classic.membership import heartbeat, leave, sync
+from coordinator.classic.rebalance import phase_due, prepare
+from coordinator.classic.states import State
+from coordinator.classic.sweeps import Retention, TopicsDeleted, begin, work
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration, ShardLoaded
-from coordinator.group import Group
-from coordinator.joining import connection_closed, join, pending_due, session_due
-from coordinator.membership import heartbeat, leave, sync
 from coordinator.outcome import JoinReply, Outcome, SyncReply
-from coordinator.rebalance import phase_due, prepare
 from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
-from coordinator.states import State
 from coordinator.step import ShardState, Step
-from coordinator.sweeps import Retention, TopicsDeleted, begin, work
 from coordinator.timers import GroupTimer
 from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.views import ShardView, describe, list_groups

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 
 from coordinator.calls import Ticket
+from coordinator.classic.group import Group
+from coordinator.classic.member import Member
+from coordinator.classic.states import State
 from coordinator.config import GroupConfig
 from coordinator.events import Cause, Event, MemberLeft, Transition
-from coordinator.group import Group
-from coordinator.member import Member
 from coordinator.outcome import JoinReply, Reply, SyncReply
-from coordinator.states import State
 from coordinator.timers import GroupTimer
 from offsets.cache import OffsetCache
 from offsets.record_codec import run_bytes_at_most, run_records

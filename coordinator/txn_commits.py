@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import EndOffsets, TxnOffsetCommit
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.commits import (
     metadata_too_large,
     moved_back,
@@ -18,9 +20,7 @@ from coordinator.commits import (
     too_large,
 )
 from coordinator.events import Event, TransactionalOffsets
-from coordinator.group import Group
 from coordinator.outcome import CommitReply, Outcome
-from coordinator.states import State
 from coordinator.step import ShardState, fits
 from offsets.pending import PendingOffsets
 from offsets.runs import MarkerRun, OffsetRun, TransactionalRun

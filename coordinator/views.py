@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from coordinator.calls import DescribeGroup, ListGroups, Ticket
+from coordinator.classic.group import Group
+from coordinator.classic.states import State, state_filter
 from coordinator.expiring import ExpiringOffset, expiring
-from coordinator.group import Group
 from coordinator.outcome import (
     DescribedMember,
     DescribeReply,
@@ -16,7 +17,6 @@ from coordinator.outcome import (
     answered,
 )
 from coordinator.read_only import GroupView, OffsetsView
-from coordinator.states import State, state_filter
 from coordinator.step import ShardState
 from offsets.columns import TopicColumns
 from offsets.pending import PendingOfProducer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.member import Member
+from coordinator.classic.member import Member
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import ProtocolError
 

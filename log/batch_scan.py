@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from log.cached_file import CachedFile
 from log.errors import CorruptLog
-from log.filesystem import File
+from log.files.cached_file import CachedFile
+from log.files.filesystem import File
 from protocol.records.batch import (
     CODEC_BITS,
     HEADER_BYTES,

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 
 from log.errors import CorruptLog
-from log.filesystem import FileSystem, read_whole, write_whole
+from log.files.filesystem import FileSystem, read_whole, write_whole
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"

@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 
 from log.batch_scan import Header, headers
-from log.filesystem import File, FileSystem, read_whole, write_whole
+from log.files.filesystem import File, FileSystem, read_whole, write_whole
+from log.indexes.transaction_index import Aborted
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import snapshot_offsets
 from log.markers import marker_at
-from log.producer_snapshot import ProducerImage
-from log.producer_state import ProducerStates
+from log.producers.producer_snapshot import ProducerImage
+from log.producers.producer_state import ProducerStates
 from log.segment import SNAPSHOT, file_name
 from log.segments import Segments
-from log.transaction_index import Aborted
 from protocol.records.batch import CONTROL_BIT
 
 

@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from log.filesystem import FileSystem, read_whole, write_whole
+from log.files.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
 SECTOR_BYTES = 512

@@ -11,9 +11,9 @@ from contextlib import suppress
 from weakref import ref
 
 from log.batch_scan import headers
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
+from log.indexes.transaction_index import TXN_INDEX
 from log.segment import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, Segment, file_name
-from log.transaction_index import TXN_INDEX
 from protocol.slotted import slotted
 
 CLEANED = ".cleaned"

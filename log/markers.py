@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from log.batch_scan import Header
 from log.errors import CorruptLog
-from log.filesystem import File
+from log.files.filesystem import File
 from log.values import Ended, Marker
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader, iter_batches, read_header

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 from log.errors import MissingFiles
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.leader_epochs import FILE as LEADER_EPOCHS
 from log.leader_epochs import LeaderEpochs
 from log.segment import CUT, DELETED, INDEX, LOG, TIME_INDEX, file_name

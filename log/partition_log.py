@@ -15,19 +15,19 @@ from log import lookup, produce, replicated, retention
 from log.batch_scan import CHUNK_BYTES
 from log.config import LOG_APPEND, LONG_MAX, LogConfig
 from log.errors import LogBusy, LogPoisoned, OffsetOutOfRange
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, write_image
+from log.indexes.transaction_index import TXN_INDEX, Aborted
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import base_offsets, deleted, snapshot_offsets
 from log.markers import with_markers
 from log.missed import Expected
-from log.producer_snapshot import ProducerImage
-from log.producer_state import ProducerStates
+from log.producers.producer_snapshot import ProducerImage
+from log.producers.producer_state import ProducerStates
 from log.read_committed import end_of_bytes, overlapping
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
 from log.segments import Chance, Segments
-from log.transaction_index import TXN_INDEX, Aborted
 from log.values import Appended, AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
 from protocol.buffer import Buffer
 from protocol.records.batch import (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from log.config import LogConfig
 from log.errors import AppendRefused
-from log.producer_state import ProducerStates
+from log.producers.producer_state import ProducerStates
 from log.values import Appended
 from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE

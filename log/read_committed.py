@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from log.batch_scan import headers
-from log.cached_file import CachedFile
 from log.errors import CorruptLog, NotInMemory
+from log.files.cached_file import CachedFile
 from log.segment import Segment
 from log.values import ReadInfo
 

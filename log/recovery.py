@@ -14,11 +14,11 @@ from dataclasses import field
 from log.batch_scan import CHUNK_BYTES, checked_batches, holds_whole_batch
 from log.config import LogConfig
 from log.errors import CorruptLog
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
+from log.indexes.transaction_index import TXN_INDEX
 from log.leftovers import base_offsets, remove_orphans, settle_swaps
 from log.missed import Expected, check_beginning, check_indexes, gap
 from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
-from log.transaction_index import TXN_INDEX
 from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024

@@ -12,13 +12,13 @@ import struct
 from typing import NamedTuple
 
 from log.batch_scan import first_offset, headers
-from log.cached_file import CachedFile
 from log.config import LogConfig
 from log.errors import CorruptLog
-from log.filesystem import FileSystem
-from log.offset_index import OffsetIndex
-from log.time_index import TimeIndex
-from log.transaction_index import TXN_INDEX, TransactionIndex
+from log.files.cached_file import CachedFile
+from log.files.filesystem import FileSystem
+from log.indexes.offset_index import OffsetIndex
+from log.indexes.time_index import TimeIndex
+from log.indexes.transaction_index import TXN_INDEX, TransactionIndex
 from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES
 from protocol.records.stored import MAGIC_POSITION, iter_stored

@@ -18,7 +18,7 @@ from weakref import ref
 
 from log.batch_scan import CHUNK_BYTES, whole_batches
 from log.config import LogConfig
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.leftovers import Leaving
 from log.segment import DELETED, Segment
 from log.values import Slice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from log.filesystem import File
+from log.files.filesystem import File
 from log.segment import Segment
 
 

@@ -21,11 +21,11 @@ from client.security import PLAINTEXT
 from pipeline.engines.spark import SparkEngine
 from pipeline.errors import DAMAGE_FOUND, GROUPS_FAIL, PipelineError
 from pipeline.run import failing
-from pipeline.run.asked import Asked, asked
 from pipeline.run.catalog import JOBS
+from pipeline.run.job_options import JobOptions, job_options
 from pipeline.run.jobs import Step, Summary, run_job
 from pipeline.run.options import Option, options_of
-from pipeline.run.place import store_of
+from pipeline.run.output_location import store_of
 from pipeline.session import open_session
 from pipeline.sources.damage import said_of
 from pipeline.sources.open import open_source
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one job on the cluster that spark-submit names; the exit code."""
     given = vars(parser().parse_args(arguments))
     try:
-        wanted = asked(given)
+        wanted = job_options(given)
         summary = _run(given["job"], wanted)
     except PipelineError as error:
         print(f"muster pipeline: {error}", file=sys.stderr)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return GROUPS_FAIL if summary.failing else 0
 
 
-def _run(job: str, wanted: Asked) -> Summary:
+def _run(job: str, wanted: JobOptions) -> Summary:
     session = open_session(None)
     security = wanted.settings.security if wanted.settings else PLAINTEXT
     files = SparkEngine(session).files

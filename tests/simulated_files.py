@@ -19,7 +19,7 @@ from broker.test_mode.files.memory_disk import Capacity
 from broker.test_mode.files.memory_disk import Inode as MemoryInode
 from broker.test_mode.files.memory_files import MemoryFile, MemoryFiles
 from broker.time import Time
-from log.filesystem import File
+from log.files.filesystem import File
 from protocol.buffer import Buffer
 
 Undo = Callable[[], None]
@@ -53,7 +53,7 @@ class Fault:
 
 
 class SimulatedFile(MemoryFile):
-    """See log.filesystem.File.
+    """See log.files.filesystem.File.
 
     Its descriptor is always closed behind the scenes: used without its name, and neither `opened`
     nor kept in time, it fails.
@@ -125,7 +125,7 @@ class SimulatedFile(MemoryFile):
 
 
 class SimulatedFiles(MemoryFiles):
-    """See log.filesystem.FileSystem. ``now_ms`` is the time that files are modified at."""
+    """See log.files.filesystem.FileSystem. ``now_ms`` is the time that files are modified at."""
 
     names: dict[str, Inode]
 
@@ -230,7 +230,7 @@ class SimulatedFiles(MemoryFiles):
         used = sum(len(inode.data) for inode in inodes.values())
         return self.capacity_bytes - used - more
 
-    # -- log.filesystem.FileSystem
+    # -- log.files.filesystem.FileSystem
 
     def open(self, path: str, create: bool = False) -> SimulatedFile:
         is_new = create and not self.exists(path)

@@ -17,16 +17,16 @@ sys.path.insert(0, str(ROOT))
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER  # noqa: E402
 from broker.apis.tables.standalone import SERVED  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
-from broker.net.needs import (  # noqa: E402
+from broker.net.request import ServedApi  # noqa: E402
+from broker.net.required_acls import (  # noqa: E402
     NOUNS,
     AnyOf,
+    AuthorizedOperations,
     EachResource,
-    Need,
-    Own,
+    HandlerAcl,
+    RequiredAcl,
     Rights,
-    Tells,
 )
-from broker.net.request import ServedApi  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 from security.acls.model import ResourceType  # noqa: E402
 
@@ -107,24 +107,24 @@ def needs(rights: Rights) -> str:
     return "; ".join(parts) or f"nothing: {rights.why_none}"
 
 
-def options_of(need: Need | AnyOf) -> Sequence[Need]:
+def options_of(need: RequiredAcl | AnyOf) -> Sequence[RequiredAcl]:
     """The needs of which one is enough."""
     return need.needs if isinstance(need, AnyOf) else (need,)
 
 
-def right(need: Need) -> str:
+def right(need: RequiredAcl) -> str:
     """An operation on the one resource of a request."""
     return f"{need.operation.name} on the {NOUNS[need.kind]}"
 
 
-def own_right(own: Own) -> str:
+def own_right(own: HandlerAcl) -> str:
     """What code of an API's own asks for."""
     unless = "" if own.unless is None else f", or {right(own.unless)}"
     when = f"{own.when}, " if own.when else ""
     return f"{when}{own.operation.name} on {own.of}{unless}"
 
 
-def told(tells: Tells) -> str:
+def told(tells: AuthorizedOperations) -> str:
     """What an answer tells of rights."""
     each = "the" if tells.kind is ResourceType.CLUSTER else "each"
     to_whom = "" if tells.need is None else f", with {right(tells.need)}"

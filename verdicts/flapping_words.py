@@ -27,7 +27,7 @@ _DOES: Mapping[str, str] = {
     "join_timed_out": "was removed (it did not rejoin in time) and joined again",
     "removed": "was removed and joined again",
 }
-"""By the way in which the last member id was lost: `coordinator.returns.Way`."""
+"""By the way in which the last member id was lost: `coordinator.classic.member_restarts.Way`."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
     "restarted_in_session": "it had restarted within its session",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from broker.apis.find_coordinator import is_made
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.transactional import client_of, error_for_version
-from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, group, transactional_id
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
 from offsets.partitioner import partition_for

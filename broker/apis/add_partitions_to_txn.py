@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import denied, is_allowed, refuse
 from broker.apis.shared.gather import Gather
 from broker.apis.shared.transactional import client_of, error_for_version
-from broker.net.needs import Own, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import HandlerAcl, Rights, cluster_action, of_each
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.encoded_array import EncodedArray
 from protocol.errors import (
@@ -34,7 +34,7 @@ from transactions.calls import TV1, TV2, AddPartitions, Partitions, VerifyPartit
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
+_WRITE_ID = HandlerAcl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
 _WRITE_TOPIC = of_each(ResourceType.TOPIC, Operation.WRITE)
 _OF_BROKER = cluster_action("from brokers")
 _KNOWS_FENCED = 2

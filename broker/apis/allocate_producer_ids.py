@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.to_controller import host_for
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from controller.calls import AllocateProducerIds
 from controller.outcome import ProducerIdsReply
 from protocol.messages.allocate_producer_ids import API

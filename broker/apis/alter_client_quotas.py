@@ -11,10 +11,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import error_fields, is_allowed, refuse
+from broker.authorizer.quota_changes import Edit
 from broker.loop.slices import Slices
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
-from broker.rights.quota_changes import Edit
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_REQUEST,

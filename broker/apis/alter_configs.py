@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import TEXTS, split_resources
 from broker.apis.shared.error_message import shortened
-from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import EachResource, Rights
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.alter_configs import API

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, told_by
 from broker.apis.shared.to_controller import host_for
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from controller.calls import AlterPartition, IsrChange
 from controller.outcome import AlteredPartition, AlterPartitionReply
 from protocol.errors import INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import is_allowed, refuse
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from broker.topics.registry import absent_error
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,

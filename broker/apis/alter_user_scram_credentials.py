@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import error_fields, is_allowed, refuse
-from broker.logins.users import Deletion, Upsertion
-from broker.net.needs import Rights, cluster
+from broker.authentication.users import Deletion, Upsertion
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.messages.alter_user_scram_credentials import API
 from security.acls.model import Operation

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from broker.config.config_table import TRANSACTION_VERSION, TRANSACTION_VERSION_MAX
-from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import nothing
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import response_header
 from protocol.messages.api_versions import API

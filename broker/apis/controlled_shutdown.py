@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.to_controller import host_for
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from controller.calls import ControlledShutdown
 from controller.outcome import ControlledShutdownReply
 from protocol.messages.controlled_shutdown import API

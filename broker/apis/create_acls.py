@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.acl_codes import NO_AUTHORIZER, entry_of
 from broker.apis.shared.authorization import error_fields, is_allowed, refuse
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_REQUEST,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.token_ends import may_ask
-from broker.net.needs import Own, Rights
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import HandlerAcl, Rights
 from protocol.errors import (
     DELEGATION_TOKEN_AUTH_DISABLED,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED,
@@ -24,7 +24,7 @@ from security.principal import Principal
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_CREATE_TOKENS = Own(
+_CREATE_TOKENS = HandlerAcl(
     Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for somebody else"
 )
 

@@ -13,8 +13,8 @@ import structlog
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE, Refused
 from broker.apis.shared.authorization import error_fields, named_once, split
-from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import (
     PARTITIONS_MAX,

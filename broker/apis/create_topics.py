@@ -19,8 +19,8 @@ from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
 from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
-from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import HandlerAcl, Rights, cluster, of_each
 from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
 from broker.topics.topic_changes import (
     LEFT_TO_BROKER,
@@ -59,7 +59,7 @@ logger = structlog.get_logger(__name__)
 
 _CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
 _CREATE = of_each(ResourceType.TOPIC, Operation.CREATE, _CREATE_ANY)
-_DESCRIBE_CONFIGS = Own(
+_DESCRIBE_CONFIGS = HandlerAcl(
     Operation.DESCRIBE_CONFIGS,
     ResourceType.TOPIC,
     "each topic",

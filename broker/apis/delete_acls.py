@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
 from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, cluster
 from protocol.encoded_array import EncodedArray
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,

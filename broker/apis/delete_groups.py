@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from broker.apis.shared.authorization import split
 from broker.apis.shared.gather import Gather
 from broker.apis.shared.losses import sender_of
-from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights
 from coordinator.calls import DeleteGroup
 from protocol.errors import GROUP_AUTHORIZATION_FAILED, NONE
 from protocol.messages.delete_groups import API

@@ -15,8 +15,8 @@ import structlog
 
 from broker.apis.shared.authorization import split
 from broker.apis.shared.losses import report_trimmed, sender_of
-from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights
 from broker.topics.registry import absent_error
 from log.errors import OffsetOutOfRange
 from protocol.errors import (

@@ -15,8 +15,8 @@ import structlog
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
 from broker.apis.shared.authorization import TEXTS, denied, is_allowed
 from broker.apis.shared.losses import readers_of, report_deleted, sender_of
-from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import HandlerAcl, Rights, cluster, of_each
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import CannotChange, NoSuchTopic
 from protocol.errors import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _DELETE_ANY = cluster(Operation.DELETE, is_logged=False)
 _DELETE = of_each(ResourceType.TOPIC, Operation.DELETE, _DELETE_ANY)
-_DESCRIBE = Own(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it")
+_DESCRIBE = HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it")
 FIRST_STRICT = 5
 """From here on what is beyond a client's quota is refused (KIP-599)."""
 

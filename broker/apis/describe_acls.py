@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
 from broker.apis.shared.authorization import error_fields, is_allowed
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED
 from protocol.messages.describe_acls import API
 from security.acls.model import Operation

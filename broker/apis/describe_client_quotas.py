@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import TEXTS, is_allowed
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_REQUEST,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.shared.answer_once import once_told
 from broker.apis.shared.authorization import NOT_ASKED, cluster_operations
-from broker.net.needs import Rights, Tells, cluster
+from broker.apis.shared.deferred_answer import await_live_brokers
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import AuthorizedOperations, Rights, cluster
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
 from protocol.messages.describe_cluster import API
 from security.acls.model import Operation, ResourceType
@@ -19,7 +19,7 @@ from security.acls.model import Operation, ResourceType
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_TELLS = Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
+_TELLS = AuthorizedOperations(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 _BROKERS = 1
 _CONTROLLERS = 2
 
@@ -39,7 +39,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
             {"error_code": error_code, "error_message": message, "cluster_id": "", "brokers": []}
         )
         return None
-    return once_told(services, request, _answer)
+    return await_live_brokers(services, request, _answer)
 
 
 def _answer(services: Services, request: Request) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import error_fields, split_resources
 from broker.apis.shared.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
-from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import EachResource, Rights
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (

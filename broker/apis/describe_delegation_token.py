@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.token_ends import may_ask
-from broker.net.needs import Need, Own, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import HandlerAcl, RequiredAcl, Rights
 from protocol.errors import (
     DELEGATION_TOKEN_AUTH_DISABLED,
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
@@ -26,10 +26,10 @@ from security.tokens import Token, is_about
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-    from broker.logins.tokens import Tokens
+    from broker.authentication.tokens import Tokens
 
-_DESCRIBE_TOKEN = Need(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, is_logged=False)
-_DESCRIBE_TOKENS = Own(
+_DESCRIBE_TOKEN = RequiredAcl(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, is_logged=False)
+_DESCRIBE_TOKENS = HandlerAcl(
     Operation.DESCRIBE_TOKENS,
     ResourceType.USER,
     "the token's owner",

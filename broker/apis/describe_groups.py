@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import NOT_ASKED, error_fields, split
 from broker.apis.shared.gather import Gather
-from broker.net.needs import Each, Rights, Tells
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import AuthorizedOperations, Each, Rights
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
 from protocol.encoded_array import EncodedArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
-_TELLS = Tells(ResourceType.GROUP)
+_TELLS = AuthorizedOperations(ResourceType.GROUP)
 
 
 def _handle(services: Services, request: Request) -> Steps:

@@ -7,12 +7,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import TEXTS, split
-from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights
 from broker.topics.partition import Partition
 from broker.topics.registry import BadTopicName, absent_error, check_topic_name
-from broker.topics.replica_of import replica_of
-from broker.topics.roles import Role
+from broker.topics.replicas.replica_of import replica_of
+from broker.topics.replicas.roles import Role
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

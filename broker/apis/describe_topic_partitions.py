@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.metadata import described, missing, partition_entry
 from broker.apis.shared.authorization import denied
-from broker.net.needs import Rights, Tells, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import AuthorizedOperations, Rights, each_shown_topic
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
@@ -27,7 +27,7 @@ from security.acls.model import ResourceType
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_DESCRIBE, _TELLS = each_shown_topic(), Tells(ResourceType.TOPIC)
+_DESCRIBE, _TELLS = each_shown_topic(), AuthorizedOperations(ResourceType.TOPIC)
 _AS_METADATA = 13
 """The version of Metadata by which partitions are described."""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed, split
 from broker.apis.shared.gather import Gather
-from broker.net.needs import Each, Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Hides, Rights
 from protocol.encoded_array import EncodedArray
 from protocol.errors import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.messages.describe_transactions import API

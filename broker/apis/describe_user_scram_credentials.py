@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import error_fields, is_allowed, refuse
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     DUPLICATE_RESOURCE,
@@ -22,7 +22,7 @@ from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-    from broker.logins.users import Users
+    from broker.authentication.users import Users
 
 
 _DESCRIBE = cluster(Operation.DESCRIBE)

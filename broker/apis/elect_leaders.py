@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import error_fields, is_allowed, refuse
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     ELECTION_NOT_NEEDED,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.transactional import client_of, error_for_version
-from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, transactional_id
 from protocol.errors import INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.generated.end_txn import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.end_txn import API

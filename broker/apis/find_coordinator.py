@@ -16,8 +16,8 @@ import structlog
 
 from broker.apis.shared.authorization import TEXTS, is_allowed, split
 from broker.config.config_value import BadValue
-from broker.net.needs import DENIED, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import DENIED, Rights, cluster_action, of_each
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
@@ -126,7 +126,7 @@ def _find(
         message = f"{_TOPICS[key_type]} could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     if key_type == _GROUP:
-        services.seekers.asked(request.connection, key)
+        services.stuck_clients.asked(request.connection, key)
     node = _coordinator(services, request, _TOPICS[key_type], key)
     if node is None:
         return _error(key, COORDINATOR_NOT_AVAILABLE, "The coordinator is being elected.")

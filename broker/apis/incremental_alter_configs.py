@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.alter_configs import ALTER, alter_all, refuse_nulls
 from broker.config.dynamic_settings import DELETE, NEVER_SET, SET, SUBTRACT, with_operation
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.transactional import client_of, error_for_version
-from broker.net.needs import Own, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import HandlerAcl, Rights, cluster
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -32,9 +32,9 @@ from transactions.values import NO_EPOCH, NO_PRODUCER_ID
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
-_WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
+_WRITE_ID = HandlerAcl(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
 _IDEMPOTENT_WRITE = cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)
-_WRITE_ANY = Own(
+_WRITE_ANY = HandlerAcl(
     Operation.WRITE,
     ResourceType.TOPIC,
     "any topic",

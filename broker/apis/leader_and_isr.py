@@ -17,9 +17,9 @@ from broker.apis.shared.from_controller import (
     told_by,
 )
 from broker.cluster.controller.control_requests import decode_leader_and_isr
-from broker.cluster.replicas.replicas import ReplicaManager, Told
-from broker.net.needs import AMONG_BROKERS
+from broker.cluster.replicas.replicas import LeaderAndIsrResult, ReplicaManager
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from controller.requests import LeaderAndIsrRequest
 from protocol.errors import NONE
 from protocol.messages.leader_and_isr import API
@@ -42,8 +42,8 @@ async def _answer(
     services: Services, replicas: ReplicaManager, request: Request, told: LeaderAndIsrRequest
 ) -> None:
     done = await replicas.leader_and_isr(told)
-    if done.error_code == NONE and services.mandate is not None:
-        services.mandate.told()
+    if done.error_code == NONE and services.registration_fence is not None:
+        services.registration_fence.told()
     value: dict[str, Any] = {"error_code": done.error_code}
     if request.api_version >= _BY_ID:
         value["topics"] = _by_id(told, done)
@@ -52,7 +52,7 @@ async def _answer(
     request.respond(value)
 
 
-def _by_id(told: LeaderAndIsrRequest, done: Told) -> list[dict[str, Any]]:
+def _by_id(told: LeaderAndIsrRequest, done: LeaderAndIsrResult) -> list[dict[str, Any]]:
     return [
         {
             "topic_id": topic.topic_id or ZERO_UUID,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, cluster
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API

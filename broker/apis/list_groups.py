@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.gather import Gather, error_of_all
-from broker.net.needs import Hides, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Hides, Rights, cluster
 from coordinator.calls import ListGroups
 from coordinator.outcome import ListReply
 from protocol.messages.list_groups import API

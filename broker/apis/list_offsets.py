@@ -20,11 +20,11 @@ import structlog
 
 from broker.apis.shared.any_replica import error_at
 from broker.apis.shared.authorization import split
-from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
-from broker.topics.replica_of import replica_of
+from broker.topics.replicas.replica_of import replica_of
 from log.errors import CorruptLog
 from protocol.errors import (
     INVALID_REQUEST,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import error_fields, is_allowed
-from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, cluster
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.list_partition_reassignments import API
 from security.acls.model import Operation

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.gather import Gather, error_of_all
 from broker.cores.transactions.runtime import HostedTransactions
-from broker.net.needs import Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Hides, Rights
 from protocol.errors import INVALID_REGULAR_EXPRESSION, NONE
 from protocol.messages.list_transactions import API
 from security.acls.model import Operation, ResourceType

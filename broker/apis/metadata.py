@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.shared.answer_once import once_told
 from broker.apis.shared.authorization import (
     NOT_ASKED,
     cluster_operations,
@@ -31,8 +30,15 @@ from broker.apis.shared.authorization import (
     is_allowed,
     split,
 )
-from broker.net.needs import Own, Rights, Tells, cluster, each_shown_topic
+from broker.apis.shared.deferred_answer import await_live_brokers
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import (
+    AuthorizedOperations,
+    HandlerAcl,
+    Rights,
+    cluster,
+    each_shown_topic,
+)
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import (
@@ -67,11 +73,11 @@ logger = structlog.get_logger(__name__)
 
 _DESCRIBE = each_shown_topic()
 _CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
-_CREATE = Own(
+_CREATE = HandlerAcl(
     Operation.CREATE, ResourceType.TOPIC, "each topic that it would create", unless=_CREATE_ANY
 )
-_TELLS_TOPIC = Tells(ResourceType.TOPIC)
-_TELLS_CLUSTER = Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
+_TELLS_TOPIC = AuthorizedOperations(ResourceType.TOPIC)
+_TELLS_CLUSTER = AuthorizedOperations(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 NO_EPOCH = -1
 _KNOWS_LISTENERS = 6
 """The first version in which a living leader without the client's listener has its own error."""
@@ -81,7 +87,7 @@ Found = Topic | dict[str, Any]
 
 def _handle(services: Services, request: Request) -> Steps | None:
     request.connection.lookups += 1
-    return once_told(services, request, _answer_now)
+    return await_live_brokers(services, request, _answer_now)
 
 
 def _answer_now(services: Services, request: Request) -> Steps | None:

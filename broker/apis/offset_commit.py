@@ -15,8 +15,8 @@ from broker.apis.shared import old_offsets
 from broker.apis.shared.authorization import are_known, is_allowed, split
 from broker.apis.shared.commit_topics import READ_TOPIC, CommitTopics
 from broker.apis.shared.old_offsets import READ_GROUP
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights
 from coordinator.calls import OffsetCommit
 from coordinator.outcome import CommitReply
 from protocol.errors import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND

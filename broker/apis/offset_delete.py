@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import is_allowed, split
 from broker.apis.shared.gather import Gather
 from broker.apis.shared.losses import sender_of
-from broker.net.needs import Each, Rights, group
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights, group
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
 from protocol.encoded_array import EncodedArray

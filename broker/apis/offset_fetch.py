@@ -18,8 +18,8 @@ from broker.apis.shared import old_offsets
 from broker.apis.shared.authorization import are_known, denied, is_allowed
 from broker.apis.shared.gather import Gather
 from broker.apis.shared.old_offsets import DESCRIBE_GROUP, DESCRIBE_TOPIC
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
 from protocol.errors import (

@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import is_allowed, split
-from broker.net.needs import Each, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Each, Rights, cluster
 from broker.topics.registry import absent_error
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from protocol.messages.offset_for_leader_epoch import API

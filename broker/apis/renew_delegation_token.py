@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.token_ends import answer_change
-from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import nothing
 from protocol.messages.renew_delegation_token import API
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-    from broker.logins.tokens import Tokens
+    from broker.authentication.tokens import Tokens
     from security.tokens import Token
 
 

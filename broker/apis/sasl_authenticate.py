@@ -1,15 +1,15 @@
 """SaslAuthenticate (36) where no login is under way: it is out of place.
 
-v1 session lifetime; v2 flexible. Before the login, and while one is renewed, `broker/logins/`
-answers.
+v1 session lifetime; v2 flexible. Before the login, and while one is renewed,
+`broker/authentication/` answers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import nothing
 from protocol.errors import ILLEGAL_SASL_STATE
 from protocol.messages.sasl_authenticate import API
 

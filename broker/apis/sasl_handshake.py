@@ -1,15 +1,15 @@
 """SaslHandshake (17) after the login, or where none is asked for.
 
-v0: tokens follow as they are; v1: in SaslAuthenticate. Before the login `broker/logins/` answers.
-With a session that ends it begins a renewal (KIP-368); everywhere else it is out of place.
+v0: tokens follow as they are; v1: in SaslAuthenticate. Before the login `broker/authentication/`
+answers. With a session that ends it begins a renewal (KIP-368); everywhere else it is out of place.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import nothing
 from protocol.errors import ILLEGAL_SASL_STATE
 from protocol.messages.sasl_handshake import API
 

@@ -17,8 +17,8 @@ from broker.apis.shared.from_controller import (
 )
 from broker.cluster.controller.control_requests import decode_stop_replica
 from broker.cluster.replicas.replicas import ReplicaManager
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from controller.requests import StopReplicaRequest
 from protocol.messages.stop_replica import API
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
-from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights, group
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
 from protocol.errors import GROUP_AUTHORIZATION_FAILED, INCONSISTENT_GROUP_PROTOCOL

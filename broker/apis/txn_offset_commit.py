@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.shared.add_partitions_on_write import NOT_ASKED, Answered, Enlisted
 from broker.apis.shared.authorization import are_known, is_allowed, split
 from broker.apis.shared.commit_topics import READ_TOPIC, CommitTopics
-from broker.apis.shared.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.shared.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
-from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import Rights, group, transactional_id
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import TxnOffsetCommit
 from coordinator.outcome import CommitReply

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
 from broker.cluster.controller.control_requests import decode_update_metadata
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from protocol.messages.update_metadata import API
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.shared.authorization import is_allowed, refuse
 from broker.apis.shared.gather import Gather
 from broker.apis.shared.transactional import client_of
-from broker.net.needs import AnyOf, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import AnyOf, Rights, cluster
 from log.values import Marker
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
 from broker.topics.ticket import Ticket
-from log.accepted_producers import AcceptedProducers
+from log.producers.accepted_producers import AcceptedProducers
 from offsets.snapshot_image import Image, ImageHead, ImageWriter
 from protocol.buffer import Buffer
 from protocol.now import Now

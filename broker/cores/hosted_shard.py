@@ -18,7 +18,7 @@ from broker.cores.core import CoreT, Kind, Reader, Run
 from broker.cores.pass_over import PassOver
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.partition import Partition
-from log.accepted_producers import AcceptedProducers
+from log.producers.accepted_producers import AcceptedProducers
 from log.values import AppendInfo
 from protocol.records.batch import (
     HEADER_BYTES,

@@ -21,7 +21,7 @@ import structlog
 
 from journal.entry import Entry
 from journal.lines import Form, NotALine
-from log.filesystem import File, FileSystem
+from log.files.filesystem import File, FileSystem
 
 logger = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from journal.pages import Pages
 from journal.unsaved import Unsaved
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 
 logger = structlog.get_logger(__name__)
 

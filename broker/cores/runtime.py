@@ -3,7 +3,7 @@
 Owns the shards of this broker, one per partition of the internal topic. A call goes to its shard at
 once, and its records are replayed at once; the turn ends with one append per touched partition, and
 then the replies that waited for it go out. One timer serves all shards. What becomes of a shard as
-a whole is `broker/cores/life.py`.
+a whole is `broker/cores/shard_lifecycle.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from broker.cores.core import Call, CoreT, Kind, Outcome, Reply
 from broker.cores.duties import DutiesT, MakeDuties
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import HostedShard, NotActive, Phase
-from broker.cores.life import Life
 from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.shard_lifecycle import ShardLifecycle
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import SLICE_NS, Slicer
@@ -62,7 +62,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
         self.turns = Histogram()
         """Nanoseconds of each turn's end: its appends and replies."""
-        self.life = Life(
+        self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards

@@ -20,7 +20,7 @@ from broker.cores.core import Kind, SnapshotForm
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
-from log.filesystem import File, read_whole
+from log.files.filesystem import File, read_whole
 from log.partition_log import PartitionLog
 from offsets.columns_image import BadImage
 from offsets.record_errors import UnwritableRun

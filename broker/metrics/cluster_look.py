@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from broker.metrics.scan import STEP, View
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
-from broker.topics.replica import Replica
-from broker.topics.roles import Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import Role
 from broker.topics.topic_logs import TopicLogs
 from replication.leader import NEVER, LedReplicas
 

@@ -12,7 +12,7 @@ from broker.metrics.cluster_look import ClusterLook
 from broker.metrics.text_format import Families, label
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
+    from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
 """131 us to 34 s."""
@@ -22,7 +22,7 @@ _NANOSECONDS = 1_000_000_000
 class ClusterSeries:
     """Writes them all."""
 
-    def __init__(self, member: Member, look: ClusterLook, families: Families) -> None:
+    def __init__(self, member: ClusterBroker, look: ClusterLook, families: Families) -> None:
         self._member = member
         self._look = look
         self._families = families

@@ -38,10 +38,10 @@ from broker.metrics.transaction_series import (
     shards_by_phase,
     transaction_families,
 )
+from coordinator.classic.refused_joins import ERRORS as JOIN_ERRORS
 from coordinator.commits import ERRORS as COMMIT_ERRORS
 from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
-from coordinator.refused_joins import ERRORS as JOIN_ERRORS
 from protocol.errors import (
     NAMES,
     NONE,
@@ -125,14 +125,16 @@ class BrokerCollector(Collector):
         for work in dict.fromkeys([*(row.api.name for row in served), *NAMES_OF_PIECES, *counts]):
             long_pieces.add_metric([work], counts.get(work, 0))
         yield long_pieces
-        pulse = self.sources.pulse
+        pause_detector = self.sources.pause_detector
         yield CounterMetricFamily(
-            "muster_pauses_total", "How often the broker itself stood still.", value=pulse.pauses
+            "muster_pauses_total",
+            "How often the broker itself stood still.",
+            value=pause_detector.pauses,
         )
         yield CounterMetricFamily(
             "muster_pause_seconds_total",
             "How long the broker itself stood still.",
-            value=pulse.paused_s,
+            value=pause_detector.paused_s,
         )
         yield CounterMetricFamily(
             "muster_log_lines_lost_total",

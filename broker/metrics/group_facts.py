@@ -10,19 +10,19 @@ from collections.abc import Generator, Sequence
 from functools import partial
 
 from broker.cores.groups.runtime import HostedGroups
-from broker.metrics.holders import Holders
 from broker.metrics.lag import BLOCK, Lags
+from broker.metrics.lso_blockers import LsoBlockers
 from broker.metrics.progress import Arrivals, Columns, Look, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.metrics.topic_look import TopicLook, after_owner, orphaned, owned_alone, without_commit
 from broker.topics.partition import Partition
-from coordinator import signs
+from coordinator.classic import heartbeats
+from coordinator.classic.member_restarts import Streak
+from coordinator.classic.refused_joins import LASTING
+from coordinator.classic.states import State
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
-from coordinator.refused_joins import LASTING
-from coordinator.returns import Streak
-from coordinator.states import State
 from protocol.errors import NAMES
 from protocol.now import Now
 from verdicts.facts import (
@@ -47,12 +47,12 @@ Owners = dict[str, dict[int, str]]
 class GroupLooks:
     """Looks at groups, and remembers what the next look needs."""
 
-    def __init__(self, lags: Lags, journal: Journal, holders: Holders) -> None:
+    def __init__(self, lags: Lags, journal: Journal, lso_blockers: LsoBlockers) -> None:
         self.progress = Progress()
         self.arrivals = Arrivals()
         self._lags = lags
         self._journal = journal
-        self._holders = holders
+        self._lso_blockers = lso_blockers
         self._time = lags.time
         self._last = self._time.now()
         """When a look began last."""
@@ -220,21 +220,21 @@ class GroupLooks:
         """The transaction that a group waits for which has read all below it."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
-        holder = self._holders.of(at)
-        if holder is None:
+        blocker = self._lso_blockers.of(at)
+        if blocker is None:
             return None
-        if holder.transactional_id is None and not holder.hangs and not holder.is_elsewhere:
+        if blocker.transactional_id is None and not blocker.hangs and not blocker.is_elsewhere:
             return None  # whose it is will be known soon
         return HoldFacts(
-            holder.transactional_id,
-            holder.producer_id,
-            holder.producer_epoch,
-            holder.start_offset,
-            holder.since_ms,
-            holder.ends_ms,
-            holder.client.client_id or None,
-            holder.client.host or None,
-            holder.is_elsewhere,
+            blocker.transactional_id,
+            blocker.producer_id,
+            blocker.producer_epoch,
+            blocker.start_offset,
+            blocker.since_ms,
+            blocker.ends_ms,
+            blocker.client.client_id or None,
+            blocker.client.host or None,
+            blocker.is_elsewhere,
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
@@ -267,7 +267,7 @@ class GroupLooks:
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,
-            state_since_ms=signs.state_since_ms(group, now),
+            state_since_ms=heartbeats.state_since_ms(group, now),
             state_counts_from_ms=self._counts_from(group, now),
             protocol_type=group.protocol_type,
             members=members,
@@ -328,11 +328,11 @@ def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        signs.silent_ms(member, now),
-        signs.is_heard(group, member, now),
+        heartbeats.silent_ms(member, now),
+        heartbeats.is_heard(group, member, now),
         member.session_timeout_ms,
-        signs.closed_for_ms(member, now),
-        signs.session_left_ms(member, now),
+        heartbeats.closed_for_ms(member, now),
+        heartbeats.session_left_ms(member, now),
     )
 
 
@@ -358,7 +358,7 @@ def _streak(streak: Streak) -> StreakFacts | None:
 
 def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:
     waits = group.awaited()
-    end_ms = signs.phase_end_ms(group, now)
+    end_ms = heartbeats.phase_end_ms(group, now)
     if end_ms is None:
         return None
     until_ms = now.wall_ms + max(0, end_ms - now.mono_ms)

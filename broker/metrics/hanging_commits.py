@@ -15,8 +15,8 @@ from broker.cores.groups.runtime import GroupRuntime
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
-from broker.metrics.holders import Holder, Holders
 from broker.metrics.lag import readable
+from broker.metrics.lso_blockers import LsoBlocker, LsoBlockers
 from broker.topics.partition import Partition
 from verdicts.commands import command, word
 
@@ -31,13 +31,13 @@ class HangingCommits:
     def __init__(
         self,
         groups: GroupRuntime,
-        holders: Holders,
+        lso_blockers: LsoBlockers,
         slicer: Slicer,
         internal_errors: InternalErrors,
         background: Background,
     ) -> None:
         self._groups = groups
-        self._holders = holders
+        self._lso_blockers = lso_blockers
         self._slicer = slicer
         self._internal_errors = internal_errors
         self._background = background
@@ -71,7 +71,7 @@ class HangingCommits:
         if not held:
             return
         slices = self._slicer.work("hanging commits")
-        await slices.through(self._holders.refresh())
+        await slices.through(self._lso_blockers.refresh())
         for partition in held:
             self._look_at(partition, before.get(partition.index))
         slices.end()
@@ -79,24 +79,24 @@ class HangingCommits:
     def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
         """A transaction that began since the coordinators were asked seems to hang: it is logged
         when it is seen twice."""
-        holder = self._holders.of(partition)
-        if holder is None or not holder.hangs:
+        blocker = self._lso_blockers.of(partition)
+        if blocker is None or not blocker.hangs:
             return
-        which = holder.producer_id, holder.start_offset
+        which = blocker.producer_id, blocker.start_offset
         self._hung[partition.index] = which
         if before == which and self._logged.get(partition.index) != which:
             self._logged[partition.index] = which
-            _log(partition, holder)
+            _log(partition, blocker)
 
 
-def _log(partition: Partition, holder: Holder) -> None:
+def _log(partition: Partition, blocker: LsoBlocker) -> None:
     place = f"{partition.topic}:{partition.index}"
-    start = f"--start-offset {holder.start_offset}"
+    start = f"--start-offset {blocker.start_offset}"
     logger.warning(
         "offset commits are pending in a transaction that is over",
         partition=partition.name,
-        producer_id=holder.producer_id,
-        producer_epoch=holder.producer_epoch,
-        start_offset=holder.start_offset,
+        producer_id=blocker.producer_id,
+        producer_epoch=blocker.producer_epoch,
+        start_offset=blocker.start_offset,
         end_it_with=command("transactions abort", [], f"--topic {word(place)}", start),
     )

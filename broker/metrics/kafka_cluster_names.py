@@ -15,9 +15,9 @@ from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.topics.partition import Partition
-from broker.topics.replica import Replica
-from broker.topics.replication_totals import ReplicationTotals
-from broker.topics.roles import Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.replication_totals import ReplicationTotals
+from broker.topics.replicas.roles import Role
 from controller.view import Counts
 
 if TYPE_CHECKING:

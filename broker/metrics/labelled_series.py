@@ -237,7 +237,7 @@ class NativeView(View):
         """Offsets and replicas of each partition."""
         cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
-        node_id, holders = self.sources.registry.node_id, self.sources.holders
+        node_id, lso_blockers = self.sources.registry.node_id, self.sources.lso_blockers
         cluster, in_cluster = self.sources.cluster, self.sources.member is not None
         has_room = self.families.has_room(7 * len(partitions))
         for partition in partitions:
@@ -258,11 +258,11 @@ class NativeView(View):
             self._replicas.add(labels, len(replicas))
             self._in_sync.add(labels, len(isr))
             self._behind.add(labels, int(len(isr) < len(replicas)))
-            holder = holders.of(partition)
-            if holder is not None and self.families.has_room(2):
+            blocker = lso_blockers.of(partition)
+            if blocker is not None and self.families.has_room(2):
                 stable = partition.last_stable_offset
                 self._held_back.add(labels, partition.high_watermark - stable)
-                self._held_seconds.add(labels, seconds_between(holder.since_ms, self.now))
+                self._held_seconds.add(labels, seconds_between(blocker.since_ms, self.now))
 
     def topic(self, entry: TopicLogs) -> None:
         """What is one a topic."""

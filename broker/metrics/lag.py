@@ -37,7 +37,7 @@ from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NONE, ProtocolError
 
 if TYPE_CHECKING:
-    from broker.cluster.topics.ends_elsewhere import EndsElsewhere
+    from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
 
 BLOCK = 128
 """Partitions of which the lag is worked out at once."""
@@ -117,7 +117,7 @@ class Lags:
         groups: GroupRuntime,
         logs: LogManager,
         time: Time,
-        elsewhere: EndsElsewhere | None = None,
+        elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
         """``elsewhere``: what other brokers lead, in a cluster."""
         self.groups = groups

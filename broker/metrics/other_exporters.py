@@ -18,8 +18,8 @@ from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label, labels
 from broker.topics.partition import Partition
 from broker.topics.topic_logs import TopicLogs
+from coordinator.classic.states import State
 from coordinator.read_only import MemberView
-from coordinator.states import State
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000

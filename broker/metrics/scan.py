@@ -17,8 +17,8 @@ from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.topics.topic_logs import TopicLogs
+from coordinator.classic.states import State
 from coordinator.read_only import GroupView, MemberView
-from coordinator.states import State
 from protocol.consumer_protocol import CONSUMER
 from protocol.errors import NONE
 from transactions.states import State as TransactionState
@@ -146,7 +146,7 @@ class Scan:
             yield from self._topic(entry)
 
     def _transactions(self) -> Iterator[int]:
-        yield from self.sources.holders.refresh()
+        yield from self.sources.lso_blockers.refresh()
         for hosted in list(self.sources.transactions.hosted_shards):
             view = hosted.core.view
             known = list(view.transactions.values())
@@ -234,9 +234,9 @@ class Scan:
             self.producers += sum([len(each.log.producers) for each in partitions])
             for each in partitions:
                 if each.log.producers.open_transactions and is_led(each):
-                    holder = self.sources.holders.of(each)
-                    if holder is not None:
-                        self.held_since_ms.append(holder.since_ms)
+                    blocker = self.sources.lso_blockers.of(each)
+                    if blocker is not None:
+                        self.held_since_ms.append(blocker.since_ms)
             for view in self.views:
                 view.partitions(entry, partitions)
             yield len(partitions)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from broker.logins.logins import RESULTS, Logins, Result
+from broker.authentication.logins import RESULTS, Logins, Result
 from broker.metrics.sources import Sources
 from broker.net.tls.certificates import Certificates
 from security.acls.model import spelled

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.authentication.logins import Logins
+from broker.authorizer.audit import Audit
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime
-from broker.logins.logins import Logins
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
-from broker.loop.pulse import Pulse
+from broker.loop.pause_detector import PauseDetector
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
-from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
+from broker.metrics.lso_blockers import LsoBlockers
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
@@ -28,9 +29,8 @@ from broker.net.advertised import Advertised
 from broker.net.server import Server
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
-from broker.rights.audit import Audit
 from broker.time import Time
-from broker.topics.cleaning import Cleaning
+from broker.topics.cleaner.cleaning import Cleaning
 from broker.topics.cluster_view import ClusterView
 from broker.topics.logs import LogManager
 from broker.topics.registry import Registry
@@ -39,8 +39,8 @@ from protocol.slotted import slotted
 from transactions.journal import Journal as TransactionJournal
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
-    from broker.rights.acl_changes import AclChanges
+    from broker.authorizer.acl_changes import AclChanges
+    from broker.cluster.cluster_broker import ClusterBroker
 
 
 @slotted(frozen=True)
@@ -54,7 +54,7 @@ class Sources:
     """Where clients reach this broker."""
     cluster: ClusterView
     """Who is in the cluster and who leads what; see ``member``."""
-    member: Member | None
+    member: ClusterBroker | None
     """This broker as a member of its cluster; None: it is the whole cluster."""
     groups: GroupRuntime
     """The coordinator of groups."""
@@ -74,7 +74,7 @@ class Sources:
     """Why groups rebalanced."""
     transaction_journal: TransactionJournal
     """Who opened which transaction, how it ended and who waited for that."""
-    holders: Holders
+    lso_blockers: LsoBlockers
     """Which transaction each partition's readers wait for."""
     lags: Lags
     trends: Trends
@@ -83,7 +83,7 @@ class Sources:
     fatal: Callable[[], str | None]
     """Why the broker can't go on, None while it can."""
     cleaning: Cleaning
-    pulse: Pulse
+    pause_detector: PauseDetector
     watchdog: Watchdog
     internal_errors: InternalErrors
     slicer: Slicer

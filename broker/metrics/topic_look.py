@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from broker.metrics.progress import Look, Mark, Unclaimed
 from broker.topics.partition import Partition
+from coordinator.classic.states import State
 from coordinator.read_only import GroupView
-from coordinator.states import State
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000

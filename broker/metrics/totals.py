@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import field
 
 from broker.loop.histogram import Histogram, Writes
+from coordinator.classic.states import State
 from coordinator.events import (
     CommitRejected,
     Event,
@@ -20,7 +21,6 @@ from coordinator.events import (
     TransactionalOffsets,
     Transition,
 )
-from coordinator.states import State
 from protocol.now import Now
 from protocol.slotted import slotted
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused

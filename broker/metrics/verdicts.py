@@ -18,8 +18,8 @@ from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer, Slices
 from broker.metrics.group_facts import GroupLooks
-from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags, readable
+from broker.metrics.lso_blockers import LsoBlockers
 from broker.time import Time
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView
@@ -55,7 +55,7 @@ class Verdicts:
         groups: GroupRuntime,
         lags: Lags,
         journal: Journal,
-        holders: Holders,
+        lso_blockers: LsoBlockers,
         seen: Callable[[GroupFacts], None],
         slicer: Slicer,
         internal_errors: InternalErrors,
@@ -68,8 +68,8 @@ class Verdicts:
         self._internal_errors = internal_errors
         self._time = time
         self._background = background
-        self.looks = GroupLooks(lags, journal, holders)
-        self._holders = holders
+        self.looks = GroupLooks(lags, journal, lso_blockers)
+        self._lso_blockers = lso_blockers
         self._seen = seen
         """Takes the facts of each group that is looked at."""
         self._held: dict[str, Held] = {}
@@ -102,7 +102,7 @@ class Verdicts:
     async def judge_all(self) -> float:
         """Judge every group; returns how long that held the loop, in slices."""
         slices = self._slicer.work("verdicts")
-        await slices.through(self._holders.refresh())
+        await slices.through(self._lso_blockers.refresh())
         thresholds = self.thresholds()
         seen: set[str] = set()
         for hosted in readable(self._groups):

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.loop.internal_errors import InternalErrors
+    from broker.net.authorization_cache import AuthorizationCache
     from broker.net.limits.throttles import Throttle
     from broker.net.listener import Listener
-    from broker.net.permitted import Permitted
     from broker.net.server import Server
     from broker.net.session import Session
     from broker.time import Time
@@ -93,6 +93,7 @@ class Connection(asyncio.Protocol):
         "_slots",
         "_slots_max",
         "_transport",
+        "authorization_cache",
         "bytes_in",
         "bytes_out",
         "client_host",
@@ -108,7 +109,6 @@ class Connection(asyncio.Protocol):
         "on_close",
         "opened_s",
         "peer",
-        "permitted",
         "principal",
         "read_ns",
         "requests",
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
         """As whom the authorizer knows `principal`; kept and read by it alone."""
-        self.permitted: Permitted | None = None
+        self.authorization_cache: AuthorizationCache | None = None
         """The names that it was allowed; `broker/apis/authorization.py` keeps and reads them."""
         self.client_id = ""
         self.client_host = ""
@@ -258,8 +258,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         if self.session is not None:
             self.session.ended()
-        if self.permitted is not None:
-            self.permitted.forget()
+        if self.authorization_cache is not None:
+            self.authorization_cache.forget()
         self.server.forget(self)
         for frame in [each for each in self._backlog if each.startswith(_LEAVE_GROUP)]:
             self._handle(frame, 0)  # Kafka does when the JoinGroup before it is answered

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from broker.loop.histogram import Histogram
-from broker.net.needs import UNSAID, Rights
+from broker.net.required_acls import UNSAID, Rights
 from log.values import Slice
 from protocol.encoded_array import EncodedArray
 from protocol.headers import response_header

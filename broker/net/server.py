@@ -19,8 +19,8 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
-from broker.net.clients.seekers import KEY as CONSUMER_GROUP_HEARTBEAT
-from broker.net.clients.seekers import Seekers
+from broker.net.clients.stuck_clients import KEY as CONSUMER_GROUP_HEARTBEAT
+from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.totals import Clients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection, TurnWrites
@@ -63,7 +63,7 @@ class Server:
         long: LongRequests,
         disk_reads: DiskReads,
         unsupported: Unsupported,
-        seekers: Seekers,
+        stuck_clients: StuckClients,
         time: Time,
         watchdog: Watchdog,
         internal_errors: InternalErrors,
@@ -79,7 +79,7 @@ class Server:
         """Where requests are worked off that are not answered at once."""
         self.disk_reads = disk_reads
         """Reads of what the page cache has not."""
-        self.unsupported, self._seekers = unsupported, seekers
+        self.unsupported, self._stuck_clients = unsupported, stuck_clients
         """What clients ask for in vain."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
@@ -242,7 +242,7 @@ class Server:
             advice = f"version {version} came, and this broker serves {served}"
         self.unsupported.asked(connection, BY_KEY[key].name, advice)
         if key == CONSUMER_GROUP_HEARTBEAT:
-            self._seekers.sent(connection, frame)
+            self._stuck_clients.sent(connection, frame)
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -276,7 +276,7 @@ class Server:
         now_s = self.now_s
         self.handshakes.look()
         self._look_for_unread(now_s)
-        self._seekers.look(self.connections, now_s)
+        self._stuck_clients.look(self.connections, now_s)
         for connection in list(self.unread):
             if connection.peer_is_gone():
                 connection.abort()

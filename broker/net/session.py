@@ -1,4 +1,5 @@
-"""What a connection knows of its peer's login: `broker/logins/session.py` from this side."""
+"""What a connection knows of its peer's login: `broker/authentication/session.py` from this
+side."""
 
 from __future__ import annotations
 

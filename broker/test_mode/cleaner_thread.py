@@ -1,6 +1,6 @@
 """Cleaning in a thread, for files that no other process sees.
 
-`CleanerThread` is a `broker.topics.cleaning.Cleaner`.
+`CleanerThread` is a `broker.topics.cleaner.cleaning.Cleaner`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from threading import Condition
 
 from broker.time import Time
-from broker.topics.cleaner_worker import CleaningFailed
-from log.clean_job import CleanDone, CleanedGroup, CleanJob
-from log.cleaner import clean
-from log.cleaner_process import Throttle
-from log.filesystem import FileSystem
+from broker.topics.cleaner.cleaner_worker import CleaningFailed
+from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner.cleaner import clean
+from log.cleaner.cleaner_process import Throttle
+from log.files.filesystem import FileSystem
 
 NS = 1_000_000_000
 

@@ -25,7 +25,7 @@ from log.checkpoint import (
 )
 from log.config import LONG_MAX
 from log.errors import CorruptLog
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.missed import Expected
 
 logger = structlog.get_logger(__name__)

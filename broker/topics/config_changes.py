@@ -25,8 +25,8 @@ from broker.config.dynamic_settings import (
     topic_setting,
 )
 from broker.config.protection import Unprotected, may_be_secret, protection_fault
+from broker.topics.directory.missing import CONFIGS_FILE
 from broker.topics.logs import LogManager
-from broker.topics.missing import CONFIGS_FILE
 from broker.topics.owned_topics import keep_compact, mend_policies
 from broker.topics.registry import (
     BadTopicName,

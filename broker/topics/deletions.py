@@ -17,11 +17,11 @@ import structlog
 from broker.loop.background import Background
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.directory.disk_changes import DiskChanges
+from broker.topics.directory.reserved_file import NotSettled
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
 from broker.topics.registry import StoredRegistry, Topic
-from broker.topics.reserved_file import NotSettled
 
 logger = structlog.get_logger(__name__)
 

@@ -17,9 +17,9 @@ import structlog
 from broker.config.config import Config, log_config, topic_settings
 from broker.config.config_value import BadValue
 from broker.topics.checkpoints import Checkpoints
-from broker.topics.missing import KnownMissing, check_partitions
+from broker.topics.directory.missing import KnownMissing, check_partitions
+from broker.topics.directory.partition_mark import check_mark, mark
 from broker.topics.partition import Partition
-from broker.topics.partition_mark import check_mark, mark
 from broker.topics.partition_services import PartitionServices
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import (
@@ -32,7 +32,7 @@ from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
 
@@ -145,7 +145,9 @@ class LogManager:
         self._begin_checkpoints(truncated, missing)
 
     def _put_strays_aside(self, topics: Mapping[str, Topic]) -> None:
-        from broker.topics.strays import put_strays_aside  # what a broker alone need not import
+        from broker.topics.directory.strays import (
+            put_strays_aside,  # what a broker alone need not import
+        )
 
         if put_strays_aside(self.fs, self.directory, topics, self.checkpoints.forget_partitions):
             self.checkpoints.read()
@@ -160,7 +162,7 @@ class LogManager:
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
         if in_cluster:
-            from broker.topics.strays import put_away_among
+            from broker.topics.directory.strays import put_away_among
 
             there = [
                 *there,
@@ -199,8 +201,8 @@ class LogManager:
         services = self.services
         writes = services.owned_writes.get(log.topic, services.writes)
         if services.in_cluster:  # what a broker alone need not import
-            from broker.topics.replica import Replica
-            from broker.topics.replica_services import ReplicaServices
+            from broker.topics.replicas.replica import Replica
+            from broker.topics.replicas.replica_services import ReplicaServices
 
             assert isinstance(services, ReplicaServices)
             known = self.checkpoints.expected((log.topic, log.partition))

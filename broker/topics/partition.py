@@ -24,10 +24,10 @@ from broker.loop.histogram import Writes
 from broker.topics.last_stable import LastStable
 from broker.topics.partition_services import PartitionServices
 from broker.topics.ticket import Ticket
-from log.accepted_producers import AcceptedProducers
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
+from log.producers.accepted_producers import AcceptedProducers
+from log.producers.producer_state import ProducerStates
 from log.values import AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH

@@ -1,9 +1,9 @@
 """The registry: topics with their ids, settings and partitions.
 
-`Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in files of the data
-directory, for a single broker; in a cluster it is what the controller tells and what ZooKeeper's
-nodes of settings say (`broker/cluster/topics/cluster_registry.py`). Handlers do not notice which
-it is.
+`Registry` is the interface. `broker/topics/directory/embedded_registry.py` keeps it in files of the
+data directory, for a single broker; in a cluster it is what the controller tells and what
+ZooKeeper's nodes of settings say (`broker/cluster/topics/cluster_registry.py`). Handlers do not
+notice which it is.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ Place = tuple[str, int]
 class OldOffsets(Protocol):
     """The offsets of OffsetCommit and OffsetFetch v0, which Kafka keeps in ZooKeeper.
 
-    `broker/topics/consumer_paths.py` keeps them in a file,
+    `broker/topics/directory/consumer_paths.py` keeps them in a file,
     `broker/cluster/topics/consumer_paths.py` in ZooKeeper's consumer paths.
     """
 

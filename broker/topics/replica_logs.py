@@ -18,12 +18,12 @@ import structlog
 
 from broker.loop.background import Background
 from broker.time import Time
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.directory.disk_changes import DiskChanges
+from broker.topics.directory.partition_mark import mark
 from broker.topics.logs import DELETED_SUFFIX, LogManager
 from broker.topics.partition import Partition
-from broker.topics.partition_mark import mark
 from broker.topics.registry import Topic, partition_name
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from log.checkpoint import TopicPartition
 from log.errors import LogPoisoned
 

@@ -17,7 +17,7 @@ from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.deletions import Deletions
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.directory.disk_changes import DiskChanges
 from broker.topics.logs import LeftBehind, LogManager
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import (

@@ -35,7 +35,7 @@ from journal.happened import SESSION, of_broker, of_partition, of_topic
 from security.acls.model import ResourceType
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
+    from broker.cluster.cluster_broker import ClusterBroker
 
 _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
@@ -139,7 +139,7 @@ class ClusterApi:
         sentence = "there are /api/cluster/partitions/TOPIC/PARTITION and /api/cluster/brokers/ID"
         return refused(404, f"{request.url.path}: {sentence}")
 
-    def _partition(self, member: Member, topic: str, text: str) -> Response:
+    def _partition(self, member: ClusterBroker, topic: str, text: str) -> Response:
         known = member.cache.topics.get(topic)
         if known is None:
             return refused(404, f"topic {topic}: there is none; /api/topics lists them")
@@ -164,7 +164,7 @@ class ClusterApi:
             }
         )
 
-    def _broker(self, member: Member, text: str) -> Response:
+    def _broker(self, member: ClusterBroker, text: str) -> Response:
         broker = whole_number(text)
         if broker is None:
             return refused(400, f"{text[:32]}: write a broker's id, a number from 0")
@@ -180,7 +180,7 @@ class ClusterApi:
         )
 
 
-def _story(member: Member, name: str) -> list[dict[str, Any]]:
+def _story(member: ClusterBroker, name: str) -> list[dict[str, Any]]:
     return [entry_view(each) for each in member.keeper.journal.of(name)]
 
 

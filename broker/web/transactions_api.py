@@ -103,6 +103,6 @@ class TransactionsApi:
         if partition is None:
             return refused(404, not_here(sources, entry, index, number))
         slices = sources.slicer.work("/api")
-        await slices.through(sources.holders.refresh())
+        await slices.through(sources.lso_blockers.refresh())
         slices.end()
         return JSONResponse(redacted(reader, place_view(sources, topic, partition)))

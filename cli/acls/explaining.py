@@ -30,9 +30,9 @@ from cli.acls.places import Rules
 from cli.data_directory import DataDir
 from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from security.acls.acl_decision import AclRules, Decision, Rule
 from security.acls.filters import AclFilter
 from security.acls.index import AclIndex
-from security.acls.judge import Judge, Rule, Verdict
 from security.acls.model import ANYTHING, AclEntry, Operation, PatternType, Resource, spelled
 from security.acls.text import sentence
 from verdicts.commands import command, word
@@ -114,25 +114,25 @@ def _verdict(
     host: str,
     what: Operation,
     resource: Resource,
-) -> Verdict | None:
+) -> Decision | None:
     """The judgement; None where nobody judges."""
     if rules.authorizer == "":
         return None
-    judge = Judge(
+    acl_rules = AclRules(
         AclIndex(entries),
         rules.super_users or frozenset(),
         allow_everyone=bool(rules.allow_everyone),
     )
-    return judge.verdict(who, host, what, *resource)
+    return acl_rules.verdict(who, host, what, *resource)
 
 
-def _rule(verdict: Verdict | None) -> str:
+def _rule(verdict: Decision | None) -> str:
     if verdict is None:
         return "the broker has no authorizer, so that everybody may do everything"
     return sentence(verdict.rule)
 
 
-def _unknown(rules: Rules, verdict: Verdict | None) -> list[str]:
+def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
     """What might make the verdict another one."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:

@@ -136,7 +136,7 @@ class InDirectory:
         return Rules({**named, "allow.everyone.if.no.acl.found": everyone})
 
     def _file(self, fs: Any) -> Any:
-        from broker.rights.acl_store import AclFile
+        from broker.authorizer.acl_store import AclFile
 
         return AclFile(fs, self._directory)
 

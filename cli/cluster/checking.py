@@ -8,10 +8,10 @@ from contextlib import closing
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection, parse_address
 from cli.client.configs import BROKER_RESOURCE, Resource, describe
-from cli.cluster.asked import Asked
+from cli.cluster.broker_answers import BrokerAnswers
 from cli.cluster.facts import Facts, read_facts, read_session, read_views
 from cli.cluster.faults import OTHER_VIEW, UNREACHABLE, Fault, faults
-from cli.cluster.told_faults import Twin, told_faults
+from cli.cluster.reported_faults import Twin, reported_faults
 from cli.errors import FOUND, CommandError
 from cli.http import EACH_S, every_api
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
@@ -91,10 +91,10 @@ def _look_once(cluster: Cluster, bootstrap: str) -> Looked:
     session = None if is_whole or not there else read_session(cluster, there[0])
     seen = faults(facts, views, session)
     cluster.deadline = clock.Deadline(cluster.timeout_s)
-    asked = Asked(every_api(cluster, "cluster check"))
+    asked = BrokerAnswers(every_api(cluster, "cluster check"))
     told = asked.all("/api/cluster/check")
     nodes = asked.first("/api/cluster/check", cluster.timeout_s, nodes="true") if told else None
-    found = told_faults(told, nodes, twins(cluster, bootstrap, facts)) + seen
+    found = reported_faults(told, nodes, twins(cluster, bootstrap, facts)) + seen
     return facts, found, dict(sorted(asked.unasked.items())) if len(facts.brokers) > 1 else {}
 
 

@@ -12,7 +12,7 @@ import typer
 
 from cli import output
 from cli.client.cluster import Cluster
-from cli.cluster.asked import Asked
+from cli.cluster.broker_answers import BrokerAnswers
 from cli.cluster.facts import Facts, Replicas, read_facts
 from cli.cluster.stories import last_move, left_isr, merged
 from cli.cluster.telling import (
@@ -57,7 +57,7 @@ def why(
         raise CommandError(sentence, USAGE)
     with closing(Cluster(bootstrap, timeout_s=timeout)) as cluster:
         facts = read_facts(cluster)
-        asked = Asked(every_api(cluster, "cluster why"))
+        asked = BrokerAnswers(every_api(cluster, "cluster why"))
         if place is not None:
             found = _of_partition(facts, asked, place[1], int(place[2]))
             tell = lines_of_partition
@@ -78,7 +78,7 @@ def why(
         output.say_folded(f"broker {node} could not be asked: {said}")
 
 
-def _of_partition(facts: Facts, asked: Asked, topic: str, index: int) -> Value:
+def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) -> Value:
     partition = facts.partitions.get((topic, index))
     if partition is None:
         topics = {name for name, _ in facts.partitions}
@@ -140,7 +140,7 @@ def _out(
     return found
 
 
-def _of_controller(facts: Facts, asked: Asked) -> Value:
+def _of_controller(facts: Facts, asked: BrokerAnswers) -> Value:
     told = asked.all("/api/cluster")
     here = told.get(facts.controller, {})
     return {
@@ -160,7 +160,7 @@ def _of_controller(facts: Facts, asked: Asked) -> Value:
     }
 
 
-def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
+def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
     there = facts.brokers.get(broker)
     here = [each for each in facts.partitions.values() if broker in each.assigned]
     if there is None and not here:

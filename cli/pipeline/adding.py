@@ -16,8 +16,8 @@ from cli.pipeline.extra import sentences
 from cli.times import instant
 
 if TYPE_CHECKING:
-    from pipeline.run.asked import Asked
     from pipeline.run.collect import Collected
+    from pipeline.run.job_options import JobOptions
     from pipeline.sources.feed import News
     from pipeline.sources.stored import StoredFeed
     from pipeline.sources.wire.feed import BrokerFeed
@@ -67,7 +67,7 @@ class Growing(NamedTuple):
 
 
 @contextmanager
-def growing(wanted: Asked, interrupted: str) -> Iterator[Growing]:
+def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
     """The archive that is asked for, which nobody else writes until the block ends.
 
     A `CommandError` for whatever the block raises; ``interrupted`` says what a Ctrl-C leaves.

@@ -50,11 +50,11 @@ def compare(
     """
     needs(*LIGHT)
     with sentences():
-        from pipeline.run.asked import asked_comparison
         from pipeline.run.compare import compare as compared
+        from pipeline.run.job_options import comparison_options
         from pipeline.sources.open import open_source
 
-        wanted = asked_comparison(given)
+        wanted = comparison_options(given)
         source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
         records = source.records_estimate()
     means = means_of(engine, master, conf, verbose)

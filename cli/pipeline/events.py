@@ -20,7 +20,7 @@ from pipeline.run.options import JOB_OPTIONS, Given
 from pipeline.sources.segment_files import is_local
 
 if TYPE_CHECKING:
-    from pipeline.run.asked import Asked
+    from pipeline.run.job_options import JobOptions
 
 _A_PART = (
     "group",
@@ -75,9 +75,9 @@ def events(
         return
     needs(*LIGHT)
     with sentences():
-        from pipeline.run.asked import asked
+        from pipeline.run.job_options import job_options
 
-        wanted = asked(given)
+        wanted = job_options(given)
     check_out(wanted.out)
     if follow and not until_now and not is_address(wanted.source):
         raise CommandError(
@@ -88,7 +88,7 @@ def events(
     _show(_added(wanted, every if follow and not until_now else None), wanted)
 
 
-def _added(wanted: Asked, every_s: float | None) -> Added:
+def _added(wanted: JobOptions, every_s: float | None) -> Added:
     """Add once, or every so many seconds until the user ends it."""
     came = Added(wanted.out)
     with growing(wanted, "the archive is whole") as growth:
@@ -102,7 +102,7 @@ def _added(wanted: Asked, every_s: float | None) -> Added:
     return came
 
 
-def _add(wanted: Asked, growth: Growing, every_s: float | None, told: Told) -> None:
+def _add(wanted: JobOptions, growth: Growing, every_s: float | None, told: Told) -> None:
     from pipeline.run.collect import collect, follow
 
     feed, news, archive = growth
@@ -114,7 +114,7 @@ def _add(wanted: Asked, growth: Growing, every_s: float | None, told: Told) -> N
     follow(feed, archive, told.looked, told.away, every_s, with_topics, news)
 
 
-def _show(came: Added, wanted: Asked) -> None:
+def _show(came: Added, wanted: JobOptions) -> None:
     if wanted.json:
         output.show_json(asdict(came))
     else:

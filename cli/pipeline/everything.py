@@ -18,7 +18,7 @@ from cli.pipeline.source import check_out
 from pipeline.run.options import Given, options_of
 
 if TYPE_CHECKING:
-    from pipeline.run.asked import Asked
+    from pipeline.run.job_options import JobOptions
     from pipeline.run.jobs import Summary
 
 NAME = "all"
@@ -58,9 +58,9 @@ def everything(
         )
     needs(*LIGHT)
     with sentences():
-        from pipeline.run.asked import asked
+        from pipeline.run.job_options import job_options
 
-        wanted = asked(given)
+        wanted = job_options(given)
     check_out(wanted.out)
     came, summary = _add_and_run(wanted, means)
     if wanted.json:
@@ -74,7 +74,7 @@ def everything(
 everything.__doc__ = JOBS[NAME]
 
 
-def _add_and_run(wanted: Asked, means: Means) -> tuple[Added, Summary]:
+def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
     """Nobody else writes the archive, nor the tables beside it, until they are made."""
     from pipeline.run.collect import collect
 

@@ -26,7 +26,7 @@ from pipeline.run.options import Given, options_of
 from pipeline.sources.segment_files import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from pipeline.run.asked import Asked
+    from pipeline.run.job_options import JobOptions
     from pipeline.run.jobs import Step, Summary, Unreadable
 
 JOBS = {
@@ -65,16 +65,16 @@ def run_job_command(name: str, given: Given, means: Means) -> None:
     """Run a job as it was asked for, show what it made, and end with the code that says it."""
     needs(*LIGHT)
     with sentences():
-        from pipeline.run.asked import asked
+        from pipeline.run.job_options import job_options
 
-        wanted = asked(given)
+        wanted = job_options(given)
     check_out(wanted.out)
     summary = run_named(name, wanted, means)
     show(summary, wanted)
     end(summary, wanted, summary.damaged)
 
 
-def end(summary: Summary, wanted: Asked, damaged: int) -> None:
+def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
     """End the command with the code of what it was to fail on; damage goes first."""
     if wanted.fail_on_damage and damaged:
         raise typer.Exit(FOUND)
@@ -82,11 +82,11 @@ def end(summary: Summary, wanted: Asked, damaged: int) -> None:
         raise typer.Exit(GROUPS_FAIL)
 
 
-def run_named(name: str, wanted: Asked, means: Means) -> Summary:
+def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
     """Run a job from its source into its folder, with bars."""
     from pipeline.run.catalog import JOBS
     from pipeline.run.jobs import run_job
-    from pipeline.run.place import store_of
+    from pipeline.run.output_location import store_of
     from pipeline.sources.open import is_remote, open_source
 
     source = records = None
@@ -108,7 +108,7 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
         return run_job(engine, JOBS[name], source, store, wanted.options, progress)
 
 
-def show(summary: Summary, wanted: Asked) -> None:
+def show(summary: Summary, wanted: JobOptions) -> None:
     """Show what a job made: tables with rows and figures, and what could not be read."""
     from pipeline.run import failing
     from pipeline.run.figures import words_of
@@ -167,7 +167,7 @@ def _place(each: Unreadable) -> str:
     return each.file if each.position is None else f"{each.file} at byte {each.position}"
 
 
-def _title(summary: Summary, wanted: Asked) -> str:
+def _title(summary: Summary, wanted: JobOptions) -> str:
     """What was read, up to when, and by what."""
     ends = (
         ("from", wanted.options.selection.span.since_ms),

@@ -31,11 +31,11 @@ def report(
     check_out(out)
     needs(*LIGHT)
     with sentences():
-        from pipeline.run.asked import thresholds_of
+        from pipeline.run.job_options import thresholds_of
 
         thresholds = thresholds_of(given)
     with running(NO_MEANS, 0, out) as (engine, bars):
-        from pipeline.run.place import store_of
+        from pipeline.run.output_location import store_of
         from pipeline.run.report import write_report_again
 
         bars.step("the report", 0, 1)

@@ -29,7 +29,7 @@ def views(
     """Write views.sql, by which DuckDB reads the tables in a folder, with ready queries."""
     check_out(out)
     with running(NO_MEANS, 0, out) as (engine, _):
-        from pipeline.run.place import store_of
+        from pipeline.run.output_location import store_of
         from pipeline.run.views import write_database, write_views
 
         with closing(store_of(out, engine)) as store:

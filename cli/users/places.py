@@ -140,7 +140,7 @@ class InDirectory:
 
 
 def _file(fs: Any, directory: str) -> Any:
-    from broker.logins.user_file import UserFile
+    from broker.authentication.user_file import UserFile
     from broker.time import Time
 
     return UserFile(fs, directory, Time())

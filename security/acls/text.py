@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from security.acls.judge import Rule
+from security.acls.acl_decision import Rule
 from security.acls.model import (
     AclEntry,
     Operation,

@@ -15,13 +15,13 @@ from broker.config.config import Config
 from broker.test_mode.cleaner_thread import CleanerThread
 from broker.time import Time
 from broker.topics.registry import Topic
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.partitions import log_of
 
-QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
+QUICK = {"log.cleaner.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 
 @contextmanager

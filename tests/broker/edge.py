@@ -24,7 +24,7 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.clients.seekers import Seekers
+from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import TurnWrites
 from broker.net.limits.connections import Limits
@@ -40,7 +40,7 @@ from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, Features, Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
-from log.filesystem import FileSystem, OsFileSystem
+from log.files.filesystem import FileSystem, OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.headers import decode_response_header, encode_request_header
 from protocol.messages import BY_KEY
@@ -146,7 +146,7 @@ class EdgeBroker:
         served = SERVED if served is None else served
         disk_reads = DiskReads(self.time)
         self.unsupported = Unsupported(self.time)
-        self.seekers = Seekers(self.unsupported, lambda *_: False, lambda *_: None)
+        self.stuck_clients = StuckClients(self.unsupported, lambda *_: False, lambda *_: None)
         config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.advertised = Advertised(config, 1)
         self.server = Server(
@@ -157,7 +157,7 @@ class EdgeBroker:
             long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=disk_reads,
             unsupported=self.unsupported,
-            seekers=self.seekers,
+            stuck_clients=self.stuck_clients,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=errors,
@@ -200,7 +200,7 @@ class EdgeBroker:
             worker=self.worker,
             disk_reads=disk_reads,
             unsupported=self.unsupported,
-            seekers=self.seekers,
+            stuck_clients=self.stuck_clients,
             quotas=not_here,
         )
 

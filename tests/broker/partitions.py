@@ -17,10 +17,10 @@ from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.partition import Partition
 from broker.topics.partition_services import PartitionServices
-from broker.topics.replica import Replica
-from broker.topics.replica_services import LedPartition, ReplicaServices
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.replica_services import LedPartition, ReplicaServices
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

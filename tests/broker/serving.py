@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from broker.authorizer.authorizer import Authorizer
 from broker.broker import Broker
 from broker.config.sources import load
 from broker.net.interpose import Interpose
-from broker.rights.authorizer import Authorizer
 from broker.time import Time
-from broker.topics.cleaning import Cleaner
-from log.filesystem import FileSystem
+from broker.topics.cleaner.cleaning import Cleaner
+from log.files.filesystem import FileSystem
 from tests.broker.mock_time import IDLE_MS, MockTime
 from tests.wire import Wire
 

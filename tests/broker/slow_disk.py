@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import threading
 
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 
 
 class SlowFile(OsFile):

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from broker.authentication.users import Deletion, Upsertion, Users
+from broker.authorizer.quota_changes import QuotaChanges
 from broker.cluster.topics.client_configs import ClientConfigs
 from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper import zookeeper as zookeeper_module
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.cluster_stores import ClusterQuotas, ClusterUsers
 from broker.config.config import Config
-from broker.logins.users import Deletion, Upsertion, Users
 from broker.quotas.client_quotas import ClientQuotas
-from broker.rights.quota_changes import QuotaChanges
 from broker.time import Time
 from protocol.znodes.configs import client_entity
 from security.credentials import BY_NAME, ScramMechanism, credential
 from security.quotas.entities import Entity
-from tests.broker.logins.letting_in import one_go
+from tests.broker.authentication.letting_in import one_go
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 RECORDED = json.loads(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.offline import found, held
-from broker.topics.missing import META_FILE, SECURED_FILES, TOPICS_FILE
+from broker.topics.directory.missing import META_FILE, SECURED_FILES, TOPICS_FILE
 from broker.topics.registry import BadDirectory
 from tests.cli.running import run
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from broker.logins.token_file import TokenFile
-from broker.logins.user_file import UserFile
-from broker.rights.acl_store import AclFile
-from broker.rights.quota_changes import QuotaFile
+from broker.authentication.token_file import TokenFile
+from broker.authentication.user_file import UserFile
+from broker.authorizer.acl_store import AclFile
+from broker.authorizer.quota_changes import QuotaFile
 from broker.time import Time
 from security.acls.model import Operation, PatternType, ResourceType
 from security.credentials import ScramMechanism, credential

@@ -13,7 +13,7 @@ import pytest
 
 from broker.secured_file import SecuredFile
 from broker.topics.registry import BadDirectory
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from tests.simulated_files import SimulatedFiles
 
 PATH = "/data/users.json"

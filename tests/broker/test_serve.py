@@ -395,7 +395,7 @@ HEAVY = (
 OF_A_CLUSTER = (
     "broker.cluster",
     "broker.quotas.replication_quota",
-    "broker.topics.replica",
+    "broker.topics.replicas.replica",
     "controller",
     "kazoo",
     "replication",

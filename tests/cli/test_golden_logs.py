@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cli.logs.entries import Content
 from cli.logs.files import read_file
-from log.producer_state import ProducerStates
+from log.producers.producer_state import ProducerStates
 from protocol import log_records
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.records.batch import encode_batch, read_header

@@ -26,11 +26,11 @@ from coordinator.calls import (
     TopicOffsets,
     TxnOffsetCommit,
 )
+from coordinator.classic.sweeps import EVERY_LOG_OFFSET
 from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, Outcome, Reply
 from coordinator.refusal import loading_error, refusal
 from coordinator.shard import GroupShard
-from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import OwnBatch, Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now

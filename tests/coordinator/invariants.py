@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.config import GroupConfig
-from coordinator.group import Group
 from coordinator.shard import GroupShard
-from coordinator.states import State
 from offsets.runs import OwnBatch, Run
 from protocol.deadlines import NEVER
 from protocol.now import Now

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coordinator.classic.member_restarts import TIMES_KEPT
 from coordinator.group_journal import INSTANCES_KEPT
-from coordinator.returns import TIMES_KEPT
 from tests.coordinator.calls_for_tests import join
 from tests.coordinator.test_journal import Told
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import coordinator.states
-from coordinator.group import Group, vote
-from coordinator.member import Member
-from coordinator.states import LEGAL_PREVIOUS, State, state_filter
+import coordinator.classic.states
+from coordinator.classic.group import Group, vote
+from coordinator.classic.member import Member
+from coordinator.classic.states import LEGAL_PREVIOUS, State, state_filter
 from offsets.runs import GroupMember, GroupValue
 from protocol.now import Now
 
@@ -71,7 +71,7 @@ def test_no_group_waits_without_a_deadline(state: State) -> None:
 
 
 def test_the_state_is_assigned_in_group_py_alone() -> None:
-    room = Path(coordinator.states.__file__).parent
+    room = Path(coordinator.classic.states.__file__).parent
     assigning = {
         path.name: len(re.findall(r"\.state = (?!state\b)|group\.state = ", path.read_text()))
         for path in room.glob("*.py")
@@ -82,7 +82,7 @@ def test_the_state_is_assigned_in_group_py_alone() -> None:
 
 
 def test_the_page_of_the_machine_describes_every_state() -> None:
-    text = Path(coordinator.states.__file__).read_text()
+    text = Path(coordinator.classic.states.__file__).read_text()
     for state in State:
         assert f'{state.name} = "{state.value}"' in text
     assert text.count("*Action*") == text.count("*Transition*") == len(State)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.calls import LeaveGroup, Leaver, TopicOffsets
+from coordinator.classic.member_restarts import MemberRestarts
 from coordinator.events import (
     Assigned,
     AssignedMember,
@@ -30,7 +31,6 @@ from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
 from coordinator.journal_rebalance import Rebalance
 from coordinator.outcome import Outcome
-from coordinator.returns import Returns
 from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import encode_subscription
@@ -511,7 +511,7 @@ def test_what_was_loaded_counts_and_goes_first() -> None:
     assert len(journal.names()) == 10
 
 
-def size_of(returns: Returns) -> int:
+def size_of(returns: MemberRestarts) -> int:
     """Its bytes, counted anew."""
     return sum([each.size() for ring in (returns.clients, returns._seen) for each in ring])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.classic.member_restarts import RestartingMember, SameClient
 from coordinator.events import (
     AssignedMember,
     Cause,
@@ -22,7 +23,6 @@ from coordinator.events import (
 from coordinator.journal import FORM
 from coordinator.journal_entries import Flapping, Lost, MovedBack, Note, Rejections
 from coordinator.journal_rebalance import LINE_BYTES_MAX, Change, Rebalance
-from coordinator.returns import Returning, SameClient
 from journal.entry import Entry
 from journal.lines import NotALine, fields_of
 from journal.lines import line_of as checked_line
@@ -76,7 +76,7 @@ ENTRIES: list[Entry] = [
         count=9,
     ),
     Flapping("app-1", "app", "/10.0.0.1", 4, NOON, "other topics", True),
-    Returning(
+    RestartingMember(
         "app",
         "/10.0.0.1",
         2,

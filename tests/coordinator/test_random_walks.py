@@ -22,12 +22,12 @@ from coordinator.calls import (
     TopicOffsets,
     TxnOffsetCommit,
 )
+from coordinator.classic.states import State
+from coordinator.classic.sweeps import EVERY_LOG_OFFSET
 from coordinator.config import GroupConfig
 from coordinator.events import GroupRemoved
 from coordinator.outcome import JoinReply, Outcome, SyncReply
 from coordinator.shard import GroupShard
-from coordinator.states import State
-from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import OwnBatch, Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now

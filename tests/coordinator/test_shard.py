@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator import calls, joining
+from coordinator import calls
 from coordinator.calls import (
     DeleteGroup,
     DescribeGroup,
@@ -18,11 +18,12 @@ from coordinator.calls import (
     SyncGroup,
     TopicOffsets,
 )
+from coordinator.classic import joining
+from coordinator.classic.states import State
 from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, SyncReply
 from coordinator.refusal import loading_error, refusal
 from coordinator.shard import GroupShard
-from coordinator.states import State
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones
 from protocol.errors import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.calls import DeleteGroup, OffsetFetch, TopicOffsets
+from coordinator.classic.states import State
+from coordinator.classic.sweeps import EVERY_LOG_OFFSET
 from coordinator.outcome import CommitReply, FetchReply, Outcome
-from coordinator.states import State
-from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import OffsetTombstones
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.calls import DeleteGroup, DescribeGroup, OffsetDelete, OffsetFetch, TopicOffsets
+from coordinator.classic.states import State
 from coordinator.events import (
     CommitRejected,
     MovedOffset,
@@ -16,7 +17,6 @@ from coordinator.events import (
 )
 from coordinator.outcome import CommitReply, DescribeReply, FetchReply, OffsetDeleteReply
 from coordinator.refusal import not_served
-from coordinator.states import State
 from coordinator.txn_commits import PENDING_MAX
 from protocol.consumer_protocol import encode_subscription
 from protocol.errors import (

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from broker.authorizer.acl_store import AclFile
 from broker.config.authorizer_rules import STANDARD
-from broker.rights.acl_store import AclFile
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from pipeline.engines.duck import DuckEngine
 from pipeline.model.tables import CATCH_UP
 from pipeline.run.textfile import write_textfile

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cli.main import main
-from log.os_file import OsFile
+from log.files.os_file import OsFile
 
 LATE_S = 0.005
 write_now = OsFile.write

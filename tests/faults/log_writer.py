@@ -23,7 +23,7 @@ from typing import Any
 from broker.config.config import Config
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

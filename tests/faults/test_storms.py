@@ -24,7 +24,7 @@ import pytest
 
 from broker.config.authorizer_rules import STANDARD
 from tests.broker.apis.test_acls import describe, entry, wanted
-from tests.broker.logins.bearers import HANDLER, OTHER, keys, token
+from tests.broker.authentication.bearers import HANDLER, OTHER, keys, token
 from tests.brokers import Broker, free_port
 from tests.certificates import Authority
 from tests.core_waits import CoreWaits

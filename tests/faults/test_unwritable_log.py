@@ -23,7 +23,7 @@ pytestmark = [
 
 FSYNC_FAILS = """
 import errno, os, sys
-from log.os_file import OsFile
+from log.files.os_file import OsFile
 fsync = OsFile.fsync
 def failing(self):
     if os.path.exists(os.environ["FSYNC_FAILS"]):

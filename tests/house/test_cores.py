@@ -17,7 +17,12 @@ OF_GROUPS = {"do", "topics_deleted", "is_sweeping", "sweep"}
 """Verbs of groups alone, for broker/cores/groups."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
 """Its verbs, for the one module that hosts it."""
-HIDDEN = {"coordinator.shard", "coordinator.group", "coordinator.member", "coordinator.step"}
+HIDDEN = {
+    "coordinator.shard",
+    "coordinator.classic.group",
+    "coordinator.classic.member",
+    "coordinator.step",
+}
 
 
 def reads_of_cores(tree: ast.AST) -> set[str]:

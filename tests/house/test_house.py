@@ -26,11 +26,11 @@ LONGER = {
     # What is stable, who waits for it, and what a failed write does to both: one state.
     "broker/topics/partition.py",
     # What each role does to the log, to who waits and to the other replicas: one state.
-    "broker/topics/replica.py",
+    "broker/topics/replicas/replica.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.
     "log/partition_log.py",
     # What becomes of a shard as a whole: led, loaded, failed, loaded again, given up. One state.
-    "broker/cores/life.py",
+    "broker/cores/shard_lifecycle.py",
     # The arrays of offsets have one writer: what one slot costs and what a whole column does.
     "offsets/columns.py",
     # The composition root: what is made of what, and the order of start and stop, in one place.
@@ -41,7 +41,7 @@ LONGER = {
 FUNCTIONS_LONGER: dict[str, str] = {
     "protocol/records/section.py:check_section": "one tight loop over every produced record, its"
     " varints inline: calls make it a fifth slower",
-    "log/key_reader.py:note_keys": "the same, over every record that is cleaned",
+    "log/cleaner/key_reader.py:note_keys": "the same, over every record that is cleaned",
     "broker/broker.py:__init__": "each part of a broker, with what it is",
     "broker/net/connection.py:__init__": "each value of a connection, with what it is",
 }

@@ -26,7 +26,8 @@ ONE_PLACE = {
     "controller": None,
     "replication": None,
     "security": None,
-    "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
+    # its `main` is the first of a process: nobody is above it
+    "log": "log/cleaner/cleaner_process.py",
     "broker": "broker/time.py",
     "cli": "cli/clock.py",
     "musterd": "musterd/testing/clock.py",

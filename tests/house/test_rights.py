@@ -7,8 +7,8 @@ import pytest
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
 from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
-from broker.net.needs import UNSAID, Rights
 from broker.net.request import ServedApi
+from broker.net.required_acls import UNSAID, Rights
 
 ROWS = {
     f"{table}: {row.api.name}": row

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.errors import INVALID_REPLICATION_FACTOR, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.records.batch import encode_batch

@@ -19,7 +19,7 @@ import pytest
 
 from log.checkpoint import RECOVERY_POINT, read_offsets, write_offsets
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.values import Marker
 from protocol.errors import NONE

@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from log.clean_job import CleanDone, CleanedGroup, CleanJob
-from log.clean_plan import SegmentFacts
-from log.clean_swap import commit, discard, exchange, sources_of
-from log.cleaner import clean
+from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner.clean_plan import SegmentFacts
+from log.cleaner.clean_swap import commit, discard, exchange, sources_of
+from log.cleaner.cleaner import clean
 from log.partition_log import PartitionLog
 from protocol.records.batch import (
     ABORT,

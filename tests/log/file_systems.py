@@ -9,7 +9,7 @@ from broker.test_mode.files.disk_faults import DiskFaults
 from broker.test_mode.files.faulty_files import FaultyFiles
 from broker.test_mode.files.memory_files import MemoryFiles
 from broker.time import Time
-from log.filesystem import FileSystem, OsFileSystem
+from log.files.filesystem import FileSystem, OsFileSystem
 from tests.simulated_files import SimulatedFiles
 
 

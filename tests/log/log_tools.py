@@ -10,7 +10,7 @@ from pathlib import Path
 from log.config import LogConfig
 from log.missed import Expected
 from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
+from log.producers.producer_state import ProducerStates
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from protocol.records.stored import stored_records

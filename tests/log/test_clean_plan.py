@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from log.clean_plan import SegmentFacts, cleanable, group_segments, weighs_too_much
+from log.cleaner.clean_plan import SegmentFacts, cleanable, group_segments, weighs_too_much
 from log.config import LogConfig
 
 MIB = 1024 * 1024

@@ -11,11 +11,11 @@ import tracemalloc
 
 import pytest
 
-from log.clean_job import CleanDone, CleanProgress
-from log.cleaner import clean
-from log.cleaner_process import Throttle
+from log.cleaner.clean_job import CleanDone, CleanProgress
+from log.cleaner.cleaner import clean
+from log.cleaner.cleaner_process import Throttle
+from log.cleaner.offset_map import OffsetMap
 from log.errors import CorruptLog
-from log.offset_map import OffsetMap
 from log.partition_log import PartitionLog
 from log.segment import LOG
 from protocol.records.batch import (

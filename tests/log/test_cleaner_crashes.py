@@ -11,9 +11,9 @@ import random
 
 import pytest
 
-from log.clean_job import CleanedGroup
-from log.clean_swap import commit, discard, exchange, sources_of
-from log.cleaner import clean
+from log.cleaner.clean_job import CleanedGroup
+from log.cleaner.clean_swap import commit, discard, exchange, sources_of
+from log.cleaner.cleaner import clean
 from log.partition_log import PartitionLog
 from tests.log.cleaning_tools import (
     SETTINGS,

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from log.clean_job import CleanDone
+from log.cleaner.clean_job import CleanDone
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch

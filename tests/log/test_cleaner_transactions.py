@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from log.clean_plan import Cleanable, SegmentFacts, cleanable
+from log.cleaner.clean_plan import Cleanable, SegmentFacts, cleanable
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from log.values import Marker

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from log.errors import DirectoryLocked
-from log.filesystem import FileSystem, read_whole, write_whole
+from log.files.filesystem import FileSystem, read_whole, write_whole
 from tests.log.file_systems import MADE
 
 

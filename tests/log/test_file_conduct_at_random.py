@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.errors import DirectoryLocked
-from log.filesystem import File, FileSystem, Lock, OsFileSystem
+from log.files.filesystem import File, FileSystem, Lock, OsFileSystem
 from tests.log.file_systems import in_memory
 
 NAMES = ["f", "g", "d", "d/f", "d/g", "d/e", "d/e/f", "f/x", ""]

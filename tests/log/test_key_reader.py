@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from log import key_reader
-from log.key_reader import note_keys
-from log.offset_map import OffsetMap
+from log.cleaner import key_reader
+from log.cleaner.key_reader import note_keys
+from log.cleaner.offset_map import OffsetMap
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import Record, encode_section
 

@@ -10,7 +10,7 @@ import pytest
 
 from log.config import LogConfig
 from log.errors import AppendRefused, OffsetOutOfRange
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME, encode_batch, records_of

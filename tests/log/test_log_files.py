@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from log.errors import DirectoryLocked
-from log.filesystem import OsFileSystem, read_whole, write_whole
+from log.files.filesystem import OsFileSystem, read_whole, write_whole
 from tests.simulated_files import SimulatedFiles
 
 FS = OsFileSystem()
@@ -109,7 +109,7 @@ def test_a_second_lock_on_a_directory_is_refused_until_the_first_is_released(
 
 def test_another_process_is_refused_too(tmp_path: Path) -> None:
     script = (
-        "import sys; from log.errors import DirectoryLocked; from log.filesystem import *\n"
+        "import sys; from log.errors import DirectoryLocked; from log.files.filesystem import *\n"
         "try: OsFileSystem().lock(sys.argv[1])\n"
         "except DirectoryLocked: print('refused')\n"
         "else: print('locked')"
@@ -149,7 +149,7 @@ def test_a_write_that_the_system_cuts_short_is_cut_back_and_told(tmp_path: Path)
 import resource, sys
 from log.config import LogConfig
 from log.errors import LogPoisoned
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

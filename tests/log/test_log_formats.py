@@ -12,10 +12,10 @@ from log.checkpoint import (
     write_offsets,
 )
 from log.errors import CorruptLog
+from log.indexes.offset_index import OffsetIndex
+from log.indexes.time_index import TimeIndex
 from log.leader_epochs import SECTOR_BYTES, LeaderEpochs
-from log.offset_index import OffsetIndex
 from log.segment import file_name
-from log.time_index import TimeIndex
 from tests.log.log_tools import DIRECTORY, batch, open_log
 from tests.simulated_files import SimulatedFiles
 

@@ -17,7 +17,7 @@ from log.checkpoint import (
     write_offsets,
 )
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.missed import Expected
 from log.partition_log import PartitionLog
 from log.segment import Segment

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from tests.log.cleaning_tools import SETTINGS, RandomLog, all_records, clean_log
 from tests.log.log_tools import NOW_MS, append_values, batch, values
@@ -68,7 +68,7 @@ def test_a_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from log.config import LogConfig
-from log.filesystem import OsFileSystem, open_files_max
+from log.files.filesystem import OsFileSystem, open_files_max
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

@@ -8,7 +8,7 @@ import pytest
 
 from log.batch_scan import Header, headers
 from log.errors import AppendRefused
-from log.producer_state import ProducerStates
+from log.producers.producer_state import ProducerStates
 from log.values import Ended, Marker
 from protocol.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 from protocol.records.batch import TRANSACTIONAL_BIT

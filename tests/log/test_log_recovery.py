@@ -10,7 +10,7 @@ import pytest
 
 from log.batch_scan import Header, headers
 from log.errors import CorruptLog
-from log.filesystem import File
+from log.files.filesystem import File
 from protocol.records.batch import read_header
 from tests.log.log_tools import DIRECTORY, append_values, batch, open_log, values
 from tests.simulated_files import SimulatedFiles

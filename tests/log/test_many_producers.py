@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from log import producer_table
 from log.partition_log import PartitionLog
-from log.producer_snapshot import ProducerImage
-from log.producer_state import ProducerStates
-from log.producer_table import SPREAD_ABOVE
+from log.producers import producer_table
+from log.producers.producer_snapshot import ProducerImage
+from log.producers.producer_state import ProducerStates
+from log.producers.producer_table import SPREAD_ABOVE
 from log.values import Marker
 from protocol.records.batch import encode_batch, read_header
 from protocol.records.section import Record

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log import producer_snapshot, producer_table
 from log.errors import AppendRefused, LogPoisoned
+from log.indexes.transaction_index import TransactionIndex
 from log.partition_log import PartitionLog
-from log.producer_snapshot import ProducerImage
-from log.producer_state import ProducerStates
-from log.producer_table import FIRST_BATCH, ProducerTable, State
-from log.transaction_index import TransactionIndex
+from log.producers import producer_snapshot, producer_table
+from log.producers.producer_snapshot import ProducerImage
+from log.producers.producer_state import ProducerStates
+from log.producers.producer_table import FIRST_BATCH, ProducerTable, State
 from log.values import Ended, Marker
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log
 from tests.log.producers_model import GAP, SEQUENCES, Batch, Model

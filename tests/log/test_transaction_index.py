@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from log.indexes.transaction_index import Aborted, TransactionIndex
 from log.partition_log import PartitionLog
-from log.transaction_index import Aborted, TransactionIndex
 from log.values import Marker
 from protocol.records.stored import iter_stored
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.events import Event, GenerationFormed, GroupRemoved
-from coordinator.group import Group
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
-from coordinator.states import State
 from offsets.runs import (
     GroupRun,
     MarkerRun,

@@ -20,7 +20,8 @@ from coordinator.calls import (
     SyncGroup,
     TxnOffsetCommit,
 )
-from coordinator.group import Group
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.outcome import (
     CommitReply,
     DescribeReply,
@@ -31,7 +32,6 @@ from coordinator.outcome import (
     Reply,
     SyncReply,
 )
-from coordinator.states import State
 from offsets.runs import OwnBatch, Run
 from protocol.errors import (
     FENCED_INSTANCE_ID,

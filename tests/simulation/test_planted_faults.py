@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 
+import coordinator.classic.joining
+import coordinator.classic.membership
+import coordinator.classic.rebalance
+import coordinator.classic.static_members
+import coordinator.classic.sweeps
 import coordinator.commits
-import coordinator.joining
-import coordinator.membership
-import coordinator.rebalance
 import coordinator.shard
-import coordinator.static_members
 import coordinator.step
-import coordinator.sweeps
 import offsets.cache
-from coordinator.group import Group
+from coordinator.classic.group import Group
+from coordinator.classic.states import State
 from coordinator.outcome import JoinReply, SyncReply
-from coordinator.states import State
 from coordinator.step import Step
 from offsets.cache import OffsetCache
 from offsets.columns import TopicColumns
@@ -178,15 +178,15 @@ def the_join_phase_has_no_deadline(patch: pytest.MonkeyPatch) -> None:
         group.pending_syncs.clear()
         group.initial_delay = group.holding = False
 
-    patch.setattr(coordinator.rebalance, "_begin_join_phase", begin)
+    patch.setattr(coordinator.classic.rebalance, "_begin_join_phase", begin)
 
 
 def the_end_of_a_join_phase_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     for module in (
-        coordinator.joining,
-        coordinator.membership,
-        coordinator.rebalance,
-        coordinator.static_members,
+        coordinator.classic.joining,
+        coordinator.classic.membership,
+        coordinator.classic.rebalance,
+        coordinator.classic.static_members,
     ):
         patch.setattr(module, "complete_if_joined", nothing)
 
@@ -228,14 +228,14 @@ def the_record_forgets(field: str, value: Any) -> Plant:
 
 
 def a_deleted_group_keeps_its_record(patch: pytest.MonkeyPatch) -> None:
-    real = coordinator.sweeps.forget
+    real = coordinator.classic.sweeps.forget
 
     def forget(step: Step, *args: Any) -> None:
         written = len(step.records)
         real(step, *args)
         del step.records[written:]
 
-    patch.setattr(coordinator.sweeps, "forget", forget)
+    patch.setattr(coordinator.classic.sweeps, "forget", forget)
 
 
 def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
@@ -245,11 +245,11 @@ def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
         asked.append(member)
         return SyncReply(0, group.protocol_type, group.protocol_name, b"%d" % len(asked))
 
-    patch.setattr(coordinator.membership, "_assignment_of", assignment_of)
+    patch.setattr(coordinator.classic.membership, "_assignment_of", assignment_of)
 
 
 def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
-    real = coordinator.rebalance.join_reply
+    real = coordinator.classic.rebalance.join_reply
 
     def join_reply(group: Any, member_id: str) -> JoinReply:
         reply = real(group, member_id)
@@ -257,11 +257,11 @@ def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
             reply.leader = member_id
         return reply
 
-    patch.setattr(coordinator.rebalance, "join_reply", join_reply)
+    patch.setattr(coordinator.classic.rebalance, "join_reply", join_reply)
 
 
 def offsets_expire_in_groups_with_members(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinator.sweeps, "rule_for", lambda _: ExpiryRule(0, ()))
+    patch.setattr(coordinator.classic.sweeps, "rule_for", lambda _: ExpiryRule(0, ()))
 
 
 def offsets_expire_in_half_their_time(patch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
     """A leader that speaks again while others have yet to sync gives them something else."""
-    real = coordinator.membership._assign
+    real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:
         real(step, group, call)
@@ -294,14 +294,14 @@ def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
         if group.state is State.STABLE:
             step.records.append(group.run())
 
-    patch.setattr(coordinator.membership, "_assign", assign)
+    patch.setattr(coordinator.classic.membership, "_assign", assign)
 
 
 def the_leaders_bytes_are_changed(patch: pytest.MonkeyPatch) -> None:
     def assignment_of(group: Any, member: Any) -> SyncReply:
         return SyncReply(0, group.protocol_type, group.protocol_name, member.assignment[::-1])
 
-    patch.setattr(coordinator.membership, "_assignment_of", assignment_of)
+    patch.setattr(coordinator.classic.membership, "_assignment_of", assignment_of)
 
 
 def a_member_that_left_still_leads(patch: pytest.MonkeyPatch) -> None:

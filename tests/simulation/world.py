@@ -16,11 +16,11 @@ from random import Random
 from typing import Any
 
 from coordinator.calls import Call, Heartbeat, JoinGroup, SyncGroup
+from coordinator.classic.sweeps import EVERY_LOG_OFFSET
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
 from coordinator.refusal import refusal
 from coordinator.shard import GroupShard
-from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.own_batches import own_batch
 from offsets.record_codec import run_records
 from offsets.runs import OwnBatch, Run

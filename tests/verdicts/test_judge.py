@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.returns import Way
+from coordinator.classic.member_restarts import Way
 from tests.verdicts.groups import (
     NOW_MS,
     ago,

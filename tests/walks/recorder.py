@@ -18,7 +18,7 @@ from typing import Any
 from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.snapshots import Snapshots
 from broker.loop.background import repeat
-from broker.loop.pulse import Pulse
+from broker.loop.pause_detector import PauseDetector
 from tests.brokers import CHECKOUT
 
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
@@ -33,7 +33,7 @@ BACKGROUND = frozenset(
             JournalKeeper._begin,
             JournalKeeper._write_all,
             Snapshots.run,
-            Pulse._beat,
+            PauseDetector._beat,
         )
     ]
 )

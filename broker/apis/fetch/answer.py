@@ -9,7 +9,7 @@ from broker.apis.fetch.reading import NO_NEWS
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import NO_SESSION, Session, TopicKey, Wanted
 from broker.net.request import Chunk, Request
-from broker.topics.replica_of import replica_of
+from broker.topics.replicas.replica_of import replica_of
 from protocol.errors import NONE
 from protocol.generated.fetch import ENCODE_RESPONSE
 

@@ -37,8 +37,8 @@ from broker.apis.fetch.sessions import (
     TopicKey,
     Wanted,
 )
-from broker.apis.shared.among_brokers import comes_from_broker
 from broker.apis.shared.authorization import are_known, denied, is_allowed
+from broker.apis.shared.inter_broker_listener import comes_from_broker
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.long_poll import Waiter

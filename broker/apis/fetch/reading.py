@@ -15,7 +15,7 @@ from broker.apis.shared.any_replica import error_at
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
-from broker.topics.replica_of import replica_of
+from broker.topics.replicas.replica_of import replica_of
 from broker.topics.topic_logs import TopicLogs
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.partition_log import PartitionLog
@@ -31,7 +31,7 @@ from protocol.errors import (
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-    from broker.topics.replica import Replica
+    from broker.topics.replicas.replica import Replica
 
 logger = structlog.get_logger(__name__)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.net.needs import Own, Rights, cluster_action
+from broker.net.required_acls import HandlerAcl, Rights, cluster_action
 from security.acls.model import Operation, ResourceType
 
-READ = Own(Operation.READ, ResourceType.TOPIC, "each topic, judged at every request")
+READ = HandlerAcl(Operation.READ, ResourceType.TOPIC, "each topic, judged at every request")
 FOLLOW = cluster_action("from brokers")
 RIGHTS = Rights(own=(READ, FOLLOW))

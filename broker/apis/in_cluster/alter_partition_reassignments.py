@@ -13,8 +13,8 @@ from broker.apis.alter_partition_reassignments import ALTER, denial
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.shared.authorization import is_allowed, refuse
 from broker.apis.shared.to_controller import by_topic, error_fields, host_of
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights
 from controller.calls import AlterReassignments
 from controller.outcome import ReassignmentsReply
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE

@@ -23,8 +23,8 @@ from broker.apis.shared.to_controller import (
     places,
 )
 from broker.cluster.metadata_cache import MetadataCache
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights
 from broker.topics.cluster_view import NO_LEADER
 from broker.topics.ticket import Awaited
 from controller.calls import ElectLeaders

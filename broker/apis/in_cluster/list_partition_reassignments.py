@@ -8,8 +8,8 @@ from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.list_partition_reassignments import DENIAL, DESCRIBE
 from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.to_controller import by_topic, host_of, places
-from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
+from broker.net.required_acls import Rights
 from controller.calls import ListReassignments
 from controller.outcome import ListedReassignments
 from protocol.errors import NONE

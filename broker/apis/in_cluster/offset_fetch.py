@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.apis.offset_fetch import SERVED as SERVED_ALONE
-from broker.apis.shared.answer_once import answer_once
+from broker.apis.shared.deferred_answer import deferred_answer
 from broker.net.request import Request, Steps
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ SURE_WITHIN_S = 5.0
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
-    mandate = services.mandate
-    if mandate is None or mandate.is_sure or request.api_version == 0:
+    registration_fence = services.registration_fence
+    if registration_fence is None or registration_fence.is_sure or request.api_version == 0:
         return SERVED_ALONE.handle(services, request)
-    there = mandate.until_sure(services.time.within(SURE_WITHIN_S))
-    answer_once(there, services, request, SERVED_ALONE.handle)
+    there = registration_fence.until_sure(services.time.within(SURE_WITHIN_S))
+    deferred_answer(there, services, request, SERVED_ALONE.handle)
     return None
 
 

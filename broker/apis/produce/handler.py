@@ -19,8 +19,8 @@ from broker.apis.produce.producing import WRITE, Producing, has_transactional
 from broker.apis.produce.response import Refused, answer
 from broker.apis.produce.transaction import FIRST_WITH_IDS
 from broker.apis.shared.authorization import are_known, denied, is_allowed
-from broker.net.needs import Own, Rights
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
+from broker.net.required_acls import HandlerAcl, Rights
 from protocol.elements import TooManyElements
 from protocol.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.generated.produce import DECODE_REQUEST
@@ -136,7 +136,7 @@ def _refuse(request: Request, decoded: Decoded, refused: Refused) -> None:
     answer(request, acks, answers)
 
 
-_WRITE_ID = Own(
+_WRITE_ID = HandlerAcl(
     Operation.WRITE,
     ResourceType.TRANSACTIONAL_ID,
     "the transactional id",

@@ -13,8 +13,8 @@ from broker.apis.shared.authorization import is_allowed
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
-from broker.net.needs import of_each
 from broker.net.request import Request
+from broker.net.required_acls import of_each
 from broker.topics.partition import Partition
 from broker.topics.registry import (
     INTERNAL_TOPICS,

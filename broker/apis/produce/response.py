@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker.net.request import Request
 from broker.topics.partition import Partition, StableTooLate
-from broker.topics.roles import NotLeader
+from broker.topics.replicas.roles import NotLeader
 from log.errors import AppendRefused
 from protocol.errors import (
     CORRUPT_MESSAGE,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.produce.response import Refused
-from broker.apis.shared.enlisting import NOT_ASKED, Answered, Enlisted
+from broker.apis.shared.add_partitions_on_write import NOT_ASKED, Answered, Enlisted
 from broker.apis.shared.transactional import client_of
 from broker.net.request import Request
 from broker.topics.partition import Partition

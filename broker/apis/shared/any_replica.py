@@ -7,8 +7,8 @@ committed, like any other client.
 from __future__ import annotations
 
 from broker.topics.partition import Partition
-from broker.topics.replica_of import replica_of
-from broker.topics.roles import Role
+from broker.topics.replicas.replica_of import replica_of
+from broker.topics.replicas.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
 COMPARES_REPLICAS = -2

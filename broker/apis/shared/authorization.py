@@ -1,9 +1,9 @@
 """Asks the authorizer for a handler, on the final list of resources (law 12).
 
-A handler asks with the rights of its row (`broker/net/needs.py`) and answers denials itself. Names
-that were allowed are kept with the connection (`broker/net/permitted.py`) until an entry changes or
-the connection belongs to another principal. The authorizer is asked again about a denied name, so
-that the audit log counts each denial.
+A handler asks with the rights of its row (`broker/net/required_acls.py`) and answers denials
+itself. Names that were allowed are kept with the connection (`broker/net/authorization_cache.py`)
+until an entry changes or the connection belongs to another principal. The authorizer is asked again
+about a denied name, so that the audit log counts each denial.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from broker.net.needs import DENIED, Each, EachResource, Hides, Need, Own, Tells
-from broker.net.permitted import Names, Permitted
+from broker.net.authorization_cache import AuthorizationCache, Names
 from broker.net.request import Request
+from broker.net.required_acls import (
+    DENIED,
+    AuthorizedOperations,
+    Each,
+    EachResource,
+    HandlerAcl,
+    Hides,
+    RequiredAcl,
+)
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED,
@@ -25,11 +33,11 @@ from security.acls.model import CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
+    from broker.authorizer.authorizer import Authorizer
     from broker.net.connection import Connection
-    from broker.rights.authorizer import Authorizer
 
 T = TypeVar("T")
-Right: TypeAlias = Need | Own | Each | Hides
+Right: TypeAlias = RequiredAcl | HandlerAcl | Each | Hides
 """An operation on a type of resource."""
 
 NOT_ASKED = -(1 << 31)
@@ -224,7 +232,7 @@ def split_resources(
     return kept, others
 
 
-def cluster_operations(services: Services, request: Request, tells: Tells) -> int:
+def cluster_operations(services: Services, request: Request, tells: AuthorizedOperations) -> int:
     """The operations that the peer may do to the cluster; none without the right to see them."""
     if tells.need is not None and not is_allowed(services, request, tells.need):
         return 0
@@ -248,16 +256,16 @@ def refuse(
 
 def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Names:
     """The names that are known to be allowed for a right, to be read and added to."""
-    known = connection.permitted
+    known = connection.authorization_cache
     epoch = authorizer.epoch
     if known is None or known.epoch != epoch or known.principal is not connection.principal:
         if known is not None:
             known.forget()
-        known = connection.permitted = Permitted(epoch, connection.principal)
+        known = connection.authorization_cache = AuthorizationCache(epoch, connection.principal)
     key = right.operation << 8 | right.kind
     names = known.names.get(key)
     if names is None:
-        names = known.names[key] = Names(authorizer.permitted)
+        names = known.names[key] = Names(authorizer.authorization_cache)
     elif len(names) > NAMES_KEPT:
         names.forget()
     return names

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broker.net.needs import Each
 from broker.net.request import Request
+from broker.net.required_acls import Each
 from broker.topics.registry import Registry
 from coordinator.calls import TopicOffsets
 from coordinator.outcome import CommitReply

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.among_brokers import may_act_as_broker
-from broker.cluster.replicas.replicas import ReplicaManager, Told
+from broker.apis.shared.inter_broker_listener import may_act_as_broker
+from broker.cluster.replicas.replicas import LeaderAndIsrResult, ReplicaManager
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.schema import Api
@@ -45,7 +45,7 @@ def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
     return None
 
 
-def partition_errors(told: Told) -> Iterator[dict[str, Any]]:
+def partition_errors(told: LeaderAndIsrResult) -> Iterator[dict[str, Any]]:
     """The errors of partitions by the names of their topics."""
     for (topic, index), error_code in told.partitions.items():
         yield {"topic_name": topic, "partition_index": index, "error_code": error_code}

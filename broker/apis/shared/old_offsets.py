@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import is_allowed, refuse, split
 from broker.apis.shared.commit_topics import READ_TOPIC
-from broker.net.needs import each_shown_topic, group, of_each
 from broker.net.request import Request, Steps
+from broker.net.required_acls import each_shown_topic, group, of_each
 from broker.topics.registry import OldOffset, Place
 from protocol.errors import (
     GROUP_AUTHORIZATION_FAILED,

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.apis.fetch.sessions import FetchSessions
+from broker.authorizer.authorizer import AllowsAll, Authorizer
+from broker.authorizer.quota_changes import QuotaChanges
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.local_markers import LocalMarkers
@@ -20,11 +22,9 @@ from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.clients.seekers import Seekers
+from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.request import ServedApi
-from broker.rights.authorizer import AllowsAll, Authorizer
-from broker.rights.quota_changes import QuotaChanges
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import ConfigChanges
@@ -37,14 +37,14 @@ from broker.topics.topic_changes import TopicChanges
 from protocol.slotted import slotted
 
 if TYPE_CHECKING:
+    from broker.authentication.tokens import Tokens
+    from broker.authentication.users import Users
+    from broker.authorizer.acl_changes import AclChanges
+    from broker.authorizer.audit import Audit
     from broker.cluster.controller.controller_host import ControllerHost
-    from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
-    from broker.cluster.membership.mandate import Mandate
+    from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
+    from broker.cluster.membership.registration_fence import RegistrationFence
     from broker.cluster.replicas.replicas import ReplicaManager
-    from broker.logins.tokens import Tokens
-    from broker.logins.users import Users
-    from broker.rights.acl_changes import AclChanges
-    from broker.rights.audit import Audit
 
 
 ALLOWS_ALL: Final = AllowsAll()
@@ -90,7 +90,7 @@ class Services:
     """Threads for reads of what the page cache has not."""
     unsupported: Unsupported
     """What clients ask for in vain."""
-    seekers: Seekers
+    stuck_clients: StuckClients
     """Clients that may get nowhere with their group."""
     quotas: QuotaChanges
     """What is set for clients, and who changes it."""
@@ -100,7 +100,7 @@ class Services:
     """Takes calls to the controller; a broker alone has none."""
     enlisting: RemoteEnlisting | None = None
     """Asks the coordinators of transactions that are other brokers; a broker alone has none."""
-    mandate: Mandate | None = None
+    registration_fence: RegistrationFence | None = None
     """Whether this broker is still what the controller made it; a broker alone is its own."""
     authorizer: Authorizer = ALLOWS_ALL
     """Decides what clients may do; `broker/apis/shared/authorization.py` asks it."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.among_brokers import may_act_as_broker
 from broker.apis.shared.error_message import shortened
+from broker.apis.shared.inter_broker_listener import may_act_as_broker
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.metadata_cache import MetadataCache
 from broker.net.request import Request

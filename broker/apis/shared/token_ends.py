@@ -15,7 +15,7 @@ from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
-    from broker.logins.tokens import Tokens
+    from broker.authentication.tokens import Tokens
     from broker.net.connection import Connection
     from security.tokens import Token
 

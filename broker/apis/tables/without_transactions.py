@@ -19,8 +19,8 @@ from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import by_key
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
-from broker.net.needs import nothing
 from broker.net.request import Handler, Request, ServedApi, Steps
+from broker.net.required_acls import nothing
 from protocol.encoded_array import EncodedArray
 from protocol.errors import UNSUPPORTED_VERSION
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.net.limits.throttles import Throttles
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from broker.quotas.client_quotas import ClientQuotas
 from protocol.api_keys import WRITE_TXN_MARKERS
 

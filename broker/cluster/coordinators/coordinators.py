@@ -27,7 +27,7 @@ from broker.cores.runtime import Runtime
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.slices import Slicer
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_bytes
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from protocol.schema import ZERO_UUID
 from protocol.znodes.fields import BadNode
 from protocol.znodes.topics import TopicNode, decode_topic, topic_path

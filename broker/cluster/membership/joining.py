@@ -19,12 +19,12 @@ from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
 from broker.config.config import Config
 from broker.time import Time
-from broker.topics.basis import CannotJoin
-from broker.topics.identity import Identity, keep_identity, read_identity
-from broker.topics.missing import KnownMissing
-from broker.topics.partition_mark import mark_of
+from broker.topics.directory.identity import Identity, keep_identity, read_identity
+from broker.topics.directory.missing import KnownMissing
+from broker.topics.directory.partition_mark import mark_of
 from broker.topics.registry import Topic, partition_name, partition_of, uuid_bytes, uuid_text
-from log.filesystem import FileSystem
+from broker.topics.startup_parts import CannotJoin
+from log.files.filesystem import FileSystem
 from protocol.schema import ZERO_UUID
 from protocol.znodes import topics
 from protocol.znodes.fields import BadNode

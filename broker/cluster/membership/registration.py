@@ -28,8 +28,8 @@ from broker.cluster.zookeeper.zookeeper import (
     ensure_path,
 )
 from broker.time import Time
-from broker.topics.basis import CannotJoin
 from broker.topics.registry import BadDirectory
+from broker.topics.startup_parts import CannotJoin
 from protocol.znodes import brokers, cluster
 from protocol.znodes.brokers import Registration
 

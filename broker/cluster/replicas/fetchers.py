@@ -16,7 +16,7 @@ from broker.cluster.replicas.followed import Followed
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.loop.slices import Slicer
 from broker.time import Time
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from protocol.java_hash import java_hash
 
 _STOP_S_MAX = 2

@@ -13,8 +13,8 @@ from broker.cluster.lines import AGAIN_MS, PartitionLines
 from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.replicas.fetch_messages import Answered, Asked
 from broker.time import Time
-from broker.topics.replica import Replica
-from broker.topics.roles import NotFollower
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import NotFollower
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from protocol.errors import NAMES, NONE, ProtocolError

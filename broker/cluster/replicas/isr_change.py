@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.cluster.lines import PartitionLines
-from broker.topics.replica_services import LedPartition
+from broker.topics.replicas.replica_services import LedPartition
 from protocol.errors import NONE
 
 Place = tuple[str, int]

@@ -16,7 +16,7 @@ from broker.cluster.lines import PartitionLines
 from broker.cluster.replicas.isr_change import AGAIN_S, IsrChange, Place, wanted_change
 from broker.cluster.zookeeper.zookeeper import BadVersion, Closed, NoNode, SessionExpired, ZooKeeper
 from broker.time import Time
-from broker.topics.replica_services import LedPartition
+from broker.topics.replicas.replica_services import LedPartition
 from protocol.errors import (
     INVALID_UPDATE_VERSION,
     NONE,

@@ -28,7 +28,7 @@ from broker.cluster.replicas.isr_states import IsrStates
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.cluster.zookeeper.zookeeper import ZooKeeper
 from broker.time import Time
-from broker.topics.replica_services import LedPartition
+from broker.topics.replicas.replica_services import LedPartition
 from protocol.errors import NONE, NOT_CONTROLLER
 from protocol.messages import alter_partition
 from protocol.schema import ZERO_UUID

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.cluster.metadata_cache import Learnt
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.topics.registry import named
-from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
-from broker.topics.roles import Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import Role
 from controller.requests import (
     LeaderAndIsrRequest,
     Send,
@@ -65,7 +65,7 @@ UNCONDITIONAL = frozenset((-1, -2))
 Place = tuple[str, int]
 
 
-class Told(NamedTuple):
+class LeaderAndIsrResult(NamedTuple):
     """What a request is answered."""
 
     error_code: int
@@ -234,12 +234,12 @@ class ReplicaManager:
 
     # -- LeaderAndIsr
 
-    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> Told:
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResult:
         """Leads and follows as the controller says."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
-                return Told(refusal, {})
+                return LeaderAndIsrResult(refusal, {})
             slices = self._slicer.work("LeaderAndIsr")
             errors: dict[Place, int] = {}
             node_id = self._settings.node_id
@@ -259,7 +259,7 @@ class ReplicaManager:
             slices.end()
             self._begin_checkpoints()
             self._begin_retries()
-            return Told(NONE, errors)
+            return LeaderAndIsrResult(NONE, errors)
 
     async def _identify(self, topic: ToldTopic) -> None:
         """Notes the id of a topic that had none before."""
@@ -347,12 +347,12 @@ class ReplicaManager:
 
     # -- StopReplica
 
-    async def stop_replica(self, request: StopReplicaRequest) -> Told:
+    async def stop_replica(self, request: StopReplicaRequest) -> LeaderAndIsrResult:
         """Leads and follows no more; deletes what is to be deleted."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
-                return Told(refusal, {})
+                return LeaderAndIsrResult(refusal, {})
             slices = self._slicer.work("StopReplica")
             errors: dict[Place, int] = {}
             deleted: list[Place] = []
@@ -370,7 +370,7 @@ class ReplicaManager:
                 errors |= dict.fromkeys(left, KAFKA_STORAGE_ERROR)
                 logger.info("replicas were deleted", partitions=named(deleted))
             slices.end()
-            return Told(NONE, errors)
+            return LeaderAndIsrResult(NONE, errors)
 
     def _stop(self, topic: str, told: StoppedPartition) -> int:
         """An offline replica stays so; one of a later leader epoch is not stopped."""

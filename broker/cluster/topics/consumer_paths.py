@@ -20,8 +20,8 @@ from broker.cluster.zookeeper.zookeeper import (
     ZooKeeperError,
     ensure_path,
 )
+from broker.topics.directory.shared_writes import SharedWrites
 from broker.topics.registry import OldOffset, Place
-from broker.topics.shared_writes import SharedWrites
 from protocol.znodes import consumers
 from protocol.znodes.fields import BadNode
 

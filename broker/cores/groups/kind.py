@@ -12,7 +12,7 @@ from coordinator.calls import DescribeGroup, Heartbeat, ListGroups, OffsetCommit
 from coordinator.outcome import Reply
 from coordinator.refusal import loading_error, not_served, refusal, timed_out, write_failed
 from coordinator.shard import GroupShard
-from log.accepted_producers import AcceptedProducers
+from log.producers.accepted_producers import AcceptedProducers
 from log.values import Marker
 from offsets.columns_image import encode_columns
 from offsets.own_batches import own_batch

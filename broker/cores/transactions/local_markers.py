@@ -14,7 +14,7 @@ from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.partition import NEVER, NotYetStable, Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry, absent_error
-from broker.topics.roles import NotLeader
+from broker.topics.replicas.roles import NotLeader
 from broker.topics.ticket import Ticket
 from coordinator.calls import EndOffsets
 from log.errors import AppendRefused, LogPoisoned

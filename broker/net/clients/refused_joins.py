@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.net.clients.failure_lines import FailureLines
 from broker.time import Time
+from coordinator.classic.refused_joins import LASTING
 from coordinator.events import JoinRefused
-from coordinator.refused_joins import LASTING
 from protocol.errors import NAMES
 
 

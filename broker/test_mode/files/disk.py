@@ -10,7 +10,7 @@ from broker.test_mode.files.faulty_files import FaultyFiles
 from broker.test_mode.files.memory_files import MemoryFiles
 from broker.test_mode.refusals import NotNow
 from broker.time import Time
-from log.filesystem import FileSystem, OsFileSystem, open_files_max
+from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
 """A file in a directory that `--test` found empty: it may be emptied again."""

@@ -12,7 +12,7 @@ import os
 from threading import RLock
 
 from broker.test_mode.files.disk_faults import DiskFaults
-from log.filesystem import DiskSpace, File, FileSystem, Lock
+from log.files.filesystem import DiskSpace, File, FileSystem, Lock
 from protocol.buffer import Buffer
 
 
@@ -104,7 +104,7 @@ class _Change:
 
 
 class FaultyFiles:
-    """See log.filesystem.FileSystem."""
+    """See log.files.filesystem.FileSystem."""
 
     def __init__(self, files: FileSystem, faults: DiskFaults) -> None:
         self._files = files

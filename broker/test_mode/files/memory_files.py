@@ -1,9 +1,9 @@
 """Files in memory, for a broker whose data nobody needs when the test is over.
 
-`MemoryFiles` is a `log.filesystem.FileSystem`. Nothing of it is on a disk, and all of it is freed
-with the last reference to it. It loses nothing and fails in nothing but a full capacity; what tests
-do to a disk is in `faulty_files.py`, which goes over this one and over real files alike. Errors are
-those that Linux gives for the same call.
+`MemoryFiles` is a `log.files.filesystem.FileSystem`. Nothing of it is on a disk, and all of it is
+freed with the last reference to it. It loses nothing and fails in nothing but a full capacity; what
+tests do to a disk is in `faulty_files.py`, which goes over this one and over real files alike.
+Errors are those that Linux gives for the same call.
 
 Paths are absolute, without "." and "..", and do not end with a slash.
 """
@@ -16,7 +16,7 @@ import os
 from broker.test_mode.files.memory_disk import NAME_BYTES_MAX, Capacity, Directory, Inode, error
 from broker.time import Time
 from log.errors import DirectoryLocked
-from log.filesystem import DiskSpace, File, Lock
+from log.files.filesystem import DiskSpace, File, Lock
 from protocol.buffer import Buffer
 
 LOCK = ".lock"
@@ -93,7 +93,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """See log.filesystem.Lock."""
+    """See log.files.filesystem.Lock."""
 
     __slots__ = ("_inode",)
 
@@ -108,7 +108,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """See log.filesystem.FileSystem. ``time`` says when a file was modified."""
+    """See log.files.filesystem.FileSystem. ``time`` says when a file was modified."""
 
     def __init__(self, time: Time, capacity_bytes: int | None = None) -> None:
         self._time = time
@@ -123,7 +123,7 @@ class MemoryFiles:
         """What time it is for a file that is modified."""
         return int(self._time.wall_s() * 1000)
 
-    # -- log.filesystem.FileSystem
+    # -- log.files.filesystem.FileSystem
 
     def open(self, path: str, create: bool = False) -> MemoryFile:
         """See FileSystem."""

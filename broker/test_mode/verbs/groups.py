@@ -21,7 +21,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator import on_command
-from coordinator.states import State
+from coordinator.classic.states import State
 
 STABLE_WITHIN_S = 10
 

@@ -18,9 +18,9 @@ from broker.test_mode.requests.decoded import record_view
 from broker.test_mode.tested_broker import TestedBroker
 from broker.test_mode.verbs.verb import Answer, Verb
 from broker.topics.partition import Partition
+from coordinator.classic.heartbeats import silent_ms
+from coordinator.classic.states import State
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import silent_ms
-from coordinator.states import State
 from coordinator.wording import plain_host
 from log.errors import OffsetOutOfRange
 from protocol.consumer_protocol import CONSUMER, assigned_partitions, subscribed_topics

@@ -19,7 +19,7 @@ from broker.web.views.cluster import (
 from journal.happened import Kind, of_partition
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
+    from broker.cluster.cluster_broker import ClusterBroker
     from broker.metrics.sources import Sources
 
 View = dict[str, Any]
@@ -31,7 +31,7 @@ PARTITIONS_MAX = 5000
 class TheCluster(Source):
     """The cluster: tables ``broker``, ``partition``, ``wait`` and ``entry``."""
 
-    def __init__(self, sources: Sources, member: Member) -> None:
+    def __init__(self, sources: Sources, member: ClusterBroker) -> None:
         self.sources = sources
         self.member = member
 

@@ -40,7 +40,7 @@ class Transactions(Source):
 
     async def prepare(self, slices: Slices) -> None:
         """Find out whose the producers of open transactions are."""
-        await slices.through(self.sources.holders.refresh())
+        await slices.through(self.sources.lso_blockers.refresh())
 
     def head(self) -> View:
         """Whether ids may be missing."""
@@ -63,12 +63,12 @@ class Transactions(Source):
                         yield row
 
     def _held(self, topic: str, partition: Partition) -> Row | None:
-        holder = self.sources.holders.of(partition) if is_led(partition) else None
-        if holder is None or self.sources.time.now().wall_ms - holder.since_ms < HELD_MS:
+        blocker = self.sources.lso_blockers.of(partition) if is_led(partition) else None
+        if blocker is None or self.sources.time.now().wall_ms - blocker.since_ms < HELD_MS:
             return None
 
         def make() -> View:
-            return without_spans(held_view(self.sources, topic, partition, holder))
+            return without_spans(held_view(self.sources, topic, partition, blocker))
 
         return Row("held", f"{topic}-{partition.index}", None, make)
 

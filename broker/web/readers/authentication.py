@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from broker.authentication.logins import FAILURE, SUCCESS, Logins
 from broker.config.http_settings import BASIC, CERTIFICATE, HTTP
-from broker.logins.logins import FAILURE, SUCCESS, Logins
 from broker.net.clients.failure_lines import FailureLines
 from broker.net.peer import network_of
 from broker.time import Time
@@ -33,7 +33,7 @@ from broker.web.readers.reader import EVERYTHING, STRANGER, JudgedReader, Reader
 from broker.web.readers.users import HttpUsers
 
 if TYPE_CHECKING:
-    from broker.rights.authorizer import Authorizer
+    from broker.authorizer.authorizer import Authorizer
     from security.principal import Principal
 
 OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))

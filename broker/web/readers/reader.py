@@ -22,7 +22,7 @@ from security.acls.model import CLUSTER_NAME, Operation, ResourceType, spelled
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from broker.rights.authorizer import Authorizer
+    from broker.authorizer.authorizer import Authorizer
     from security.principal import Principal
 
 _READER: Final = "muster.reader"

@@ -27,8 +27,8 @@ from security.sasl.plain import MECHANISM as PLAIN
 from security.sasl.plain import users_of
 
 if TYPE_CHECKING:
+    from broker.authentication.users import Users
     from broker.config.config import Config
-    from broker.logins.users import Users
 
 REMEMBERED_S: Final = 30.0
 """So long a password is not hashed again while its user's credentials stay the same."""

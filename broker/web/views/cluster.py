@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from broker.cluster.replicas.fetchers import Fetchers
 from broker.cluster.replicas.missing_logs import MissingLogs
 from broker.topics.cluster_view import PartitionView
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from journal.happened import (
     CONTROLLER,
     NOBODY,
@@ -22,7 +22,7 @@ from journal.happened import (
 from replication.in_sync import behind
 
 if TYPE_CHECKING:
-    from broker.cluster.member import Member
+    from broker.cluster.cluster_broker import ClusterBroker
     from broker.metrics.sources import Sources
 
 View = dict[str, Any]
@@ -31,7 +31,7 @@ WAITS_MAX = 100
 """So many things that the controller waits for are shown; the others are counted."""
 
 
-def cluster_view(sources: Sources, member: Member) -> View:
+def cluster_view(sources: Sources, member: ClusterBroker) -> View:
     """The cluster as this broker knows it, without its partitions."""
     journal, cache = member.keeper.journal, member.cache
     told = journal.last(CONTROLLER, Kind.CONTROLLER)
@@ -53,7 +53,7 @@ def cluster_view(sources: Sources, member: Member) -> View:
     }
 
 
-def _brokers(member: Member) -> Iterator[View]:
+def _brokers(member: ClusterBroker) -> Iterator[View]:
     """The live brokers, as the controller told them."""
     cache, racks = member.cache, member.cache.racks()
     for node in cache.brokers(member.settings.listener):
@@ -66,7 +66,7 @@ def _brokers(member: Member) -> Iterator[View]:
         }
 
 
-def doing_view(member: Member) -> View | None:
+def doing_view(member: ClusterBroker) -> View | None:
     """What the controller is at; None where this broker is not the controller."""
     term = member.host.term
     if term is None:
@@ -95,7 +95,7 @@ def doing_view(member: Member) -> View | None:
     }
 
 
-def waits_rows(member: Member, only: str | None = None) -> Iterator[View | None]:
+def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
     """What the controller waits for, or for one topic; None where a topic waits for nothing."""
     term = member.host.term
     if term is None:
@@ -118,7 +118,7 @@ def waits_rows(member: Member, only: str | None = None) -> Iterator[View | None]
         yield None
 
 
-def troubled_rows(sources: Sources, member: Member) -> Iterator[View | None]:
+def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
     """The partitions without a leader or with replicas out of sync; None for each of the others."""
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
@@ -130,7 +130,7 @@ def troubled_rows(sources: Sources, member: Member) -> Iterator[View | None]:
 
 
 def partition_view(
-    sources: Sources, member: Member, topic: str, index: int, shown: PartitionView
+    sources: Sources, member: ClusterBroker, topic: str, index: int, shown: PartitionView
 ) -> View:
     """A partition: who leads it since when and why, and who is out of sync."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
@@ -154,7 +154,9 @@ def _out(shown: PartitionView) -> list[int]:
     return [each for each in shown.replicas if each not in shown.isr]
 
 
-def _out_view(sources: Sources, member: Member, topic: str, index: int, replica: int) -> View:
+def _out_view(
+    sources: Sources, member: ClusterBroker, topic: str, index: int, replica: int
+) -> View:
     """A replica that is out of sync: since when, why, and how far behind it is now."""
     known = _left(member, of_partition(topic, index), replica)
     view: View = {
@@ -181,7 +183,7 @@ def _out_view(sources: Sources, member: Member, topic: str, index: int, replica:
     return view
 
 
-def _left(member: Member, name: str, replica: int) -> Happened | None:
+def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
     """With what a replica left the ISR: with its leader's change, or with a leader's end."""
     last = member.keeper.journal.last(name, Kind.ISR, replica)
     moved = member.keeper.journal.last(name, Kind.LEADER)

@@ -15,11 +15,11 @@ from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from broker.web.views.noticed import flapping, loss, moved_back, rejected, returning
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
+from coordinator.classic.heartbeats import awaited, phase_end_ms, silent_ms, state_since_ms
 from coordinator.events import AssignedMember
 from coordinator.journal import Restored
 from coordinator.journal_rebalance import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import awaited, phase_end_ms, silent_ms, state_since_ms
 from offsets.cache import CachedOffset
 from offsets.pending import PendingOfProducer
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
@@ -340,7 +340,7 @@ def _or_none(value: int) -> int | None:
 
 def pending_view(sources: Sources, pending: PendingOfProducer) -> dict[str, Any]:
     """What one open transaction has committed of the group, which nobody sees before it ends."""
-    name = sources.holders.transactional_id_of(pending.producer_id)
+    name = sources.lso_blockers.transactional_id_of(pending.producer_id)
     whose = f"producer {pending.producer_id}" if name is None else name
     offsets = "1 offset" if pending.offsets == 1 else f"{pending.offsets} offsets"
     return {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from coordinator.classic.member_restarts import RestartingMember
 from coordinator.events import Loss, MovedOffset
 from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import Flapping, Lost, MovedBack
-from coordinator.returns import Returning
 from coordinator.wording import plain_host
 from journal.texts import Source
 from protocol.errors import NAMES
@@ -119,7 +119,7 @@ def flapping(each: Flapping) -> View:
     }
 
 
-def returning(each: Returning) -> View:
+def returning(each: RestartingMember) -> View:
     """A client that came back under new ids."""
     ways = tuple(each.ways.items())
     return {

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from broker.authorizer.audit import Denial, resource_text
 from broker.metrics.sources import Sources
 from broker.net.clients.totals import Client
 from broker.net.peer import display_client_id
-from broker.rights.audit import Denial, resource_text
 from security.acls.model import spelled
 
 View = dict[str, Any]

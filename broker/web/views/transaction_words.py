@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from broker.metrics.holders import Holder
+from broker.metrics.lso_blockers import LsoBlocker
 from transactions.calls import Client
 from transactions.events import Cause
 from transactions.journal import HUNG
@@ -27,7 +27,7 @@ def client_named(client: Client) -> str:
 
 def held_back(
     place: str,
-    holder: Holder,
+    blocker: LsoBlocker,
     waits: Iterable[Wait],
     now_ms: int,
     late: Sequence[tuple[str, int]] = (),
@@ -36,33 +36,33 @@ def held_back(
 
     ``late`` are partitions that do not take the markers of the transaction.
     """
-    producer = f"producer {holder.producer_id}, epoch {holder.producer_epoch}"
-    for_ms = max(0, now_ms - holder.since_ms)
-    if holder.transactional_id is None:
+    producer = f"producer {blocker.producer_id}, epoch {blocker.producer_epoch}"
+    for_ms = max(0, now_ms - blocker.since_ms)
+    if blocker.transactional_id is None:
         whose = f"which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
         whose += " and nobody but an operator ends it"
-        if not holder.hangs:
+        if not blocker.hangs:
             whose = "and it is not known whose: not all transactional ids are loaded"
-        if holder.is_elsewhere:
+        if blocker.is_elsewhere:
             whose = "and it is not known here whose: other brokers coordinate transactional ids too"
         return (
-            f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
+            f"{place} is held back at offset {blocker.start_offset} by a transaction of {producer},"
             f" {whose}"
         )
-    of = client_named(holder.client)
+    of = client_named(blocker.client)
     sentence = (
-        f"{place} is held back at offset {holder.start_offset} by transaction"
-        f" '{holder.transactional_id}' ({producer}), open for {span(for_ms)}"
+        f"{place} is held back at offset {blocker.start_offset} by transaction"
+        f" '{blocker.transactional_id}' ({producer}), open for {span(for_ms)}"
     )
     sentence += f", of {of}" if of else ""
-    if holder.ends_ms is None:
+    if blocker.ends_ms is None:
         sentence += "; its end is decided, and its markers are being written"
         if late:
             names = ", ".join([f"{topic}-{partition}" for topic, partition in late[:_NAMED]])
             more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
             sentence += f", which {names}{more} can't take now: see the broker's log for its disk"
-    elif holder.ends_ms > now_ms:
-        left = span(holder.ends_ms - now_ms)
+    elif blocker.ends_ms > now_ms:
+        left = span(blocker.ends_ms - now_ms)
         sentence += f"; it times out in {left} unless it ends"
     else:
         sentence += "; its timeout is over, and the next look at timeouts aborts it"

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.cores.hosted_shard import LOADED
 from broker.cores.transactions.runtime import HostedTransactions
-from broker.metrics.holders import Holder
+from broker.metrics.lso_blockers import LsoBlocker
 from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
@@ -201,49 +201,49 @@ def refused_view(refused: Refusals) -> View:
 
 def held_rows(sources: Sources) -> Iterator[View | None]:
     """The partitions that are held back; None where a slice may end."""
-    for _ in sources.holders.refresh():
+    for _ in sources.lso_blockers.refresh():
         yield None
     for name, entry in list(sources.logs.topics.items()):
         for start in range(0, len(entry.partitions), STEP):
             yield None
             for partition in entry.partitions[start : start + STEP]:
-                holder = sources.holders.of(partition) if is_led(partition) else None
-                if holder is not None:
-                    yield held_view(sources, name, partition, holder)
+                blocker = sources.lso_blockers.of(partition) if is_led(partition) else None
+                if blocker is not None:
+                    yield held_view(sources, name, partition, blocker)
 
 
-def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder) -> View:
+def held_view(sources: Sources, topic: str, partition: Partition, blocker: LsoBlocker) -> View:
     """One partition that is held back."""
     now_ms = sources.time.now().wall_ms
-    waits = _waits_at(sources, topic, partition.index, holder)
+    waits = _waits_at(sources, topic, partition.index, blocker)
     place = f"{topic}-{partition.index}"
     stable, end = partition.last_stable_offset, partition.high_watermark
     return {
         "topic": topic,
         "partition": partition.index,
-        "id": holder.transactional_id,
-        "hangs": holder.hangs,
-        "state": holder.state,
-        "producer_id": holder.producer_id,
-        "producer_epoch": holder.producer_epoch,
-        "start_offset": holder.start_offset,
+        "id": blocker.transactional_id,
+        "hangs": blocker.hangs,
+        "state": blocker.state,
+        "producer_id": blocker.producer_id,
+        "producer_epoch": blocker.producer_epoch,
+        "start_offset": blocker.start_offset,
         "last_stable_offset": stable,
         "end_offset": end,
         "held_back": end - stable,
-        "since_ms": holder.since_ms,
-        "ends_ms": holder.ends_ms,
-        **client_view(holder.client),
+        "since_ms": blocker.since_ms,
+        "ends_ms": blocker.ends_ms,
+        **client_view(blocker.client),
         "waits": [wait_view(each, now_ms) for each in waits],
         "sentence": held_back(
-            place, holder, waits, now_ms, sources.markers.late(holder.transactional_id or "")
+            place, blocker, waits, now_ms, sources.markers.late(blocker.transactional_id or "")
         ),
     }
 
 
-def _waits_at(sources: Sources, topic: str, partition: int, holder: Holder) -> list[Wait]:
-    if holder.transactional_id is None:
+def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker) -> list[Wait]:
+    if blocker.transactional_id is None:
         return []
-    journal = sources.transaction_journal.get(holder.transactional_id)
+    journal = sources.transaction_journal.get(blocker.transactional_id)
     if journal is None or journal.open is None:
         return []
     found = journal.open.waits.values()
@@ -252,13 +252,13 @@ def _waits_at(sources: Sources, topic: str, partition: int, holder: Holder) -> l
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
     """What holds one partition back, if anything does; after `Holders.refresh`."""
-    holder = sources.holders.of(partition)
+    blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
     stable, end = partition.last_stable_offset, partition.high_watermark
     view |= {"last_stable_offset": stable, "end_offset": end}
-    if holder is None:
+    if blocker is None:
         view["sentence"] = f"{topic}-{partition.index} is not held back by a transaction"
         return view
-    view["held"] = held_view(sources, topic, partition, holder)
+    view["held"] = held_view(sources, topic, partition, blocker)
     view["sentence"] = view["held"]["sentence"]
     return view

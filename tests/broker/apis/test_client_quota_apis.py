@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.apis.alter_client_quotas import Refused
-from broker.rights.audit import Audit
+from broker.authorizer.audit import Audit
 from protocol.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
 from tests.broker.serving import asked, serving
 from tests.wire import Wire

@@ -11,8 +11,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.cores.runtime_settings import RuntimeSettings
+from coordinator.classic.states import State
 from coordinator.config import GroupConfig
-from coordinator.states import State
 from protocol.errors import (
     FENCED_INSTANCE_ID,
     GROUP_ID_NOT_FOUND,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics import consumer_paths
-from broker.topics.consumer_paths import FILE
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from broker.topics.directory import consumer_paths
+from broker.topics.directory.consumer_paths import FILE
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from protocol.buffer import Buffer
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.apis.shared.enlisting import Enlisted
+from broker.apis.shared.add_partitions_on_write import Enlisted
 from broker.apis.txn_offset_commit import _commit
 from broker.broker import Broker
 from broker.cores.groups.runtime import HostedGroups

@@ -11,7 +11,7 @@ from broker.apis.fetch.response import Fetched
 from broker.net.connection import Connection
 from broker.net.limits.connections import Limits
 from broker.time import Time
-from log.os_file import OsFile
+from log.files.os_file import OsFile
 from log.values import Slice
 from protocol.generated.fetch import ENCODE_RESPONSE
 

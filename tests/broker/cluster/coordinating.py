@@ -17,7 +17,7 @@ from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime, transaction_runtime
 from broker.in_cluster import ClusterTransactionDuties
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_text
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from broker.topics.ticket import Ticket
 from log.partition_log import PartitionLog
 from log.values import Marker

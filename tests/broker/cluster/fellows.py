@@ -20,7 +20,7 @@ from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.peers.inter_broker import parse
 from broker.cluster.replicas.fetchers import Fetchers
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
-from broker.cluster.replicas.replicas import ReplicaManager, Told
+from broker.cluster.replicas.replicas import LeaderAndIsrResult, ReplicaManager
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.config.config import Config
@@ -34,7 +34,7 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.clients.seekers import Seekers
+from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import TurnWrites
 from broker.net.limits.connections import Limits
@@ -45,13 +45,13 @@ from broker.net.sockets import bind
 from broker.quotas.replication_quota import replication_quotas
 from broker.time import Time
 from broker.topics.checkpoints import FILES
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.directory.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.registry import Topic
-from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
-from broker.topics.replica_services import LedPartition, ReplicaServices
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.replica_services import LedPartition, ReplicaServices
 from controller.requests import (
     LeaderAndIsrRequest,
     Send,
@@ -66,7 +66,7 @@ from controller.requests import (
 )
 from controller.values import BrokerFact
 from log.checkpoint import HIGH_WATERMARK, read_offsets
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from protocol.znodes import brokers
 from replication.values import PartitionState, Rules
 from tests.broker.edge import eventually
@@ -228,22 +228,22 @@ class Fellow:
 
     def _server(self) -> Server:
         unsupported = Unsupported(self.time)
-        seekers = Seekers(unsupported, lambda *_: False, lambda *_: None)
+        stuck_clients = StuckClients(unsupported, lambda *_: False, lambda *_: None)
         return Server(
-            self._services(unsupported, seekers),
+            self._services(unsupported, stuck_clients),
             SERVED_IN_CLUSTER,
             Limits(),
             writes=TurnWrites(self.time, self.watchdog, self.errors),
             long=LongRequests(self.slicer, self.worker, self.background.spawn),
             disk_reads=self.disk_reads,
             unsupported=unsupported,
-            seekers=seekers,
+            stuck_clients=stuck_clients,
             time=self.time,
             watchdog=self.watchdog,
             internal_errors=self.errors,
         )
 
-    def _services(self, unsupported: Unsupported, seekers: Seekers) -> Services:
+    def _services(self, unsupported: Unsupported, stuck_clients: StuckClients) -> Services:
         known: dict[str, Any] = dict.fromkeys(Services.__dataclass_fields__)
         known |= {
             "config": self.config,
@@ -260,7 +260,7 @@ class Fellow:
             "worker": self.worker,
             "disk_reads": self.disk_reads,
             "unsupported": unsupported,
-            "seekers": seekers,
+            "stuck_clients": stuck_clients,
             "replicas": self.manager,
             "controller": self._host,
             "topics": self.topics,
@@ -405,7 +405,7 @@ class Controller:
         partitions: Sequence[int] = (0,),
         to: Iterable[Fellow] | None = None,
         partition_epoch: int = 0,
-    ) -> dict[int, Told]:
+    ) -> dict[int, LeaderAndIsrResult]:
         """A broker leads partitions from now on, in a new leader epoch; the answers by broker."""
         self.leader_epoch += 1
         ids = tuple(each.node_id for each in self.fellows) if replicas is None else tuple(replicas)
@@ -455,19 +455,19 @@ class Controller:
 
     async def tell(
         self, fellow: Fellow, *topics: ToldTopic, broker_epoch: int | None = None
-    ) -> Told:
+    ) -> LeaderAndIsrResult:
         """LeaderAndIsr."""
         epoch = fellow.epoch if broker_epoch is None else broker_epoch
         return await fellow.manager.leader_and_isr(self._tell(fellow, epoch, topics))
 
     async def stop(
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
-    ) -> Told:
+    ) -> LeaderAndIsrResult:
         """StopReplica of one partition."""
         told = [StoppedPartition(index, leader_epoch, delete)]
         return await self.stop_all(fellow, StoppedTopic(topic, told))
 
-    async def stop_all(self, fellow: Fellow, stopped: StoppedTopic) -> Told:
+    async def stop_all(self, fellow: Fellow, stopped: StoppedTopic) -> LeaderAndIsrResult:
         """StopReplica of some partitions."""
         return await fellow.manager.stop_replica(
             StopReplicaRequest(fellow.node_id, fellow.epoch, CONTROLLER, self.epoch, [stopped])

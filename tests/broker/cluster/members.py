@@ -13,7 +13,7 @@ from broker.broker import Broker
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.sources import load
 from broker.time import Time
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from tests.broker.serving import asked, eventually
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.wire import Wire

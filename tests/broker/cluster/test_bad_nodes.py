@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from broker.topics.basis import CannotJoin
+from broker.topics.startup_parts import CannotJoin
 from protocol.znodes import brokers, cluster, configs, topics
 from tests.broker.cluster.members import Members, members
 from tests.broker.serving import asked, eventually

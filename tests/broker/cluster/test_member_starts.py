@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.apis.shared import answer_once
+from broker.apis.shared import deferred_answer
 from broker.broker import Broker
 from broker.cluster.metadata_cache import MetadataCache
 from controller.requests import UpdateMetadataRequest
@@ -111,7 +111,7 @@ async def test_who_asks_a_broker_that_nobody_tells_anything_is_sent_away(
     _key: str,
     asked: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr(answer_once, "TOLD_WITHIN_S", 0.05)
+    monkeypatch.setattr(deferred_answer, "TOLD_WITHIN_S", 0.05)
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())

@@ -71,4 +71,4 @@ async def test_the_last_broker_stops_though_nobody_can_lead(tmp_path: Path) -> N
         assert there.ensemble.sessions == {}
         again = await there.start(3)
         await eventually("it leads all", lambda: len(led_by(there, 3)) == 6)
-        assert again.standing.member is not None
+        assert again.mode.member is not None

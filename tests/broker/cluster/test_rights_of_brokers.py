@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from broker.authorizer import acl_authorizer
 from broker.broker import Broker
 from broker.config.authorizer_rules import STANDARD
-from broker.rights import judging_authorizer
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 from tests.broker.apis.authorization.asking import codes, produce
@@ -57,7 +57,7 @@ async def test_cluster_action_is_all_that_brokers_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = RulesOfBrokers()
-    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:nobody"}
     async with members(tmp_path, settings) as cluster:
         await cluster.create("t", 3)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from broker.authentication.users import Upsertion
 from broker.cluster_stores import SECRET_NODE
-from broker.logins.users import Upsertion
 from security.acls.model import AclEntry, Operation, Pattern, Permission, ResourceType
 from security.principal import user
 from security.quotas.entities import Entity
+from tests.broker.authentication.letting_in import one_go
 from tests.broker.cluster.members import eventually, members
-from tests.broker.logins.letting_in import one_go
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -33,7 +33,7 @@ async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
         assert one.secured.users is not None
         zookeeper = one.sources.member.joined.zookeeper
         assert await zookeeper.exists(SECRET_NODE) is None  # nobody logs in by SCRAM
-        assert await one.standing.stores.acls.change([ENTRY], []) == {}
+        assert await one.mode.stores.acls.change([ENTRY], []) == {}
         await one.secured.quotas.alter({Entity("alice"): {"producer_byte_rate": 9.0}})
         alice = Upsertion("alice", 1, 4096, b"salt", b"salted")
         await one.secured.users.alter([], [alice], one_go())
@@ -62,7 +62,7 @@ async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
 
 async def test_what_is_there_holds_before_anybody_is_answered(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
-        await cluster.brokers[1].standing.stores.acls.change([ENTRY], [])
+        await cluster.brokers[1].mode.stores.acls.change([ENTRY], [])
         await cluster.stop(3)
         for name in ALONE:
             (tmp_path / "3" / name).write_text("{")

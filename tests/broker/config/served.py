@@ -13,7 +13,7 @@ from broker.broker import Broker
 from broker.config.config import Config
 from broker.cores.hosted_shard import HostedShard
 from broker.topics.registry import OFFSETS_TOPIC
-from log.filesystem import FileSystem
+from log.files.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.edge import Client, eventually

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages import BY_NAME
 from tests.broker.config.orders import NAME, Orders, orders_of

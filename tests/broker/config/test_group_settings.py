@@ -10,8 +10,8 @@ import pytest
 
 from broker.config.config import BadConfig
 from broker.cores import loading
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from protocol.errors import GROUP_MAX_SIZE_REACHED, INVALID_SESSION_TIMEOUT, NONE
 from tests.broker.config.served import GROUP, config, serving, shows
 from tests.broker.edge import eventually

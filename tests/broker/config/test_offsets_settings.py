@@ -11,8 +11,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.config.config import BadConfig
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from log.segment import LOCATE_CHUNK_BYTES
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NONE, OFFSET_METADATA_TOO_LARGE
 from protocol.messages.metadata import API as METADATA

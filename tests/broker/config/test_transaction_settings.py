@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.topics.registry import TRANSACTION_TOPIC
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from log.segment import LOCATE_CHUNK_BYTES
 from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of
@@ -50,7 +50,11 @@ async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
 
 
 async def test_a_segment_ends_at_so_many_bytes(tmp_path: Path) -> None:
-    settings = {**ONE, "transaction.state.log.segment.bytes": "1000", "log.cleaner.enable": "false"}
+    settings = {
+        **ONE,
+        "transaction.state.log.segment.bytes": "1000",
+        "log.cleaner.cleaner.enable": "false",
+    }
     async with serving(tmp_path, settings) as broker:
         await served(broker)
         for number in range(40):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import ABORT, COMMIT
 from protocol.records.stored import iter_stored, stored_records

@@ -11,15 +11,15 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-import coordinator.group
+import coordinator.classic.group
 from broker.broker import Broker
-from broker.cores import life
+from broker.cores import shard_lifecycle as life
 from broker.cores.hosted_shard import Phase
 from broker.net.connection import Connection
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator import shard as core
 from coordinator.calls import OffsetCommit, TopicOffsets
-from coordinator.group import Group
+from coordinator.classic.group import Group
 from coordinator.outcome import CommitReply
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -112,7 +112,7 @@ async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("where", "bug"), [(Group, "next_generation"), (coordinator.group, "vote")]
+    ("where", "bug"), [(Group, "next_generation"), (coordinator.classic.group, "vote")]
 )
 async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from broker.cores.journal_keeper import JournalKeeper
 from coordinator.journal import FORM, Journal
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import GROUP, Member, got

@@ -46,7 +46,7 @@ DATA = "/data"
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "2",
-    "log.cleaner.enable": "false",
+    "log.cleaner.cleaner.enable": "false",
 }
 
 
@@ -64,7 +64,7 @@ def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
 
 def held_by(broker: Broker, topic: str, index: int) -> str:
     """What holds a partition back, in a sentence."""
-    deque(broker.sources.holders.refresh(), maxlen=0)
+    deque(broker.sources.lso_blockers.refresh(), maxlen=0)
     partition = partition_of(broker, topic, index)
     return str(place_view(broker.sources, topic, partition)["sentence"])
 

@@ -19,8 +19,8 @@ from broker.loop.slices import Slicer
 from broker.time import Time
 from coordinator.config import GroupConfig
 from log.config import LogConfig
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from log.partition_log import PartitionLog
 from protocol.buffer import Buffer
 from protocol.errors import (

@@ -17,7 +17,7 @@ from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.slices import Slicer
 from broker.time import Time
 from coordinator.shard import GroupShard
-from log.filesystem import File, OsFileSystem
+from log.files.filesystem import File, OsFileSystem
 from log.partition_log import PartitionLog
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun

@@ -55,7 +55,7 @@ from transactions.values import TransactionValue
 PARTITIONS = 3
 SETTINGS = {
     "transaction.state.log.num.partitions": str(PARTITIONS),
-    "log.cleaner.enable": "false",
+    "log.cleaner.cleaner.enable": "false",
 }
 IDS = [
     next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)
@@ -159,7 +159,7 @@ async def test_a_partition_that_loads_says_so_and_how_far_it_is(
 ) -> None:
     await filled(tmp_path)
     gate = asyncio.Event()
-    from broker.cores import life
+    from broker.cores import shard_lifecycle as life
 
     load = life.load
 

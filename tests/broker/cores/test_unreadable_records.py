@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.config.config import BadConfig
-from broker.cores import life
+from broker.cores import shard_lifecycle as life
 from broker.cores.groups.kind import IMAGE
 from broker.cores.hosted_shard import Phase
 from coordinator.shard import GroupShard

@@ -12,7 +12,7 @@ import structlog
 import uvloop
 from structlog.testing import capture_logs
 
-from broker.loop.pulse import Pulse
+from broker.loop.pause_detector import PauseDetector
 from broker.time import TRUSTED_MS, Time
 
 
@@ -115,8 +115,8 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
 
     async def main() -> None:
         time = Time(monotonic_s=system)
-        pulse = Pulse(time)
-        pulse.start()
+        pause_detector = PauseDetector(time)
+        pause_detector.start()
         deadline_ms = mono_ms(time) + 1
         told: list[str] = []
         ours, peers = socket.socketpair()
@@ -138,7 +138,7 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
 
         ended = asyncio.Event()
         running.add_reader(ours, read)
-        beat = pulse._beat
+        beat = pause_detector._beat
 
         def late_beat() -> None:
             """The process was stopped for 8 s, and goes on with the timer that is due."""
@@ -147,18 +147,18 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
             beat()
             look()
 
-        pulse._beat = late_beat  # type: ignore[method-assign]
-        pulse._timer.cancel()  # type: ignore[union-attr]
-        pulse._arm()
+        pause_detector._beat = late_beat  # type: ignore[method-assign]
+        pause_detector._timer.cancel()  # type: ignore[union-attr]
+        pause_detector._arm()
         await asyncio.wait_for(ended.wait(), 30)
 
-        pulse._beat = beat  # type: ignore[method-assign]
-        pulse.stop()
+        pause_detector._beat = beat  # type: ignore[method-assign]
+        pause_detector.stop()
         ours.close()
         peers.close()
         assert told == ["heartbeat b'beat'", "expired"]
-        assert pulse.pauses == 1
-        assert 8.0 <= pulse.paused_s < 8.2
+        assert pause_detector.pauses == 1
+        assert 8.0 <= pause_detector.paused_s < 8.2
         (line,) = lines
         assert line["log_level"] == "warning"
         assert 8_000 <= line["paused_ms"] < 8_200
@@ -169,9 +169,9 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
 def test_after_the_pulse_has_stopped_time_passes_as_the_systems(system: SystemTime) -> None:
     async def main() -> None:
         time = Time(monotonic_s=system)
-        pulse = Pulse(time)
-        pulse.start()
-        pulse.stop()
+        pause_detector = PauseDetector(time)
+        pause_detector.start()
+        pause_detector.stop()
         before = mono_ms(time)
         system.ms += 60_000
         assert mono_ms(time) == before + 60_000

@@ -152,7 +152,7 @@ async def test_kafkas_own_names(tmp_path: Path) -> None:
 async def test_a_session_that_is_lost_for_a_while(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[2]
-        member = broker.standing.member
+        member = broker.mode.member
         assert member is not None
         zookeeper: Any = member.joined.zookeeper
         zookeeper.suspend()

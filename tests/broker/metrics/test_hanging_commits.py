@@ -69,7 +69,7 @@ async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_the
         assert not list(broker.groups.view_of(GROUP).all_pending())
         hosted = broker.groups.hosted_for(GROUP)
         assert hosted is not None
-        assert broker.holders.of(hosted.partition) is None
+        assert broker.lso_blockers.of(hosted.partition) is None
 
 
 async def test_commits_of_an_open_transaction_hang_not(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from broker.net.listener import Listener
 from broker.net.request import Request, ServedApi
 from broker.net.server import CLOSING_S_MAX
 from broker.net.sockets import bind
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.values import Slice
 from protocol.headers import encode_request_header
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR

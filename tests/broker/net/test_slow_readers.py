@@ -16,8 +16,8 @@ from broker.broker import Broker
 from broker.net.limits.connections import Limits
 from broker.net.pieces import PIECE_BYTES, SLOW_PIECE_BYTES
 from broker.net.request import Request, ServedApi
-from log.filesystem import OsFileSystem
-from log.open_files import OpenFiles
+from log.files.filesystem import OsFileSystem
+from log.files.open_files import OpenFiles
 from log.values import Slice
 from protocol.messages.heartbeat import API as HEARTBEAT
 from tests.broker.edge import Client, EdgeBroker, eventually

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker.broker import Broker
-from broker.topics import cleaning
+from broker.topics.cleaner import cleaning
 from broker.topics.registry import OFFSETS_TOPIC
 from tests.broker.partitions import log_of
 from tests.broker.serving import asked, eventually
@@ -90,7 +90,7 @@ async def test_a_transaction_is_committed_and_another_aborted() -> None:
 
 async def test_a_compacted_topic_is_cleaned_in_memory() -> None:
     disk = MemoryDisk()
-    settings = {"log.cleaner.backoff.ms": "20", "log.segment.bytes": "20000"}
+    settings = {"log.cleaner.cleaner.backoff.ms": "20", "log.segment.bytes": "20000"}
     async with disk.broker(settings) as broker:
         await asked(
             broker,

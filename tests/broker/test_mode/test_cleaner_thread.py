@@ -13,11 +13,11 @@ import pytest
 from broker.test_mode.cleaner_thread import CleanerThread
 from broker.test_mode.files.memory_files import MemoryFiles
 from broker.time import Time
-from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.cleaner.cleaner_worker import CleanerWorker, CleaningFailed
 from log.checkpoint import CLEANER_OFFSET, read_offsets
-from log.clean_job import CleanDone, CleanedGroup, CleanJob
-from log.cleaner import remove_cleaned
-from log.filesystem import FileSystem, OsFileSystem
+from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner.cleaner import remove_cleaned
+from log.files.filesystem import FileSystem, OsFileSystem
 from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
 from tests.broker.edge import eventually
 from tests.log.cleaning_tools import all_records, last_by_key

@@ -11,7 +11,7 @@ import pytest
 from broker.test_mode.files.disk_faults import DiskFaults
 from broker.test_mode.files.faulty_files import FaultyFiles
 from log.errors import DirectoryLocked
-from log.filesystem import DiskSpace, FileSystem, OsFileSystem, read_whole, write_whole
+from log.files.filesystem import DiskSpace, FileSystem, OsFileSystem, read_whole, write_whole
 from tests.log.file_systems import in_memory
 
 UNDER: dict[str, Callable[[Path], FileSystem]] = {

@@ -11,7 +11,7 @@ import pytest
 from broker.test_mode.files.memory_disk import Capacity, Directory, Inode
 from broker.test_mode.files.memory_files import MemoryFile, MemoryFiles
 from broker.time import Time
-from log.filesystem import DiskSpace
+from log.files.filesystem import DiskSpace
 
 
 def made(fs: MemoryFiles, path: str, size: int) -> MemoryFile:

@@ -138,7 +138,7 @@ async def test_sessions_end_at_their_times_and_in_their_order(tmp_path: Path) ->
             assert session_ms <= at_ms <= session_ms + 1
         states = [each for _, each in here.events if isinstance(each, Transition)]
         assert [each.group_id for each in states if each.new_state == "Empty"] == list("bdac")
-        assert here.broker.pulse.pauses == 0, "a move is no pause of the broker"
+        assert here.broker.pause_detector.pauses == 0, "a move is no pause of the broker"
 
 
 async def test_an_ended_session_brings_a_rebalance_and_a_join_that_nobody_joins_times_out(

@@ -24,8 +24,8 @@ from broker.test_mode.files.disk_faults import DiskFaults
 from broker.test_mode.files.faulty_files import FaultyFiles
 from broker.test_mode.files.memory_files import MemoryFiles
 from broker.time import Time
-from broker.topics import cleaning
-from log.filesystem import FileSystem, OsFileSystem
+from broker.topics.cleaner import cleaning
+from log.files.filesystem import FileSystem, OsFileSystem
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.test_mode.in_memory import SETTINGS, client, commit, committed, consume, produce
 from tests.broker.topic_calls import create_topic
@@ -75,7 +75,7 @@ async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
         **SETTINGS,
         "http.listener": "127.0.0.1:0",
         "log.flush.interval.messages": "1",
-        "log.cleaner.backoff.ms": "20",
+        "log.cleaner.cleaner.backoff.ms": "20",
         "log.segment.bytes": "20000",
         "log.preallocate": "true",
     }

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-import broker.topics.segment_swaps as broker_swaps
+import broker.topics.cleaner.segment_swaps as broker_swaps
 from broker.time import Time
-from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
-from broker.topics.cleaning import OWNED_RETRY_MS
+from broker.topics.cleaner.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.cleaner.cleaning import OWNED_RETRY_MS
 from broker.topics.registry import OFFSETS_TOPIC
-from log.clean_job import CleanDone, CleanedGroup, CleanJob
-from log.cleaner import remove_cleaned
+from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner.cleaner import remove_cleaned
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
 from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write

@@ -17,7 +17,7 @@ import pytest
 
 from broker.topics.partition import Partition
 from log.checkpoint import CLEANER_OFFSET, read_offsets
-from log.clean_job import (
+from log.cleaner.clean_job import (
     CleanedGroup,
     CleanJob,
     decode_answer,
@@ -25,7 +25,7 @@ from log.clean_job import (
     encode_job,
     encode_producers,
 )
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
 from log.values import Marker

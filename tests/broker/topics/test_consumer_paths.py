@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics import consumer_paths
-from broker.topics.consumer_paths import FILE, FileConsumerPaths
+from broker.topics.directory import consumer_paths
+from broker.topics.directory.consumer_paths import FILE, FileConsumerPaths
 from broker.topics.registry import BadDirectory
 from log.config import LONG_MAX
-from log.filesystem import FileSystem, OsFileSystem
+from log.files.filesystem import FileSystem, OsFileSystem
 from tests.log.test_log_faults import Worst
 from tests.simulated_files import SimulatedFiles
 

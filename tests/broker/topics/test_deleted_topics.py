@@ -25,7 +25,7 @@ from tests.broker.topics.test_broken_disks import commit, until_done
 from tests.simulated_files import SimulatedFiles
 from tests.wire import Wire, batch, values_of
 
-SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.cleaner.enable": "false"}
 DATA = "/data"
 
 
@@ -176,7 +176,7 @@ async def test_what_fails_behind_the_mark_is_done_later(
 
         await asked(broker, deleted_and_not_free)
         broker.logs.retire = retire  # type: ignore[method-assign]
-        await eventually("the name is free", lambda: "t" not in broker.standing.deletions)
+        await eventually("the name is free", lambda: "t" not in broker.mode.deletions)
         await asked(broker, lambda wire: create_topic(wire, "t"))
         assert await asked(broker, lambda wire: read(wire, "t")) == []
 
@@ -193,13 +193,13 @@ async def test_a_start_goes_on_with_what_a_stop_left(
         assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
         if heals == "while it runs":
             fs.heal()
-            await eventually("the name is free", lambda: "t" not in broker.standing.deletions)
+            await eventually("the name is free", lambda: "t" not in broker.mode.deletions)
     if heals == "before the next start":
         fs.heal()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         assert "t" not in broker.registry.topics
         fs.heal()
-        await eventually("the name is free", lambda: "t" not in broker.standing.deletions)
+        await eventually("the name is free", lambda: "t" not in broker.mode.deletions)
         await asked(broker, lambda wire: make_with_records(wire, "t"))
         assert await asked(broker, lambda wire: read(wire, "t")) == [b"t"]
 
@@ -299,7 +299,7 @@ async def test_a_topic_that_could_not_be_made_leaves_nothing(
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
         fs.remove_directory = remove  # type: ignore[method-assign]
 
-        await eventually("the name is free", lambda: "t" not in broker.standing.deletions)
+        await eventually("the name is free", lambda: "t" not in broker.mode.deletions)
         assert not fs.exists(f"{DATA}/t-0")
         await asked(broker, lambda wire: make_with_records(wire, "t"))
     async with serving(DATA, SETTINGS, fs=fs) as broker:

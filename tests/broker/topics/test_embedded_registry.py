@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics.embedded_registry import EmbeddedRegistry
-from broker.topics.partition_mark import partition_metadata
+from broker.topics.directory.embedded_registry import EmbeddedRegistry
+from broker.topics.directory.partition_mark import partition_metadata
 from broker.topics.registry import (
     BadDirectory,
     DeletedTopic,
@@ -21,7 +21,7 @@ from broker.topics.registry import (
     uuid_bytes,
     uuid_text,
 )
-from log.filesystem import FileSystem, OsFileSystem, write_whole
+from log.files.filesystem import FileSystem, OsFileSystem, write_whole
 from tests.simulated_files import SimulatedFiles
 
 ROOT = Path(__file__).parents[3]

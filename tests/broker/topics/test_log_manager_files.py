@@ -12,7 +12,7 @@ from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.errors import CorruptLog
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.partitions import partition_in, services_with

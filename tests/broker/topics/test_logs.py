@@ -9,11 +9,11 @@ import pytest
 
 from broker.broker import Broker
 from broker.config.config import Config, topic_settings
+from broker.topics.directory.partition_mark import partition_metadata
 from broker.topics.logs import LogManager
-from broker.topics.partition_mark import partition_metadata
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import BadDirectory, Topic
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

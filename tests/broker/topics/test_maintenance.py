@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 from broker.topics.maintenance import level
 from log.checkpoint import RECOVERY_POINT, read_offsets
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from log.partition_log import PartitionLog
-from log.producer_table import SPREAD_ABOVE
+from log.producers.producer_table import SPREAD_ABOVE
 from log.values import Marker
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import encode_batch

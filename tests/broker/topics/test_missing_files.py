@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.cores.hosted_shard import Phase
-from broker.topics.missing import VOUCHED_FOR
+from broker.topics.directory.missing import VOUCHED_FOR
 from broker.topics.registry import BadDirectory, uuid_text
 from log.errors import CorruptLog
 from tests.broker.apis.test_old_offsets import commit as old_commit

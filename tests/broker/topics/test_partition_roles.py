@@ -9,8 +9,8 @@ import pytest
 
 from broker.topics.long_poll import Waiter
 from broker.topics.partition import StableTooLate
-from broker.topics.replica import Replica
-from broker.topics.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
 from log.errors import LogPoisoned
 from log.values import Marker
 from protocol.errors import (

@@ -11,9 +11,9 @@ from broker.config.config import Config
 from broker.loop.histogram import Writes
 from broker.topics.logs import LogManager
 from broker.topics.registry import BadDirectory, Topic
-from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs, _Dropped
-from broker.topics.replica_services import ReplicaServices
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.replica_services import ReplicaServices
 from log.errors import CorruptLog
 from replication.values import Rules
 from tests.broker.partitions import Isr, no_quotas, services_with, state

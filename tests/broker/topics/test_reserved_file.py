@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics.reserved_file import NotSettled, ReservedFile
-from log.filesystem import OsFileSystem
+from broker.topics.directory.reserved_file import NotSettled, ReservedFile
+from log.files.filesystem import OsFileSystem
 from tests.simulated_files import Fault, SimulatedFiles
 
 PATH = "/data/list.json"

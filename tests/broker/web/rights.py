@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from security.acls.acl_decision import AclRules
 from security.acls.index import AclIndex
-from security.acls.judge import Judge
 from security.acls.model import (
     ANYTHING,
     CLUSTER_NAME,
@@ -50,7 +50,7 @@ class Rights:
     def __init__(self) -> None:
         self.epoch = 1
         self._index = AclIndex()
-        self._judge = Judge(self._index, {"User:admin"})
+        self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
         """Denials for the audit log: of what was asked for by name."""
 
@@ -74,7 +74,7 @@ class Rights:
             self.told.append(f"{operation.name} {kind.name} {name}")
         host = connection.client_host.removeprefix("/")
         who = str(connection.principal)
-        return self._judge.verdict(who, host, operation, kind, name).is_allowed
+        return self._acl_rules.verdict(who, host, operation, kind, name).is_allowed
 
 
 class SecuredSeen(Seen):

@@ -109,10 +109,10 @@ async def test_a_controller_that_nobody_has_told_of_is_null_everywhere(tmp_path:
         await cluster.create("orders", 1)
         controller = controller_of(cluster)
         broker = next(each for each in cluster.brokers.values() if each is not controller)
-        assert broker.standing.member is not None
-        broker.standing.member.cache.controller_id = -1
+        assert broker.mode.member is not None
+        broker.mode.member.cache.controller_id = -1
         views = [await got(broker), await got(broker, "/api/cluster/partitions/orders/0")]
-        broker.standing.member.cache.controller_id = controller.registry.node_id
+        broker.mode.member.cache.controller_id = controller.registry.node_id
 
     assert [view["controller"] for view in views] == [None, None]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.config.authorizer_rules import STANDARD
 from protocol.errors import GROUP_AUTHORIZATION_FAILED
-from tests.broker.rights.peers import allow
+from tests.broker.authorizer.peers import allow
 from tests.broker.seen import seeing
 from tests.broker.web.live.test_live import table_of, watching
 from tests.broker.web.rights import securely

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker, CannotListen
 from broker.config.config_table import BROKER
-from broker.cores import life
-from log.filesystem import OsFileSystem
-from log.os_file import OsFile
+from broker.cores import shard_lifecycle as life
+from log.files.filesystem import OsFileSystem
+from log.files.os_file import OsFile
 from protocol.buffer import Buffer
 from protocol.errors import NONE, NOT_COORDINATOR
 from tests.broker.config.served import GROUP, Served, config, serving

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from coordinator.calls import TopicOffsets, TxnOffsetCommit
+from coordinator.classic.states import State
 from coordinator.expiring import DAY_MS
 from coordinator.journal_entries import Note
-from coordinator.states import State
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.heartbeat import API as HEARTBEAT

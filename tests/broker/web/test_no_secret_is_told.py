@@ -18,8 +18,8 @@ import structlog
 from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
+from broker.authentication.users import Users
 from broker.config.config import BadConfig, Config
-from broker.logins.users import Users
 from protocol.messages.alter_user_scram_credentials import API as ALTER_USERS
 from protocol.messages.create_delegation_token import API as CREATE_TOKEN
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
@@ -31,15 +31,15 @@ from security.credentials import ScramMechanism, credential
 from security.sasl.client_side import Credentials, client_login
 from security.sasl.plain import MODULE
 from security.tokens import credential_of
-from tests.broker.edge import Client
-from tests.broker.logins import bearers
-from tests.broker.logins.letting_in import (
+from tests.broker.authentication import bearers
+from tests.broker.authentication.letting_in import (
     AUTHENTICATE,
     HANDSHAKE,
     cut_in,
     plain_token,
     send_cut,
 )
+from tests.broker.edge import Client
 from tests.broker.net.tls.securing import client_context
 from tests.broker.web.rights import JAAS, TOKEN, basic
 from tests.broker.web.test_https import Encrypted, encrypted

@@ -21,8 +21,8 @@ from structlog.testing import capture_logs
 from broker.broker import Broker
 from broker.cluster.zookeeper.zookeeper import Create
 from broker.time import Time
-from broker.topics.replica import Replica
-from log.filesystem import FileSystem
+from broker.topics.replicas.replica import Replica
+from log.files.filesystem import FileSystem
 from protocol.znodes import topics
 from replication.in_sync import behind
 from tests.broker.cluster.members import LISTENER, Members, members

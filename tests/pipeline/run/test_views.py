@@ -12,7 +12,7 @@ from pipeline.engines.duck import DuckEngine
 from pipeline.errors import PipelineError
 from pipeline.run.catalog import JOBS
 from pipeline.run.jobs import Options, Summary, run_job
-from pipeline.run.place import store_of
+from pipeline.run.output_location import store_of
 from pipeline.run.queries import QUERIES
 from pipeline.run.views import write_database, write_views
 from pipeline.sources.folder import FolderSource

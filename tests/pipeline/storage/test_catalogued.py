@@ -17,7 +17,7 @@ from pipeline.model.params import DAY_MS
 from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.jobs import Options, Summary, run_job
-from pipeline.run.place import store_of
+from pipeline.run.output_location import store_of
 from pipeline.run.selection import Selection
 from pipeline.storage.catalogued import CatalogStore
 from tests.pipeline.given import GivenSource, committed

@@ -22,7 +22,7 @@ from pipeline.model.tables import COMMITS
 from pipeline.run.catalog import JOBS, Job
 from pipeline.run.collect import archive_in, collect
 from pipeline.run.jobs import Options, Summary, run_job
-from pipeline.run.place import store_of
+from pipeline.run.output_location import store_of
 from pipeline.sources.open import open_feed, open_source
 from pipeline.sources.source import Source
 from pipeline.storage import s3

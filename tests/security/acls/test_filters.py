@@ -16,7 +16,7 @@ from security.acls.model import (
     Permission,
     ResourceType,
 )
-from tests.security.acls.test_judge import ENTRIES
+from tests.security.acls.test_acl_decision import ENTRIES
 
 TOPIC = ResourceType.TOPIC
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from security.acls.judge import Rule
+from security.acls.acl_decision import Rule
 from security.acls.model import (
     AclEntry,
     Operation,
@@ -16,7 +16,7 @@ from security.acls.model import (
     wrong_with,
 )
 from security.acls.text import entry_of, json_of, member_of, sentence, type_of
-from tests.security.acls.test_judge import ENTRIES
+from tests.security.acls.test_acl_decision import ENTRIES
 
 PREFIXED = Pattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED)
 ENTRY = AclEntry(PREFIXED, "User:alice", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from broker.topics.replica import Replica
-from broker.topics.roles import Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import Role
 from protocol.znodes.admin import DELETE_TOPICS
 from protocol.znodes.topics import TOPICS, decode_topic, topic_path
 from replication.values import PartitionState
@@ -75,7 +75,7 @@ class ClusterCheckers:
                 seen[replica] = now
                 self._changed(machine, life, replica)
         broker = None if machine.process is None else machine.process.broker
-        manager = getattr(getattr(broker, "standing", None), "replicas", None)
+        manager = getattr(getattr(broker, "mode", None), "replicas", None)
         if manager is not None:  # the broker has come into the cluster
             epoch = manager._controller_epoch
             before = self._controller_epochs.get(life, -1)

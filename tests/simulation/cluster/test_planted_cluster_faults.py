@@ -20,12 +20,12 @@ from broker.cluster.coordinators.remote_markers import RemoteMarkers
 from broker.cluster.membership.registration import BrokerRegistration
 from broker.cluster.replicas import followed
 from broker.cluster.replicas.replicas import ReplicaManager
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from controller.partition import Partition
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
+from log.producers.producer_state import ProducerStates
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 from protocol.now import Now
 from replication.follower import Begin

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.topics.replica import Replica
-from broker.topics.roles import Role
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import Role
 from tests.log.log_tools import batch
 from tests.simulation.cluster.controller_clients import TopicMaker
 from tests.simulation.cluster.machine import BrokerMachine

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from broker.apis.shared.enlisting import Enlisted
+from broker.apis.shared.add_partitions_on_write import Enlisted
 from broker.cores.transactions.duties import TransactionDuties
 from broker.topics.last_stable import LastStable
 from broker.topics.partition import Partition
 from coordinator.shard import GroupShard
 from log.errors import AppendRefused
 from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
-from log.producer_table import FIRST_BATCH
+from log.producers.producer_state import ProducerStates
+from log.producers.producer_table import FIRST_BATCH
 from log.values import Marker, ReadInfo
 from offsets.cache import OffsetCache
 from offsets.pending import PendingOffsets

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple
 
+from broker.net.authorization_cache import AuthorizationCacheMemory
 from broker.net.connection import Connection
-from broker.net.permitted import PermittedMemory
+from security.acls.acl_decision import AclRules
 from security.acls.index import AclIndex
-from security.acls.judge import Judge
 from security.acls.model import (
     ANYTHING,
     CLUSTER_NAME,
@@ -43,8 +43,8 @@ class Rules:
 
     def __init__(self, *rules: str, allow_everyone: bool = False) -> None:
         self.index = AclIndex()
-        self.judge = Judge(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
-        self.permitted = PermittedMemory()
+        self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
+        self.authorization_cache = AuthorizationCacheMemory()
         self.asked: list[Asked] = []
         """Everything that was asked, in order."""
         for rule in rules:
@@ -102,14 +102,14 @@ class Rules:
         is_logged: bool = True,
     ) -> bool:
         user = connection.client_id
-        allowed = self.judge.verdict(f"User:{user}", HOST, operation, kind, name).is_allowed
+        allowed = self.acl_rules.verdict(f"User:{user}", HOST, operation, kind, name).is_allowed
         self.asked.append(Asked(user, operation, kind, name, count, is_logged, allowed))
         return allowed
 
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        return self.judge.may_somewhere(f"User:{connection.client_id}", HOST, operation, kind)
+        return self.acl_rules.may_somewhere(f"User:{connection.client_id}", HOST, operation, kind)
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        return self.judge.operations(f"User:{connection.client_id}", HOST, kind, name)
+        return self.acl_rules.operations(f"User:{connection.client_id}", HOST, kind, name)

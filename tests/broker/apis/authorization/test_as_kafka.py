@@ -14,9 +14,9 @@ import pytest
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
 from broker.apis.throttling.measures import is_of_brokers
+from broker.authorizer import acl_authorizer
 from broker.broker import Broker
 from broker.config.authorizer_rules import STANDARD
-from broker.rights import judging_authorizer
 from protocol.messages import BY_NAME
 from security.acls.model import AclEntry, Operation, Pattern, PatternType, Permission, ResourceType
 from tests.broker.apis.authorization.rules import ADMIN, Rules
@@ -143,7 +143,7 @@ async def test_requests_about_replicas_are_answered_as_kafka_does_in_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = Rules("1: CLUSTER_ACTION CLUSTER")  # what the broker asks itself
-    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
     protected = {**SETTINGS, **OF_ONE, "authorizer.class.name": STANDARD}
     members = Members(tmp_path, protected)
     broker = await members.start(1)

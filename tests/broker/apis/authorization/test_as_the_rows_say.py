@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from broker.apis.tables.standalone import SERVED
-from broker.net.needs import AnyOf, Each, EachResource, Need, Rights
-from broker.rights import judging_authorizer
-from broker.rights.judging_authorizer import JudgingAuthorizer
+from broker.authorizer import acl_authorizer
+from broker.authorizer.acl_authorizer import AclAuthorizer
+from broker.net.required_acls import AnyOf, Each, EachResource, RequiredAcl, Rights
 from protocol.messages import BY_NAME
 from security.acls.model import Operation, ResourceType
 from tests.broker.apis.authorization.asking import fetch, produce
@@ -31,8 +31,8 @@ from tests.broker.apis.authorization.filled import (
     fill,
     protected_broker,
 )
+from tests.broker.authentication.letting_in import port_of
 from tests.broker.every_request import EVERY
-from tests.broker.logins.letting_in import port_of
 
 CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 Asked = tuple[Operation, ResourceType]
@@ -62,7 +62,7 @@ MORE = [
 """What none of the other requests has."""
 
 
-class Recording(JudgingAuthorizer):
+class Recording(AclAuthorizer):
     """Remembers what it was asked for."""
 
     asked: set[Asked]
@@ -81,17 +81,17 @@ class Recording(JudgingAuthorizer):
         return super().operations(connection, kind, name)
 
 
-def said_of(rights: Rights) -> Iterator[Need | None]:
+def said_of(rights: Rights) -> Iterator[RequiredAcl | None]:
     for need in rights.needs:
         yield from need.needs if isinstance(need, AnyOf) else (need,)
     match rights.each:
         case EachResource():
             for kind in (TOPIC, CLUSTER, GROUP):
-                yield Need(rights.each.operation, kind)
+                yield RequiredAcl(rights.each.operation, kind)
         case Each():
-            yield from (rights.each.unless, Need(rights.each.operation, rights.each.kind))
+            yield from (rights.each.unless, RequiredAcl(rights.each.operation, rights.each.kind))
     for each in (*rights.hides, *rights.own):
-        yield from (each.unless, Need(each.operation, each.kind))
+        yield from (each.unless, RequiredAcl(each.operation, each.kind))
     for tells in rights.tells:
         yield tells.need
 
@@ -99,7 +99,7 @@ def said_of(rights: Rights) -> Iterator[Need | None]:
 async def test_what_is_asked_for_and_told_is_what_the_row_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", Recording)
+    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", Recording)
     differ = {}
     async with protected_broker(tmp_path) as broker:
         authorizer = broker.secured.authorizer

@@ -10,8 +10,8 @@ import pytest
 
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
-from broker.net.needs import AMONG_BROKERS
 from broker.net.request import ServedApi
+from broker.net.required_acls import AMONG_BROKERS
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from tests.broker.apis.authorization.rules import Rules
@@ -34,7 +34,7 @@ class Asked:
         self.api_version = version
         self.route = SimpleNamespace(served=row, flexible=row.api.is_flexible(version))
         self.buffer, self.position = body, 0
-        self.connection = SimpleNamespace(client_id=user, principal=user, permitted=None)
+        self.connection = SimpleNamespace(client_id=user, principal=user, authorization_cache=None)
         self.value = row.api.decode_request(version, body)
         self.answers: list[dict[str, Any]] = []
 

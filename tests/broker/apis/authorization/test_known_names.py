@@ -11,7 +11,7 @@ from broker.apis.tables.standalone import SERVED
 from broker.broker import Broker
 from broker.net.connection import Connection
 from broker.net.listener import Listener
-from broker.net.needs import Each
+from broker.net.required_acls import Each
 from security.acls.model import Operation, ResourceType
 from security.principal import user
 from tests.broker.apis.authorization.rules import Rules

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.apis.produce import producing
-from broker.net.permitted import NAME_KEPT_MAX
+from broker.net.authorization_cache import NAME_KEPT_MAX
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.apis.authorization.asking import (
     GROUP,
@@ -163,7 +163,9 @@ async def test_long_names_are_not_kept_with_a_connection(tmp_path: Path) -> None
                 value = {"group_id": "g" * size, "generation_id": 1, "member_id": "m"}
                 wire.call("Heartbeat", 3, value)
             (mine,) = [
-                each.permitted for each in asking.broker.server.connections if each.permitted
+                each.authorization_cache
+                for each in asking.broker.server.connections
+                if each.authorization_cache
             ]
             kept = [name for names in mine.names.values() for name in names]
             assert kept == ["g" * NAME_KEPT_MAX]

@@ -32,8 +32,8 @@ from tests.broker.apis.authorization.filled import (
     protected_broker,
     state,
 )
+from tests.broker.authentication.letting_in import broker_with_logins, port_of
 from tests.broker.every_request import EVERY, asked
-from tests.broker.logins.letting_in import broker_with_logins, port_of
 from tests.broker.serving import asked as asked_of
 from tests.wire import Wire
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from broker.authorizer.authorizer import Authorizer
 from broker.broker import Broker
-from broker.rights.authorizer import Authorizer
 from broker.test_mode.clock.mock_time import MockTime
 from protocol.headers import encode_request_header
 from protocol.messages import BY_NAME

@@ -79,7 +79,7 @@ async def test_what_clients_ask_of_a_cluster_is_throttled_and_says_so(tmp_path: 
 
 async def test_who_is_denied_what_brokers_ask_each_other_is_throttled(tmp_path: Path) -> None:
     async with bounded_member(tmp_path) as bound:
-        entries = bound.broker.standing.stores.acls
+        entries = bound.broker.mode.stores.acls
         await entries.change([NO_RIGHT], [])
         for row in OTHERS:
             await check(bound, row)
@@ -90,7 +90,7 @@ async def test_a_fetch_that_claims_to_be_a_brokers_is_throttled_when_it_is_denie
     tmp_path: Path,
 ) -> None:
     async with bounded_member(tmp_path) as bound:
-        entries = bound.broker.standing.stores.acls
+        entries = bound.broker.mode.stores.acls
         row = SERVED_IN_CLUSTER[FETCH]
         for version in (4, 12, 17):
             claim = {"replica_id": 2} if version < 15 else {"replica_state": {"replica_id": 2}}

@@ -12,10 +12,10 @@ from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import BadConfig, Config
 from broker.time import Time
-from broker.topics.basis import CannotJoin
-from broker.topics.missing import KnownMissing
-from broker.topics.partition_mark import mark
+from broker.topics.directory.missing import KnownMissing
+from broker.topics.directory.partition_mark import mark
 from broker.topics.registry import BadDirectory
+from broker.topics.startup_parts import CannotJoin
 from protocol.znodes import cluster, configs, topics
 from tests.simulated_files import SimulatedFiles
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from broker.authentication.tokens import Tokens
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.cluster_stores import ClusterTokens
 from broker.config.config import Config
-from broker.logins.tokens import Tokens
 from broker.loop.internal_errors import InternalErrors
 from protocol.errors import (
     DELEGATION_TOKEN_EXPIRED,

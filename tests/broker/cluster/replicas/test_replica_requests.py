@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from protocol.errors import (
     FENCED_LEADER_EPOCH,
     LEADER_NOT_AVAILABLE,

@@ -9,12 +9,12 @@ import pytest
 
 from broker.cluster.peers.peer import Address, Peer, connect
 from broker.cluster.replicas import missing_logs
-from broker.topics.partition_mark import partition_metadata
+from broker.topics.directory.partition_mark import partition_metadata
 from broker.topics.registry import Topic
-from broker.topics.roles import NotLeader, Role
+from broker.topics.replicas.roles import NotLeader, Role
 from controller.requests import StoppedPartition, StoppedTopic
 from controller.values import LEADER_OF_DELETED
-from log.filesystem import read_whole
+from log.files.filesystem import read_whole
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     FENCED_LEADER_EPOCH,

@@ -17,7 +17,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
 from broker.topics.registry import Topic
-from log.filesystem import OsFileSystem
+from log.files.filesystem import OsFileSystem
 from protocol.znodes import configs
 from tests.broker.cluster.told import tell, topic
 from tests.broker.mock_time import MockTime

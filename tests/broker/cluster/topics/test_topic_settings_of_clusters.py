@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
-from broker.topics.replica import Replica
+from broker.topics.replicas.replica import Replica
 from protocol.errors import NONE, NOT_ENOUGH_REPLICAS
 from tests.broker.cluster.members import Members, members
 from tests.broker.config_calls import BROKER, DELETE, SET, alter
@@ -63,8 +63,8 @@ async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
         await asked(leader, lambda wire: alter(wire, TOPIC, (UNCLEAN, SET, "true")))
 
         def allowed() -> bool:
-            assert controller.standing.member is not None
-            term = controller.standing.member.host.term
+            assert controller.mode.member is not None
+            term = controller.mode.member.host.term
             assert term is not None
             known = term.core.cluster
             return known.allows_unclean(known.topics[TOPIC])

@@ -14,7 +14,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from broker.net.clients import seekers
+from broker.net.clients import stuck_clients
 from broker.net.clients.unsupported import CLIENTS_MAX, SAID_EVERY_MS, Unsupported
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.headers import encode_request_header
@@ -183,7 +183,7 @@ async def test_a_client_that_asks_nothing_of_its_coordinator_is_named(
         bootstrap, other = await client_of(seen), await client_of(seen)
         for client in (bootstrap, bootstrap, other):
             assert await find(client, "invoices") == NONE
-        pass_s(seen, seekers.PATIENCE_S - 1)
+        pass_s(seen, stuck_clients.PATIENCE_S - 1)
         assert said(lines) == []
 
         pass_s(seen, 1)
@@ -229,7 +229,7 @@ async def test_a_client_that_goes_on_or_goes_is_not_named(
         assert await find(client, "invoices") == NONE
         await does(seen, client)
 
-        pass_s(seen, seekers.PATIENCE_S + 1)
+        pass_s(seen, stuck_clients.PATIENCE_S + 1)
 
         assert said(lines) == []
 
@@ -239,9 +239,9 @@ async def test_a_connection_that_is_not_new_is_no_start_of_a_consumer(
 ) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
-        pass_s(seen, seekers.NEW_S + 1)
+        pass_s(seen, stuck_clients.NEW_S + 1)
         assert await find(client, "invoices") == NONE
-        pass_s(seen, seekers.PATIENCE_S + 1)
+        pass_s(seen, stuck_clients.PATIENCE_S + 1)
 
         assert said(lines) == []
 
@@ -252,11 +252,11 @@ async def test_a_member_that_looks_for_its_coordinator_again_is_not_named(
     async with seeing(tmp_path) as seen:
         member = await client_of(seen)
         await member.join_alone("invoices")
-        pass_s(seen, seekers.PATIENCE_S * 2)
+        pass_s(seen, stuck_clients.PATIENCE_S * 2)
         again = await client_of(seen)
         assert await find(again, "invoices") == NONE
 
-        pass_s(seen, seekers.PATIENCE_S + 1)
+        pass_s(seen, stuck_clients.PATIENCE_S + 1)
 
         assert said(lines) == []
 
@@ -298,17 +298,17 @@ async def test_heartbeat_without_a_group_names_nobody(tmp_path: Path) -> None:
 async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         assert await find(await client_of(seen), "invoices") == NONE
-        pass_s(seen, seekers.PATIENCE_S)
+        pass_s(seen, stuck_clients.PATIENCE_S)
         assert (await findings(seen, "invoices"))[0].startswith(SENTENCE)
 
         other = await client_of(seen)
         for _ in range(10):  # a client asks for metadata as often; its idle connection is closed
             assert (await other.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
-            pass_s(seen, seekers.AGAIN_S)
+            pass_s(seen, stuck_clients.AGAIN_S)
             assert len(await findings(seen, "invoices")) == 1
 
         await (await client_of(seen)).join_alone("invoices")
-        pass_s(seen, seekers.AGAIN_S)
+        pass_s(seen, stuck_clients.AGAIN_S)
         assert await findings(seen, "invoices") == []
 
 
@@ -316,13 +316,13 @@ async def test_group_forgets_the_client_that_is_gone(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         assert await find(client, "invoices") == NONE
-        pass_s(seen, seekers.PATIENCE_S)
+        pass_s(seen, stuck_clients.PATIENCE_S)
         assert len(await findings(seen, "invoices")) == 1
 
         client.close()
         await eventually(lambda: len(seen.broker.server.connections) == 1)
         for _ in range(3):
-            pass_s(seen, seekers.AGAIN_S)
+            pass_s(seen, stuck_clients.AGAIN_S)
 
         assert await findings(seen, "invoices") == []
 
@@ -343,7 +343,7 @@ async def test_a_real_consumer_of_the_new_protocol_is_named(
 ) -> None:
     """librdkafka's application hears nothing of it, neither a message nor an error."""
     async with seeing(tmp_path) as seen:
-        monkeypatch.setattr(seekers, "PATIENCE_S", 1)
+        monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []
         settings = {
             "bootstrap.servers": f"127.0.0.1:{seen.broker.sockets.addresses()[0][1]}",

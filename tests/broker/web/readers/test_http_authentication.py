@@ -11,19 +11,19 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from broker.authentication import guesses
+from broker.authentication.logins import Logins
+from broker.authentication.users import Users
+from broker.authorizer.authorizer import AllowsAll
 from broker.config.config import Config
 from broker.config.http_settings import BASIC
-from broker.logins import guesses
-from broker.logins.logins import Logins
-from broker.logins.users import Users
-from broker.rights.authorizer import AllowsAll
 from broker.time import Time
 from broker.web.readers import authentication as http_authentication
 from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
-from tests.broker.logins.letting_in import with_scram
+from tests.broker.authentication.letting_in import with_scram
 from tests.broker.mock_time import MockTime
 from tests.broker.seen import Scrape
 from tests.broker.web.rights import CLUSTER, JAAS, PASSWORDS, TOKEN, basic, securely

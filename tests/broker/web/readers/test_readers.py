@@ -16,7 +16,7 @@ from broker.config.config import BadConfig, Config
 from broker.web.live.events import Row, Source
 from broker.web.live.seen import SeenBy
 from broker.web.readers.reader import Asker, JudgedReader
-from security.acls.judge import Rule
+from security.acls.acl_decision import Rule
 from security.acls.model import Operation
 from security.principal import user
 from tests.broker.edge import eventually

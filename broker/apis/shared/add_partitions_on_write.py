@@ -1,0 +1,209 @@
+"""Whether a partition is in a producer's transaction, as its first records there must know.
+
+Produce and TxnOffsetCommit ask alike (KIP-890). A client of TV1 has added the partition before, by
+AddPartitionsToTxn or AddOffsetsToTxn, and that is looked up in the turn of the append; so nothing
+is opened behind the transaction's end. For one of TV2 the broker adds it and, since it has waited
+for that, looks it up likewise.
+
+Where another broker coordinates the transaction it is asked
+(`broker/cluster/coordinators/remote_add_partitions.py`). What it answers holds for as long as
+neither the producer nor a marker of it writes to the partition: the transaction may be over
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.apis.shared.transactional import error_for_version
+from broker.cores.hosted_shard import Phase
+from broker.topics.partition import Partition
+from broker.topics.ticket import Awaited
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_REQUEST,
+    NETWORK_EXCEPTION,
+    NONE,
+    NOT_COORDINATOR,
+)
+from transactions.calls import TV2, AddPartitions, Client, Partitions
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+
+Place = tuple[str, int]
+
+
+class Answered(NamedTuple):
+    """What another broker has answered of partitions."""
+
+    errors: Mapping[Place, int]
+    before: Mapping[Place, object]
+    """What each partition knew of the producer when it was asked for."""
+
+    def error(self, partition: Partition, producer_id: int) -> int | None:
+        """Why records can't be appended now; None of a partition that was not asked for.
+
+        NETWORK_EXCEPTION, which has a producer send again, where the answer may be outdated.
+        """
+        place = partition.topic, partition.index
+        error = self.errors.get(place)
+        if error == NONE:
+            same = partition.producers_of(producer_id).state(producer_id) is self.before.get(place)
+            return NONE if same else NETWORK_EXCEPTION
+        return error
+
+
+NOT_ASKED = Answered({}, {})
+
+
+class Enlisted(NamedTuple):
+    """A producer, its transaction, and by which rules it takes part."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    rules: int
+    """TV1: it adds partitions itself; TV2: the broker does."""
+    client: Client
+    group_id: str = ""
+    """Whose offsets these are, for the journal."""
+
+    def is_open(self, partition: Partition) -> bool:
+        """Whether its transaction has records in the partition already: nothing need be asked."""
+        producers = partition.producers_of(self.producer_id)
+        return producers.in_transaction(self.producer_id, self.producer_epoch)
+
+    def error(
+        self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
+    ) -> int:
+        """Why its first records in the partition can't be appended in this turn, 0 if they can.
+
+        Kafka's codes: 14 and 16 where the coordinator is not there, INVALID_PRODUCER_EPOCH for a
+        fenced producer, TRANSACTION_ABORTABLE where the partition was not added.
+        """
+        if not self._is_checked(services):
+            return NONE
+        if not self.transactional_id:
+            return INVALID_REQUEST
+        if answered is not NOT_ASKED:
+            said = answered.error(partition, self.producer_id)
+            if said is not None:
+                return said
+        hosted = services.transactions.hosted_for(self.transactional_id)
+        if hosted is None or hosted.phase is not Phase.ACTIVE:
+            loading = hosted is not None and hosted.phase is Phase.LOADING
+            return COORDINATOR_LOAD_IN_PROGRESS if loading else NOT_COORDINATOR
+        error = hosted.core.view.verify(
+            self.transactional_id,
+            self.producer_id,
+            self.producer_epoch,
+            partition.topic,
+            partition.index,
+        )
+        return error_for_version(error, knows_fenced=False)
+
+    def _is_checked(self, services: Services) -> bool:
+        enabled: bool = services.config["transaction.partition.verification.enable"]
+        return enabled or self.rules == TV2
+
+    def is_elsewhere(self, services: Services) -> bool:
+        """Whether another broker is to be asked."""
+        return (
+            services.enlisting is not None
+            and bool(self.transactional_id)
+            and self._is_checked(services)
+            and services.transactions.hosted_for(self.transactional_id) is None
+        )
+
+    def refusal(
+        self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
+    ) -> int:
+        """`error`, of records that are to be appended now: those that can't be are counted."""
+        error = self.error(services, partition, answered)
+        if error:
+            services.metrics.transactions.verification_failures[error] += 1
+        return error
+
+    def must_be_added(self, services: Services, partition: Partition) -> bool:
+        """Whether the broker adds the partition, or waits until the record that did is stable.
+
+        So long nothing may be written there: were the record lost nobody would end what it opens.
+        """
+        hosted = services.transactions.hosted_for(self.transactional_id)
+        waits = hosted is not None and hosted.accepted > hosted.partition.high_watermark
+        return waits or self.error(services, partition) != NONE
+
+    async def add(self, services: Services, partitions: Partitions) -> int:
+        """Adds partitions to the transaction; the error that all of them have.
+
+        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed,
+        and is asked for again when it is. It is answered only when it has not passed after some
+        time.
+        """
+        if not self.transactional_id:
+            return INVALID_REQUEST
+        pauses = _Pauses(services)
+        while True:
+            ticket = Awaited[int]()
+            call = AddPartitions(
+                ticket,
+                self.transactional_id,
+                self.producer_id,
+                self.producer_epoch,
+                partitions,
+                self.rules,
+                self.client,
+                self.group_id,
+            )
+            services.transactions.submit(self.transactional_id, call)
+            error = await ticket.reply
+            wait = partial(services.markers.wait, self.transactional_id)
+            if error != CONCURRENT_TRANSACTIONS or not await pauses.next(wait):
+                return error_for_version(error, knows_fenced=False)
+
+    async def ask(self, services: Services, partitions: Partitions) -> Answered:
+        """Asks the broker that coordinates; one that is to add partitions adds all or none."""
+        enlisting = services.enlisting
+        assert enlisting is not None
+        adds = self.rules == TV2
+        pauses = _Pauses(services)
+        while True:
+            before = {}
+            for topic, indexes in partitions:
+                for index in indexes:
+                    found = services.logs.get(topic, index)
+                    if found is not None:
+                        producers = found.producers_of(self.producer_id)
+                        before[topic, index] = producers.state(self.producer_id)
+            errors = await enlisting.ask(
+                self.transactional_id,
+                self.producer_id,
+                self.producer_epoch,
+                partitions,
+                verify_only=not adds,
+            )
+            waits = adds and CONCURRENT_TRANSACTIONS in errors.values()
+            if not waits or not await pauses.next(services.time.sleep):
+                return Answered(errors, before)
+
+
+class _Pauses:
+    """Between the attempts to add partitions while the transaction before is being completed."""
+
+    def __init__(self, services: Services) -> None:
+        self._time = services.time
+        self._pause_ms: int = services.config["add.partitions.to.txn.retry.backoff.ms"]
+        at_most_ms = services.config["add.partitions.to.txn.retry.backoff.max.ms"]
+        self._until_ms = self._time.now().mono_ms + at_most_ms
+
+    async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
+        """Waits for a moment, by ``wait``, which takes seconds; False when that was long enough."""
+        if self._time.now().mono_ms + self._pause_ms > self._until_ms:
+            return False
+        await wait(self._pause_ms / 1000)
+        return True

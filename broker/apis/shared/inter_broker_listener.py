@@ -1,0 +1,27 @@
+"""Requests that brokers send each other: they come by the listener of brokers.
+
+Whoever comes by another one is a client, whatever it says of itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.shared.authorization import is_allowed
+from broker.net.request import Request
+from broker.net.required_acls import CLUSTER_ACTION
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+
+
+def comes_from_broker(services: Services, request: Request) -> bool:
+    """Whether a request came by the listener of brokers; a broker alone has none."""
+    replicas = services.replicas
+    return replicas is not None and services.advertised.listener(request) == replicas.listener
+
+
+def may_act_as_broker(services: Services, request: Request) -> bool:
+    """Whether the peer may act as a broker, and came by the listener of brokers."""
+    allowed = is_allowed(services, request, CLUSTER_ACTION)
+    return allowed and comes_from_broker(services, request)

@@ -1,0 +1,1 @@
+"""Authentication of clients: SASL logins, users, delegation tokens and bearer tokens."""

@@ -1,0 +1,122 @@
+"""What all logins of one broker share: counts, bounds, and what is told of those that fail."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Final, NamedTuple, Protocol
+
+from broker.authentication.guesses import Guesses
+from broker.net.clients.failure_lines import FailureLines
+from broker.net.peer import display_client_id
+from broker.net.request import Handler, Route
+from broker.time import Time
+
+STRANGERS_MAX: Final = 2000
+"""Connections that have not logged in yet; beyond, the oldest of the busiest address is closed."""
+STRANGERS_BYTES_MAX: Final = 64 << 20
+"""What they have sent and nobody could read yet, together; beyond, who sent most is closed."""
+LOGIN_S_MAX: Final = 10.0
+"""How long a login may take. Apache Kafka lets go of who is idle alone, after ten minutes."""
+
+LOGINS: Final = "logins"
+"""What the watchdog calls work on them."""
+TOO_MANY_FAILED: Final = "too many logins of this user from this address have failed"
+NO_MECHANISM: Final = "none"
+"""In place of a mechanism where none was chosen yet."""
+
+
+class Result(NamedTuple):
+    """What is counted: never a name that a stranger has chosen."""
+
+    listener: str
+    mechanism: str
+    result: str
+
+
+SUCCESS, FAILURE, RENEWED, RENEWAL_FAILED, EXPIRED = (
+    "success",
+    "failure",
+    "reauthentication_success",
+    "reauthentication_failure",
+    "expired",
+)
+RESULTS: Final = (SUCCESS, FAILURE, RENEWED, RENEWAL_FAILED, EXPIRED)
+
+
+class Stranger(Protocol):
+    """A connection that has not logged in yet."""
+
+    address: str
+
+    @property
+    def held_bytes(self) -> int:
+        """What it has sent of a message that is not whole."""
+
+    def cut(self, reason: str) -> None:
+        """Close it."""
+
+
+class Logins:
+    """See the module."""
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+        self.guesses = Guesses()
+        self.counts = Counter[Result]()
+        self.offered: list[tuple[str, str]] = []
+        """Listeners with each of their mechanisms."""
+        self._lines = FailureLines(time)
+        self._strangers: dict[Stranger, None] = {}
+        """In the order in which they came."""
+        self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
+        self.held_bytes = 0
+        self.routes: dict[Handler, dict[int, Route]] = {}
+        """By handler, those of a session that is renewed or has ended."""
+
+    @property
+    def strangers(self) -> int:
+        """How many connections have not logged in yet."""
+        return len(self._strangers)
+
+    def came(self, stranger: Stranger) -> None:
+        """A connection is there that has to log in."""
+        self._strangers[stranger] = None
+        self._by_address[stranger.address][stranger] = None
+        if len(self._strangers) > STRANGERS_MAX:
+            busiest = max(self._by_address.values(), key=len)
+            next(iter(busiest)).cut("too many connections have not logged in")
+
+    def gone(self, stranger: Stranger) -> None:
+        """It has logged in, or is closed."""
+        if stranger in self._strangers:
+            del self._strangers[stranger]
+            mates = self._by_address[stranger.address]
+            del mates[stranger]
+            if not mates:
+                del self._by_address[stranger.address]
+
+    def holds(self, more_bytes: int) -> None:
+        """A stranger holds so many bytes more, or fewer."""
+        self.held_bytes += more_bytes
+        if self.held_bytes > STRANGERS_BYTES_MAX:
+            biggest = max(self._strangers, key=lambda each: each.held_bytes)
+            biggest.cut("logins together hold too many bytes, and it holds most")
+
+    def counted(self, listener: str, mechanism: str, result: str) -> None:
+        """A login, or its renewal, has come to this."""
+        self.counts[Result(listener, mechanism, result)] += 1
+
+    def failed(
+        self, event: str, peer: str, address: str, listener: str, mechanism: str,
+        client_id: str, reason: str,
+    ) -> None:  # fmt: skip
+        """Tells the operator, once a minute for the same address and reason."""
+        self._lines.tell(
+            event,
+            address,
+            reason,
+            peer=peer,
+            listener=listener,
+            mechanism=mechanism,
+            client_id=display_client_id(client_id),
+        )

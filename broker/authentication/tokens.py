@@ -1,0 +1,313 @@
+"""Delegation tokens: those there are, who may log in by one, and where they are kept.
+
+`Tokens` is what logins and the APIs ask. A `TokenStore` keeps them:
+`broker/authentication/token_file.py` in the data directory, or a cluster's nodes in ZooKeeper,
+which tell of what other brokers change. What a login is checked with is computed once for each
+token, in a thread, and kept in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from broker.config.config import Config
+from broker.config.token_settings import token_secret
+from broker.loop.background import Background
+from broker.time import Time
+from broker.topics.registry import uuid_text
+from protocol.errors import (
+    DELEGATION_TOKEN_NOT_FOUND,
+    INVALID_PRINCIPAL_TYPE,
+    POLICY_VIOLATION,
+    UNKNOWN_SERVER_ERROR,
+)
+from security.credentials import BY_NAME, Found, ScramCredential, ScramMechanism
+from security.principal import Principal
+from security.tokens import (
+    Lifetimes,
+    Token,
+    credential_of,
+    expired,
+    hmac_of,
+    is_over,
+    new_token,
+    renewed,
+    wrong_renewer,
+)
+
+logger = structlog.get_logger(__name__)
+
+OWNED_MAX: Final = 1000
+"""Tokens of one owner. Each is kept for a week by default; Kafka bounds none of this."""
+TOKENS_MAX: Final = 5000
+"""Tokens in all: a start takes 4 ms for each, and each change writes all of them."""
+NAMES_BYTES_MAX: Final = 4096
+"""Of the owner and the renewers of one token together, as they are written down."""
+AGAIN_MS: Final = 60_000
+"""Between two lines about tokens that are not made."""
+
+Credentials = Mapping[ScramMechanism, ScramCredential]
+"""Of one token, for the mechanisms that are offered."""
+
+
+class CannotKeep(Exception):
+    """A token can't be kept; the text is one sentence for the operator."""
+
+
+class TokenStore(Protocol):
+    """Where tokens are kept."""
+
+    async def read(self, token_id: str) -> Token | None:
+        """What is kept of a token now; None where it is gone. Raises CannotKeep."""
+
+    async def keep(self, token: Token, before: Token | None) -> bool:
+        """Keeps a new token, or what has become of ``before``.
+
+        False if another broker has changed or removed that since. Raises CannotKeep.
+        """
+
+    async def remove(self, token: Token) -> None:
+        """Keeps a token no longer. Raises CannotKeep."""
+
+
+class Tokens:
+    """See the module; used from the event loop's thread alone, but for `_derived`."""
+
+    def __init__(self, config: Config, time: Time) -> None:
+        self._secret = token_secret(config).encode()
+        self._lifetimes = Lifetimes(
+            config["delegation.token.max.lifetime.ms"], config["delegation.token.expiry.time.ms"]
+        )
+        self._check_s = config["delegation.token.expiry.check.interval.ms"] / 1000
+        self._mechanisms = offered_by(config)
+        self._time = time
+        self._store: TokenStore
+        self._known: dict[str, Token] = {}
+        self._ids: dict[bytes, str] = {}
+        """By what proves a token."""
+        self._credentials: dict[str, Credentials] = {}
+        self._owned = Counter[Principal]()
+        """How many tokens somebody has, those too that are over and not removed yet."""
+        self._told_full_ms = -AGAIN_MS
+        self._changing = asyncio.Lock()
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    # -- what is kept
+
+    def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
+        """Keeps changes in a store; ``known`` are the tokens in it, some milliseconds for each."""
+        self._store = store
+        for token in known:
+            self._take(token, self._derived(token.token_id))
+
+    def _derived(self, token_id: str) -> Credentials:
+        """What logins by a token are checked with; takes milliseconds, in any thread."""
+        return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
+
+    def start(self, background: Background) -> None:
+        """From now on tokens that are over are removed."""
+        self._sweeping = background.every(
+            "delegation tokens", lambda: self._check_s, self.sweep, _failed, self._idle_ms
+        )
+
+    def stop(self) -> None:
+        """Removes nothing any more."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+
+    async def told(self, token_id: str, token: Token | None) -> None:
+        """What is kept of a token now; of a store that others change too."""
+        if token is None:
+            self._drop(token_id)
+            return
+        credentials = self._credentials.get(token_id)
+        if credentials is None:
+            credentials = await self._time.in_thread(self._derived, token_id)
+        self._take(token, credentials)
+
+    def ids(self) -> list[str]:
+        """Those of all tokens."""
+        return list(self._known)
+
+    def _take(self, token: Token, credentials: Credentials) -> None:
+        token_id = token.token_id
+        before = self._known.get(token_id)
+        if before is not None:
+            self._count(before.owner, -1)
+        self._known[token_id] = token
+        self._count(token.owner, 1)
+        self._credentials[token_id] = credentials
+        self._ids[self.hmac_of(token)] = token_id
+
+    def _drop(self, token_id: str) -> None:
+        token = self._known.pop(token_id, None)
+        if token is not None:
+            self._count(token.owner, -1)
+            del self._credentials[token_id]
+            del self._ids[self.hmac_of(token)]
+
+    def _count(self, owner: Principal, by: int) -> None:
+        self._owned[owner] += by
+        if not self._owned[owner]:
+            del self._owned[owner]
+
+    # -- what is asked
+
+    def all(self) -> Iterable[Token]:
+        """All tokens, those too that are over and not removed yet."""
+        return list(self._known.values())
+
+    def hmac_of(self, token: Token) -> bytes:
+        """What proves a token: who has it logs in, renews and ends it."""
+        return hmac_of(token.token_id, self._secret)
+
+    def found(self, mechanism: ScramMechanism, token_id: str) -> Found | None:
+        """Who logs in by a token, and how long that holds; None where nobody does."""
+        token = self._known.get(token_id)
+        if token is None or is_over(token, self._now_ms()):
+            return None
+        credential = self._credentials[token_id].get(mechanism)
+        if credential is None:
+            return None
+        return Found(credential, token.owner.name, min(token.expires_ms, token.ends_ms))
+
+    # -- what clients change
+
+    async def create(
+        self, owner: Principal, requester: Principal, renewers: tuple[Principal, ...], asked_ms: int
+    ) -> Token | int:
+        """A new token, or the error code."""
+        if wrong_renewer((owner, *renewers)):  # who logs in by a token is a user
+            return INVALID_PRINCIPAL_TYPE
+        if self._wrong_new(owner, renewers):
+            return POLICY_VIOLATION
+        token_id = self._fresh_id()
+        token = new_token(
+            token_id, owner, requester, renewers, asked_ms, self._lifetimes, self._now_ms()
+        )
+        credentials = await self._time.in_thread(self._derived, token_id)
+        async with self._changing:
+            if self._wrong_new(owner, renewers):  # others were made meanwhile
+                return POLICY_VIOLATION
+            try:
+                await self._store.keep(token, None)
+            except CannotKeep as error:
+                return _not_kept(error)
+            self._take(token, credentials)
+        return token
+
+    def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
+        """Whether a token may not be made; the operator is told why, once a minute."""
+        if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
+            reason = f"its owner and renewers take more than {NAMES_BYTES_MAX} bytes"
+        elif self._owned[owner] >= OWNED_MAX:
+            reason = f"its owner has {OWNED_MAX}"
+        elif len(self._known) >= TOKENS_MAX:
+            reason = f"there are {TOKENS_MAX}"
+        else:
+            return False
+        now_ms = self._time.now().mono_ms
+        if now_ms - self._told_full_ms >= AGAIN_MS:
+            self._told_full_ms = now_ms
+            logger.warning("a token is not made", owner=str(owner)[:300], reason=reason)
+        return True
+
+    async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
+        """The token with a later end, or the error code."""
+        return await self._change(
+            proof, lambda token, now_ms: renewed(token, who, period_ms, self._lifetimes, now_ms)
+        )
+
+    async def expire(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
+        """The token with another end, which may be now; or the error code."""
+
+        def ended(token: Token, now_ms: int) -> Token | int:
+            after = expired(token, who, period_ms, now_ms)
+            return token._replace(expires_ms=now_ms) if after is None else after
+
+        return await self._change(proof, ended, removes=period_ms < 0)
+
+    async def _change(
+        self, proof: bytes, change: Callable[[Token, int], Token | int], *, removes: bool = False
+    ) -> Token | int:
+        async with self._changing:
+            try:
+                # Again if another broker has changed it since it was read: else a renewal there
+                # would undo an end that was acknowledged here.
+                while (token_id := self._ids.get(proof)) is not None:
+                    token = await self._store.read(token_id)
+                    if token is None:
+                        self._drop(token_id)
+                        break
+                    after = change(token, self._now_ms())
+                    if isinstance(after, int):
+                        return after
+                    if removes:
+                        await self._store.remove(token)
+                        self._drop(token_id)
+                        return after
+                    if await self._store.keep(after, token):
+                        await self.told(token_id, after)
+                        return after
+            except CannotKeep as error:
+                return _not_kept(error)
+            return DELEGATION_TOKEN_NOT_FOUND
+
+    # -- what ends
+
+    async def sweep(self) -> None:
+        """Removes tokens that are over."""
+        for token_id in [each.token_id for each in self._over()]:
+            async with self._changing:
+                token = await self._store.read(token_id)
+                if token is not None and is_over(token, self._now_ms()):
+                    await self._store.remove(token)
+                    logger.info("a token is over", token=token_id, owner=str(token.owner))
+                    token = None
+                await self.told(token_id, token)
+
+    def _over(self) -> list[Token]:
+        now_ms = self._now_ms()
+        return [each for each in self._known.values() if is_over(each, now_ms)]
+
+    def _idle_ms(self) -> int | None:
+        """How long no token is over."""
+        ends = [min(each.expires_ms, each.ends_ms) for each in self._known.values()]
+        return max(0, min(ends) - self._now_ms()) if ends else None
+
+    def _fresh_id(self) -> str:
+        """An id as Kafka's: never one that a command would take for an option."""
+        while (found := uuid_text(self._time.fresh_id())).startswith("-"):
+            pass
+        return found
+
+    def _now_ms(self) -> int:
+        return self._time.now().wall_ms
+
+
+def offered_by(config: Config) -> list[ScramMechanism]:
+    """The kinds of SCRAM by which any listener lets somebody log in."""
+    names = {
+        name
+        for each in config.listeners
+        if each.has_sasl
+        for name in config.of_listener(each.name)["sasl.enabled.mechanisms"].split(",")
+    }
+    return [mechanism for name, mechanism in BY_NAME.items() if name in names]
+
+
+def _not_kept(error: CannotKeep) -> int:
+    logger.error("a token can't be kept", reason=str(error))
+    return UNKNOWN_SERVER_ERROR
+
+
+def _failed(error: Exception) -> None:
+    logger.warning("tokens that are over can't be removed", reason=str(error))

@@ -1,0 +1,200 @@
+"""The users who log in by SCRAM: their credentials in memory, and where they are kept.
+
+`Users` is what logins and the APIs ask. A `UserStore` keeps them:
+`broker/authentication/user_file.py` in the data directory, or a cluster's nodes in ZooKeeper, which
+tell of what other brokers change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from broker.loop.slices import Slices
+from protocol.errors import (
+    DUPLICATE_RESOURCE,
+    NONE,
+    RESOURCE_NOT_FOUND,
+    UNACCEPTABLE_CREDENTIAL,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_SASL_MECHANISM,
+)
+from security.credentials import (
+    BY_CODE,
+    ITERATIONS_MIN,
+    Decoy,
+    Find,
+    Found,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    decoy,
+    wrong_iterations,
+)
+
+Credentials = Mapping[ScramMechanism, ScramCredential]
+"""Of one user; none where there is no such user."""
+Edit = Mapping[ScramMechanism, ScramCredential | None]
+"""Credentials of one user that are to be; None for one that is taken away."""
+
+
+class UserStore(Protocol):
+    """Where credentials are kept. Others may change them too."""
+
+    async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
+        """Makes these edits of what is kept, and keeps all else that a user has.
+
+        Returns by user what he has then, or, as a text, why nothing was altered.
+        """
+
+
+class Upsertion(NamedTuple):
+    """A credential that is to be; its repr has nothing secret."""
+
+    name: str
+    mechanism_code: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"Upsertion({self.name!r}, {self.mechanism_code}, {self.iterations})"
+
+
+class Deletion(NamedTuple):
+    """A credential that is not to be."""
+
+    name: str
+    mechanism_code: int
+
+
+class Outcome(NamedTuple):
+    """What came of the changes of one user."""
+
+    error_code: int = NONE
+    message: str | None = None
+
+
+class Users:
+    """See the module; used from the event loop's thread alone."""
+
+    def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
+        """``secret`` makes what is shown of names that nobody has; the same after each start."""
+        self._store = store
+        self._known: dict[str, Credentials] = {}
+        self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
+        """How many users have so many, of those who may log in."""
+        for name, credentials in known.items():
+            self.told(name, credentials)
+        self.secret = secret
+        self._changing = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, name: str) -> Credentials:
+        """The credentials of a user."""
+        return self._known.get(name, {})
+
+    def names(self) -> Iterable[str]:
+        """All users, by name."""
+        return sorted(self._known)
+
+    def finder(self, mechanism: ScramMechanism) -> Find:
+        """For `ScramServer`; a delegation token is none of these users."""
+
+        def find(name: str, by_token: bool) -> Found | None:
+            found = None if by_token else self.of(name).get(mechanism)
+            return None if found is None else Found(found, name)
+
+        return find
+
+    def decoys(self, mechanism: ScramMechanism) -> Decoy:
+        """For `ScramServer`: names that nobody has look like these users; tokens all look alike."""
+
+        def decoy_of(name: str, by_token: bool) -> ScramCredential:
+            # Else whoever asks for a name as both would see which of them is there.
+            kind = b"token " if by_token else b"user "
+            iterations = () if by_token else self._iterations[mechanism]
+            return decoy(mechanism, kind + name.encode(), self.secret, iterations)
+
+        return decoy_of
+
+    def told(self, name: str, credentials: Credentials) -> None:
+        """All credentials that a user has now; of a store that others change too."""
+        self._count(self._known.pop(name, {}), -1)
+        if credentials:
+            self._known[name] = dict(credentials)
+            self._count(credentials, 1)
+
+    def _count(self, credentials: Credentials, by: int) -> None:
+        for mechanism, each in credentials.items():
+            if each.iterations >= ITERATIONS_MIN:
+                counts = self._iterations[mechanism]
+                counts[each.iterations] += by
+                if not counts[each.iterations]:
+                    del counts[each.iterations]
+
+    async def alter(
+        self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices
+    ) -> dict[str, Outcome]:
+        """Makes the changes of each user that are right; what came of it by user, in order.
+
+        Others have their turn between ``slices``: a password is two hashes.
+        """
+        async with self._changing:
+            changes: dict[str, list[Deletion | Upsertion]] = {}
+            asked: list[Deletion | Upsertion] = [*deletions, *upsertions]
+            for each in asked:
+                changes.setdefault(each.name, []).append(each)
+            outcomes: dict[str, Outcome] = {}
+            edits: dict[str, Edit] = {}
+            for name, of_user in changes.items():
+                outcomes[name] = self._wrong(of_user)
+                if not outcomes[name].error_code:
+                    edits[name] = _edit(of_user)
+                if slices.over:
+                    await slices.pause()
+            altered = await self._store.alter(edits) if edits else {}
+            for name, found in altered.items():
+                if isinstance(found, str):
+                    outcomes[name] = Outcome(UNKNOWN_SERVER_ERROR, found)
+                else:
+                    self.told(name, found)
+            return outcomes
+
+    def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
+        """The first thing that is wrong with one user's changes, in Kafka's order."""
+        outcome = self._wrong_alone(changes[0])
+        if not outcome.error_code and len(changes) > 1:
+            said = "A user credential cannot be altered twice in the same request"
+            return Outcome(DUPLICATE_RESOURCE, said)
+        return outcome
+
+    def _wrong_alone(self, change: Deletion | Upsertion) -> Outcome:
+        if not change.name:
+            return Outcome(UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        mechanism = BY_CODE.get(change.mechanism_code)
+        if mechanism is None:
+            return Outcome(UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if isinstance(change, Upsertion):
+            wrong = wrong_iterations(change.iterations)
+            return Outcome() if wrong is None else Outcome(UNACCEPTABLE_CREDENTIAL, wrong)
+        if mechanism not in self.of(change.name):
+            said = "Attempt to delete a user credential that does not exist"
+            return Outcome(RESOURCE_NOT_FOUND, said)
+        return Outcome()
+
+
+def _edit(changes: Iterable[Deletion | Upsertion]) -> Edit:
+    edit: dict[ScramMechanism, ScramCredential | None] = {}
+    for change in changes:
+        mechanism = BY_CODE[change.mechanism_code]
+        edit[mechanism] = (
+            None
+            if isinstance(change, Deletion)
+            else credential(mechanism, change.salted_password, change.salt, change.iterations)
+        )
+    return edit

@@ -1,0 +1,59 @@
+"""Changes of access control entries that clients ask for, kept by the store and told in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from broker.authorizer.acl_store import AclStore
+from broker.authorizer.audit import Audit
+from security.acls.index import AclIndex
+from security.acls.model import AclEntry
+from security.acls.text import sentence
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+TOLD_MAX = 20
+"""Entries of one request that a line names; the others are counted."""
+
+
+class AclChanges:
+    """See the module."""
+
+    def __init__(self, store: AclStore, audit: Audit) -> None:
+        self._store = store
+        self._audit = audit
+
+    @property
+    def index(self) -> AclIndex:
+        """All entries."""
+        return self._store.index
+
+    async def add(
+        self, connection: Connection, entries: Sequence[AclEntry]
+    ) -> Mapping[AclEntry, str]:
+        """Adds entries; those that were not, with the reason."""
+        failed = await self._store.change(entries, ())
+        self._tell(connection, "entries were added", entries, failed)
+        return failed
+
+    async def remove(
+        self, connection: Connection, entries: Sequence[AclEntry]
+    ) -> Mapping[AclEntry, str]:
+        """Removes entries; those that were not, with the reason."""
+        failed = await self._store.change((), entries)
+        self._tell(connection, "entries were removed", entries, failed)
+        return failed
+
+    def _tell(
+        self,
+        connection: Connection,
+        what: str,
+        entries: Sequence[AclEntry],
+        failed: Mapping[AclEntry, str],
+    ) -> None:
+        changed = [each for each in entries if each not in failed] if failed else entries
+        if changed:
+            text = "; ".join(map(sentence, changed[:TOLD_MAX]))
+            self._audit.changed(connection, what, count=len(changed), entries=text)

@@ -1,0 +1,167 @@
+"""Where access control entries are kept: `acls.json`, in the data directory of a broker alone.
+
+An entry has Kafka's four keys and spellings (`security/acls/text.py`) and those of its pattern:
+``{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "User:alice",
+"permissionType": "Allow", "operation": "Read", "host": "*"}``. So either of ZooKeeper's trees can
+be written from it, and it from them. The whole file is written at each change; those that come
+while it is being written wait, and are written together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+from broker.loop.slices import Slicer
+from broker.secured_file import SecuredFile
+from broker.topics.registry import BadDirectory
+from log.files.filesystem import FileSystem
+from security.acls.index import AclIndex
+from security.acls.model import AclEntry, Pattern, PatternType, spelled, wrong_with
+from security.acls.text import entry_of, json_of, member_of, type_of
+
+FILE = "acls.json"
+VERSION = 1
+
+Outside = Callable[..., Awaitable[None]]
+"""Runs a function outside the loop's thread, with its arguments: `DiskChanges.run`."""
+
+
+class AclStore(Protocol):
+    """See the module; in a cluster the entries are in ZooKeeper."""
+
+    @property
+    def index(self) -> AclIndex:
+        """All entries; changed in the loop's thread alone."""
+
+    async def change(
+        self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
+    ) -> Mapping[AclEntry, str]:
+        """Keeps entries and gives others up; the changes that failed, with the reason.
+
+        The others are in effect at this broker when this returns.
+        """
+
+
+class AclFile:
+    """The entries as a file, for whoever reads or writes it without a broker too."""
+
+    def __init__(self, fs: FileSystem, directory: str) -> None:
+        self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
+
+    def read(self) -> list[AclEntry]:
+        """The entries. Raises BadDirectory."""
+        value = self._file.read()
+        if value is None:
+            return []
+        listed = value.get("acls")
+        if not isinstance(listed, list):
+            raise BadDirectory(f"{self._file.path} is damaged: it has no list acls")
+        return [self._entry(number, each) for number, each in enumerate(listed)]
+
+    def write(self, entries: Iterable[AclEntry]) -> None:
+        """Puts these entries in the place of those that are there. Raises OSError."""
+        self._file.write({"acls": map(_json_of, entries)})
+
+    def _entry(self, number: int, value: Any) -> AclEntry:
+        try:
+            pattern = Pattern(
+                type_of(value["resourceType"]),
+                value["name"],
+                member_of(PatternType, value["patternType"]),
+            )
+            entry = entry_of(pattern, value)
+            wrong = wrong_with(entry) if isinstance(pattern.name, str) else "its name is no text"
+        except (KeyError, TypeError, AttributeError) as error:
+            wrong = f"it lacks {error}"
+        except ValueError as error:
+            wrong = str(error)
+        if wrong:
+            raise BadDirectory(f"{self._file.path} is damaged: entry {number}: {wrong}")
+        return entry
+
+
+def _json_of(entry: AclEntry) -> dict[str, str]:
+    kind, name, pattern_type = entry.pattern
+    return {
+        "resourceType": spelled(kind),
+        "name": name,
+        "patternType": pattern_type.name,
+        **json_of(entry),
+    }
+
+
+class _Batch:
+    """Changes that are written together; the last one of an entry holds."""
+
+    def __init__(self) -> None:
+        self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
+        """Entries, and whether they are to be there."""
+        self.failed: str | None = "acls.json was not written"
+        """Why they are not in effect."""
+
+
+class FileAcls:
+    """The entries of a broker alone; see AclStore. Raises BadDirectory."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer
+    ) -> None:
+        self._file = AclFile(fs, directory)
+        self._run_outside = run_outside
+        self._slicer = slicer
+        self.index = AclIndex(self._file.read())
+        self._writing = asyncio.Lock()
+        self._next = _Batch()
+
+    async def change(
+        self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
+    ) -> Mapping[AclEntry, str]:
+        """See AclStore."""
+        batch = self._next
+        batch.wanted += [(added, True), (removed, False)]
+        async with self._writing:
+            if batch is self._next:  # else who held the lock has written these too
+                self._next = _Batch()
+                await self._make(batch)
+        return {} if batch.failed is None else dict.fromkeys([*added, *removed], batch.failed)
+
+    async def _make(self, batch: _Batch) -> None:
+        index, slices = self.index, self._slicer.work("access control entries")
+        changed: dict[AclEntry, bool] = {}
+        for entries, is_wanted in batch.wanted:
+            for entry in entries:
+                if (entry in index) != is_wanted:
+                    changed[entry] = is_wanted
+                else:
+                    changed.pop(entry, None)
+                if slices.over:
+                    await slices.pause()
+        slices.end()
+        if not changed:
+            batch.failed = None
+            return
+        try:
+            await self._run_outside(_written, self._file, index, changed)
+        except OSError as error:
+            batch.failed = f"acls.json can't be written: {error.strerror}"
+            return
+        slices = self._slicer.work("access control entries")
+        for entry, is_wanted in changed.items():
+            if is_wanted:
+                index.add(entry)
+            else:
+                index.remove(entry)
+            if slices.over:
+                await slices.pause()
+        slices.end()
+        batch.failed = None
+
+
+def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
+    """Writes what is there after the changes; nobody else changes it meanwhile."""
+    kept = (entry for entry in there if entry not in changed)
+    file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

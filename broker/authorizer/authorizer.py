@@ -1,0 +1,104 @@
+"""The authorizer decides what clients may do; by default it allows everything.
+
+The caller names its API, for the line of the audit log that a denial writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.net.authorization_cache import AuthorizationCacheMemory
+from security.acls.model import OPERATIONS, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+
+class Authorizer(Protocol):
+    """See the module."""
+
+    @property
+    def judges(self) -> bool:
+        """False if it allows everything: a hot path need not ask it."""
+
+    @property
+    def epoch(self) -> int:
+        """Moves whenever something that was decided may be decided otherwise."""
+
+    @property
+    def authorization_cache(self) -> AuthorizationCacheMemory:
+        """The allowed names of all connections together."""
+
+    def allows(
+        self,
+        connection: Connection,
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        *,
+        api: str,
+        count: int = 1,
+        is_logged: bool = True,
+    ) -> bool:
+        """Whether the peer of a connection may do something to a resource.
+
+        ``count`` is how often the request names it; without ``is_logged`` a denial is no news: the
+        API only looks whether it might.
+        """
+
+    def allows_somewhere(
+        self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
+    ) -> Generator[None, None, bool]:
+        """Whether there may be any resource of this type to which the peer may do it; in steps."""
+
+    def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
+        """All that the peer may do to a resource, as bits (KIP-430); never logged."""
+
+
+class AllowsAll:
+    """The authorizer of a broker without one: everybody may do everything."""
+
+    __slots__ = ("authorization_cache",)
+
+    judges: Final = False
+    epoch: Final = 0
+
+    def __init__(self) -> None:
+        self.authorization_cache = AuthorizationCacheMemory()
+
+    def allows(
+        self,
+        connection: Connection,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        kind: ResourceType,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        *,
+        api: str,  # noqa: ARG002
+        count: int = 1,  # noqa: ARG002
+        is_logged: bool = True,  # noqa: ARG002
+    ) -> bool:
+        """See Authorizer."""
+        return True
+
+    def allows_somewhere(
+        self,
+        connection: Connection,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        kind: ResourceType,  # noqa: ARG002
+        *,
+        api: str,  # noqa: ARG002
+    ) -> Generator[None, None, bool]:
+        """See Authorizer."""
+        yield from ()
+        return True
+
+    def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:  # noqa: ARG002
+        """See Authorizer."""
+        return _EVERYTHING[kind]
+
+
+_EVERYTHING: Final = {
+    kind: sum(1 << operation for operation in operations) for kind, operations in OPERATIONS.items()
+}
+"""All operations of a type of resource, as bits."""

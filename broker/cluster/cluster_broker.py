@@ -1,0 +1,400 @@
+"""This broker as a member of its cluster: all that a broker by itself does not have, made once.
+
+It comes in three steps. `join` knows ZooKeeper, the ids and the topics, before any log is opened.
+`make` makes what stands on the logs. `start` begins before the broker answers anybody: a controller
+that was deposed may still send what it had for the process before, and is known by its epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+from broker.cluster.controller.controller_figures import ControllerFigures
+from broker.cluster.controller.controller_host import ControllerHost
+from broker.cluster.controller.controller_lines import ControllerLines
+from broker.cluster.controller.controller_term import HostServices
+from broker.cluster.controller.controller_totals import ControllerTotals
+from broker.cluster.controller.election import last_epoch
+from broker.cluster.coordinators.old_forms import for_fellows
+from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
+from broker.cluster.coordinators.remote_add_partitions import RemoteEnlisting
+from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
+from broker.cluster.journal import ClusterJournal
+from broker.cluster.journal_recorder import JournalRecorder
+from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
+from broker.cluster.membership.joining import Joined
+from broker.cluster.membership.registration import UNSEEN_MS, BrokerRegistration
+from broker.cluster.membership.settings import (
+    ClusterSettings,
+    channel_settings,
+    controller_config,
+)
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.cluster.peers.lasting_peer import PeerSettings
+from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.isr_writer import make_isr_writer
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
+from broker.cluster.replicas.replicas import ReplicaManager
+from broker.cluster.replicas.replication_settings import replication_settings
+from broker.cluster.topics.client_configs import ClientConfigs
+from broker.cluster.topics.cluster_configs import ClusterConfigs
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.cluster.topics.config_nodes import ConfigNodes
+from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
+from broker.cluster.topics.missed_topic_deletions import MissedTopicDeletions
+from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
+from broker.cluster.zookeeper.session_totals import SessionTotals
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired
+from broker.config.listeners import Endpoint
+from broker.cores.journal_keeper import JournalKeeper
+from broker.cores.observer import Observer, at_any_time
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.sending import Destination
+from broker.quotas.replication_quota import replication_quotas
+from broker.topics.directory.strays import strays_among
+from broker.topics.logs import LogManager
+from broker.topics.registry import Topic
+from broker.topics.replica_logs import ReplicaLogs
+from broker.topics.replicas.replica_services import ReplicaServices
+from broker.topics.replicas.replication_totals import ReplicationTotals
+from broker.topics.startup_parts import StartupParts
+from protocol.znodes import brokers, notices, topics
+from protocol.znodes.fields import BadNode
+from replication.values import Rules
+
+AGAIN_S = 0.1
+"""How soon ZooKeeper is asked again, behind a session that has expired."""
+
+
+class ClusterBroker:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
+        config, time, background = startup.config, startup.time, startup.background
+        self.joined = joined
+        self.settings = settings
+        self.cache = MetadataCache(joined.node_id)
+        self.registry = ClusterRegistry(joined.node_id, joined.cluster_id, self.cache)
+        for topic in joined.topics:
+            self.registry.configured(topic.name, topic.configs)
+        nodes = ConfigNodes(joined.zookeeper, config)
+        self.clients = ClientConfigs(joined.zookeeper, nodes, time)
+        self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
+        self._startup = startup
+        self._endpoints: Sequence[Endpoint] = ()
+        journal_bytes = config["cluster.journal.file.max.bytes"]
+        kept = (
+            time,
+            background.spawn,
+            startup.fs,
+            startup.directory,
+            journal_bytes,
+            startup.errors,
+        )
+        self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
+        """What happened in the cluster, as this broker saw it, and the file that says so."""
+        self._journal_recorder = JournalRecorder(
+            joined.node_id, self.keeper, self.cache, startup.errors
+        )
+        self.replication = replication_settings(
+            config, joined.node_id, settings.spoken, settings.listener, settings.connect
+        )
+        self.registration = self._registration()
+        self.replication_totals = ReplicationTotals()
+        self.sessions = SessionTotals(joined.zookeeper, time)
+        self.controller_totals = ControllerTotals(time)
+        self.host = self._host()
+        self.controller_figures = ControllerFigures(self.host, time)
+        self.controller = ControllerPeer(
+            joined.node_id,
+            settings.listener,
+            self.cache,
+            time,
+            config["controller.socket.timeout.ms"],
+            settings.connect,
+        )
+        self.isr_writer = make_isr_writer(
+            self.replication,
+            self.cache,
+            self.controller,
+            joined.zookeeper,
+            self.broker_epoch,
+            time,
+            background.spawn,
+        )
+        self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
+        self.topics = ClusterTopics(
+            config,
+            self.registry,
+            self.cache,
+            joined.zookeeper,
+            self.host,
+            time,
+            self.topic_version,
+        )
+        self.fetchers = Fetchers(
+            self.replication, self.cache, self.broker_epoch, time, startup.slicer, background.spawn
+        )
+
+    @property
+    def topic_version(self) -> int:
+        """In which version topics' nodes are written."""
+        has_ids = self.settings.spoken.has_topic_ids
+        return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
+
+    def _registration(self) -> BrokerRegistration:
+        startup, settings = self._startup, self.settings
+        has_features = settings.spoken.has_features
+        return BrokerRegistration(
+            self.joined.zookeeper,
+            self._registered,
+            brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
+            settings.zookeeper.session_ms,
+            0 if settings.spoken.has_broker_epochs else UNSEEN_MS,
+            startup.time,
+            startup.background.spawn,
+            startup.fail,
+        )
+
+    def _host(self) -> ControllerHost:
+        startup, settings, joined = self._startup, self.settings, self.joined
+        config = startup.config
+        return ControllerHost(
+            HostServices(
+                joined.zookeeper,
+                channel_settings(config, settings, joined.node_id),
+                lambda: controller_config(config, settings.spoken, joined.node_id),
+                self.topic_version,
+                self.cache.id_of,
+                startup.time,
+                startup.background.spawn,
+                startup.errors,
+            ),
+            Observer(
+                startup.time,
+                startup.errors,
+                [
+                    at_any_time(ControllerLines(startup.time).observe),
+                    self.keeper.journal.observe,
+                    at_any_time(self.controller_totals.observe),
+                ],
+            ).observe,
+        )
+
+    def learnt(self, learnt: Learnt) -> Sequence[Topic]:
+        """Takes note of what the metadata cache has learnt; the topics that are gone."""
+        changed = self.registry.learnt(learnt)
+        self.configs.learnt(changed.shown)
+        return changed.gone
+
+    @property
+    def _peers(self) -> PeerSettings:
+        """How other brokers are reached for transactions."""
+        config = self._startup.config
+        return PeerSettings(
+            self.joined.node_id,
+            self.settings.listener,
+            config["controller.socket.timeout.ms"],
+            config["request.timeout.ms"],
+            self.settings.connect,
+        )
+
+    def broker_epoch(self) -> int:
+        """That of the registration; -1 while there is none."""
+        return self.registration.epoch
+
+    async def strays(self) -> list[str]:
+        """The directories of partitions that the cluster has not, or not here. Raises OSError."""
+        startup, node_id = self._startup, self.joined.node_id
+
+        def is_here(topic: str, index: int) -> bool:
+            known = self.cache.partition(topic, index)
+            return known is not None and node_id in known.replicas
+
+        if self.cache.controller_id < 0:
+            return []  # nobody has told yet what is here
+        names = await startup.time.in_thread(partial(startup.fs.list, startup.directory))
+        return strays_among(names, is_here)
+
+    # -- what is made
+
+    def partition_services(
+        self,
+        settings_of: Callable[[str], Mapping[str, Any] | None],
+    ) -> ReplicaServices:
+        """What each replica uses; ``settings_of`` gives those of a topic that is here."""
+        common = self._startup.partition_services
+        known = {each.name: getattr(common, each.name) for each in fields(common)}
+
+        config, node_id = self._startup.config, self.joined.node_id
+
+        def settings(topic: str) -> Mapping[str, Any]:
+            return settings_of(topic) or config.topic_defaults
+
+        def rules(topic: str) -> Rules:
+            minimum = settings(topic)["min.insync.replicas"]
+            return Rules(self.replication.lag_time_max_ms, minimum, self.cache.is_alive)
+
+        self.quotas = replication_quotas(node_id, config, settings, self._startup.time)
+        return ReplicaServices(
+            **known,
+            node_id=node_id,
+            rules=rules,
+            isr_writer=self.isr_writer,
+            quotas=self.quotas,
+            observe=self._journal_recorder.observe,
+            totals=self.replication_totals,
+        )
+
+    def make(
+        self,
+        logs: LogManager,
+        hooks: ReplicaHooks,
+        settings_changed: Callable[[], None],
+    ) -> ReplicaManager:
+        """What does as the controller says; ``settings_changed`` gives others those that hold."""
+        startup, journal_recorder = self._startup, self._journal_recorder
+        self.configs = ClusterConfigs(
+            startup.config,
+            self.registry,
+            logs,
+            self.joined.zookeeper,
+            startup.time,
+            startup.background.spawn,
+            startup.errors,
+            applied=settings_changed,
+            unclean_changed=self.host.settings_changed,
+            clients=self.clients,
+        )
+        self.replicas = ReplicaManager(
+            self.replication,
+            ReplicaLogs(logs, startup.disk_changes, startup.time, startup.background),
+            self.cache,
+            self.fetchers,
+            self._topic_settings,
+            self._directory_changed,
+            lambda: self.registration.last_epoch,
+            journal_recorder.beside(hooks),
+            startup.errors,
+            startup.slicer,
+            startup.background,
+        )
+        spawn = startup.background.spawn
+        self._unheard = MissedTopicDeletions(
+            self.joined.zookeeper, self.cache, self.replicas.forget, startup.time, spawn
+        )
+        return self.replicas
+
+    def group_settings(
+        self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
+    ) -> RuntimeSettings:
+        """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
+        known = self._startup.config.topic_defaults if topic is None else topic
+        return for_fellows(settings, self.settings.spoken, known["message.format.version"])
+
+    def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
+        """What asks the coordinators of transactions that are other brokers.
+
+        ``partition_count``: of their topic; metadata may have told only some of its partitions.
+        """
+        startup = self._startup
+        self.enlisting = RemoteEnlisting(
+            self.cache, self._peers, partition_count, startup.time, startup.background.spawn
+        )
+        return self.enlisting
+
+    def marker_destinations(
+        self, logs: LogManager, local: LocalMarkers
+    ) -> Callable[[str, int], Destination]:
+        """Who is asked for the marker of a partition: this broker, or its leader."""
+        startup = self._startup
+        self.remote_markers = RemoteMarkers(
+            self.cache,
+            self._peers,
+            self.settings.spoken,
+            self.joined.zookeeper,
+            startup.time,
+            startup.background.spawn,
+        )
+        return Destinations(logs, local, self.remote_markers).of
+
+    def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
+        """Where the logs end that others lead, for the lag of groups."""
+        startup = self._startup
+        self.elsewhere = RemoteEndOffsets(
+            self.cache, logs, self._peers, startup.time, startup.background
+        )
+        return self.elsewhere
+
+    async def _topic_settings(self, name: str) -> Mapping[str, str]:
+        """A topic's own settings, as ZooKeeper has them."""
+        while True:
+            try:
+                return await self.configs.nodes.topic(name)
+            except SessionExpired:  # the controller will not ask again: the next session tells
+                await self._startup.time.sleep(AGAIN_S)
+
+    async def _directory_changed(self) -> None:
+        """Has the controller ask for all replicas here."""
+        notice = notices.encode_log_dir_event(self.joined.node_id)
+        with suppress(SessionExpired, Closed):  # it asks in the next session too
+            await self.joined.zookeeper.create(notices.LOG_DIR_EVENT, notice, sequence=True)
+
+    # -- life
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Takes part: clients and brokers reach this one at ``endpoints``. AlreadyRegistered."""
+        self._endpoints = endpoints
+        self._journal_recorder.start(self.joined.zookeeper, self.registration)
+        self.registration.when_registered(self._unheard.registered)
+        self.replicas.start()
+        self.isr_writer.start()
+        self.configs.start()
+        self.elsewhere.start()
+        await self.registration.start()
+        with suppress(SessionExpired, BadNode):
+            self.replicas.know_controller(await last_epoch(self.joined.zookeeper))
+        self.host.start()
+
+    async def hand_over(self) -> None:
+        """Asks the controller, before anything is stopped, to give away what is led here."""
+        await hand_over(
+            shutdown_settings(self._startup.config),
+            self.joined.node_id,
+            self.broker_epoch,
+            self.controller,
+            self.joined.zookeeper,
+            self._startup.time,
+        )
+
+    async def stop(self) -> None:
+        """Takes part no more; the session ends last."""
+        self.host.stop()
+        self._unheard.stop()
+        self.configs.stop()
+        self.elsewhere.stop()
+        self.isr_writer.stop()
+        self.remote_markers.stop()
+        self.enlisting.stop()
+        await self.replicas.stop()
+        self.controller.close()
+        await self.keeper.stop()
+
+    async def leave(self) -> None:
+        """Ends the session, so that the registration goes at once."""
+        await self.joined.zookeeper.close()
+
+    def _registered(self) -> brokers.Registration:
+        return brokers.Registration(
+            self.joined.node_id,
+            tuple(brokers.Endpoint(*each) for each in self._endpoints),
+            self._startup.config["broker.rack"],
+            self._startup.time.now().wall_ms,
+        )

@@ -1,0 +1,126 @@
+"""What this broker of a cluster sees happen, given to its journal.
+
+The controller and the leaders report their events by themselves. Here are those of others: who says
+that whom is the leader, which controller tells it, the session with ZooKeeper, the registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from broker.cluster.journal import ClusterJournal
+from broker.cluster.membership.registration import BrokerRegistration
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
+from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
+from broker.cores.journal_keeper import JournalKeeper
+from broker.loop.internal_errors import InternalErrors
+from broker.topics.replicas.replica import Replica
+from broker.topics.replicas.roles import Role
+from journal.happened import NOBODY, Kind
+from replication.events import (
+    ControllerTold,
+    Event,
+    LeaderTold,
+    Registered,
+    Session,
+    SessionChanged,
+)
+
+
+class JournalRecorder:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        node_id: int,
+        keeper: JournalKeeper[ClusterJournal],
+        cache: MetadataCache,
+        errors: InternalErrors,
+    ) -> None:
+        self._node_id = node_id
+        self._keeper = keeper
+        self._cache = cache
+        self._errors = errors
+        self._controller = NOBODY, -1
+        """Who told this broker anything last, and in which epoch."""
+        self._session: Session | None = None
+
+    def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:
+        """Sees the session and the registration from now on."""
+        self.session_changed(zookeeper.connection)
+        zookeeper.on_session(self.session_changed)
+        registration.when_registered(self.registered)
+
+    def observe(self, event: Event) -> None:
+        """A leader reports a change of in-sync replicas."""
+        with self._errors.reporting(type(event).__name__):
+            self._keeper.observe(event)
+
+    def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
+        """The hooks, with what is seen of them."""
+
+        def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
+            with self._errors.reporting("a role was given"):
+                self.role_given(replica)
+            hook(replica, epoch)
+
+        def on_learnt(learnt: Learnt) -> None:
+            with self._errors.reporting("the controller told"):
+                self.told()
+            hooks.on_learnt(learnt)
+
+        return replace(
+            hooks,
+            on_leader=partial(role_given, hooks.on_leader),
+            on_follower=partial(role_given, hooks.on_follower),
+            on_learnt=on_learnt,
+        )
+
+    def role_given(self, replica: Replica) -> None:
+        """The controller has said who leads a partition."""
+        state = replica.state
+        if state is None or replica.role not in (Role.LEADER, Role.FOLLOWER):
+            return
+        last = self._keeper.journal.last(replica.name, Kind.LEADER)
+        before = NOBODY if last is None else last.leader
+        self._keeper.observe(
+            LeaderTold(
+                replica.topic,
+                replica.index,
+                state.leader,
+                before,
+                state.leader_epoch,
+                state.isr,
+                state.controller_epoch,
+                self._cache.is_alive(before),
+            )
+        )
+
+    def told(self) -> None:
+        """The controller has told of the cluster."""
+        controller = self._cache.controller_id, self._cache.controller_epoch
+        if controller != self._controller:
+            self._controller = controller
+            self._keeper.observe(ControllerTold(*controller))
+
+    def session_changed(self, connection: Connection) -> None:
+        """The session with ZooKeeper is there, lost or over."""
+        before = self._session
+        match connection:
+            case Connection.SUSPENDED:
+                self._session = Session.LOST
+            case Connection.EXPIRED:
+                self._session = Session.EXPIRED
+            case Connection.CONNECTED:
+                self._session = Session.BACK if before is Session.LOST else Session.BEGUN
+        if self._session is not before:
+            with self._errors.reporting("the session changed"):
+                self._keeper.observe(SessionChanged(self._session))
+
+    def registered(self, epoch: int) -> None:
+        """This broker is registered."""
+        with self._errors.reporting("registered"):
+            self._keeper.observe(Registered(self._node_id, epoch))

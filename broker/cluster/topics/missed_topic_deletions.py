@@ -1,0 +1,79 @@
+"""Topics that were deleted while this broker was not registered: they go from its metadata cache.
+
+The controller tells those who are registered that a topic is being deleted, and nobody once it is.
+A broker that registers is shown all topics that there are. What it knew before and is not shown is
+looked for in ZooKeeper, until it is shown or has no node. This holds with controllers of any kind.
+"""
+
+from __future__ import annotations
+
+from asyncio import Task
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, ZooKeeper, children_of
+from broker.time import Time
+from broker.topics.registry import NAMED_MAX
+from protocol.znodes.topics import TOPICS
+
+logger = structlog.get_logger(__name__)
+
+FIRST_LOOK_S = 1.0
+"""So long the controller has to show what there is."""
+LOOK_S_MAX = 60.0
+"""The pause doubles up to this: a topic that nobody can lead is not shown for as long."""
+
+
+class MissedTopicDeletions:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        cache: MetadataCache,
+        forget: Callable[[Collection[str]], None],
+        time: Time,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+    ) -> None:
+        """``forget`` takes the topics that are gone."""
+        self._zookeeper = zookeeper
+        self._cache = cache
+        self._forget = forget
+        self._time = time
+        self._spawn = spawn
+        self._looking: Task[None] | None = None
+
+    def registered(self, _epoch: int) -> None:
+        """This broker was away until now: what it knows of topics is in doubt."""
+        self.stop()
+        self._cache.doubt_all()
+        if self._cache.doubted:
+            self._looking = self._spawn(self._look(), "unheard deletions")
+
+    def stop(self) -> None:
+        """Looks no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    async def _look(self) -> None:
+        pause_s = FIRST_LOOK_S
+        with suppress(SessionExpired, Closed):  # the next registration begins anew
+            while True:
+                await self._time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LOOK_S_MAX)
+                if not self._cache.doubted:
+                    return
+                gone = self._cache.doubted.difference(await children_of(self._zookeeper, TOPICS))
+                gone &= self._cache.doubted  # one may have been shown meanwhile: it is new
+                if gone:
+                    logger.info(
+                        "topics were deleted while this broker was not registered",
+                        topics=sorted(gone)[:NAMED_MAX],
+                        count=len(gone),
+                    )
+                    self._forget(gone)

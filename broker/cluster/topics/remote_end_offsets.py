@@ -1,0 +1,233 @@
+"""Where the logs begin and end that other brokers lead, for the lag of groups coordinated here.
+
+| this broker's replica | what is believed |
+|---|---|
+| leads, or follows in sync | its own log, up to the high watermark that it knows |
+| follows and is not in sync, or is not there | what the leader answers to ListOffsets |
+
+A partition that somebody wants to know of is asked for within a second, and then every few seconds
+while it is wanted. Nobody waits for an answer: what is not known yet is None.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.fitting import Value, fitting
+from broker.cluster.peers.lasting_peer import LastingPeer, PeerSettings
+from broker.cluster.peers.outboxes import Outboxes
+from broker.cluster.peers.peer import PeerLost
+from broker.loop.background import Background
+from broker.time import Time
+from broker.topics.cluster_view import NO_LEADER
+from broker.topics.logs import LogManager
+from broker.topics.partition import Partition
+from protocol.errors import NONE
+from protocol.messages.list_offsets import API
+
+logger = structlog.get_logger(__name__)
+
+LOOK_S = 1.0
+"""How often it is looked who is to be asked."""
+EVERY_MS = 5_000
+"""A partition is asked for so often, while it is wanted."""
+WANTED_MS = 60_000
+"""It is wanted for so long after somebody wanted it."""
+WANTED_MAX = 100_000
+"""So many partitions are wanted at once; of those beyond nothing is known."""
+PARTITIONS_AT_ONCE = 1_000
+"""Of one request: it is encoded in some 3 ms."""
+TRUSTED_MS = 1_000
+"""For so long it is believed which replicas are in sync."""
+
+_EARLIEST, _LATEST = -2, -1
+_AS_CONSUMER = -1
+_FIRST_WITH_ONE_OFFSET = 1
+
+Place = tuple[str, int]
+_NONE: Mapping[int, Partition] = {}
+
+
+class Ends(NamedTuple):
+    """Where a log begins, and its high watermark."""
+
+    start: int
+    end: int
+    asked_ms: int
+    """Wall time before which the leader has not said this."""
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """Some partitions of one leader."""
+
+    places: Sequence[Place]
+    asked_ms: int
+
+    @property
+    def key(self) -> int:
+        """See `Item`."""
+        return id(self)
+
+    @property
+    def weight(self) -> int:
+        """See `Item`."""
+        return len(self.places)
+
+    def lost(self, lost: PeerLost) -> None:
+        """See `Item`. What was known stays; it is asked again in its time."""
+        logger.debug("a leader did not say where its logs end", reason=str(lost))
+
+
+class RemoteEndOffsets:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        logs: LogManager,
+        settings: PeerSettings,
+        time: Time,
+        background: Background,
+    ) -> None:
+        self._cache = cache
+        self._logs = logs
+        self._node_id = settings.node_id
+        self._time = time
+        self._background = background
+        self._wanted: dict[Place, int] = {}
+        """When somebody wanted it last (monotonic)."""
+        self._asked: dict[Place, int] = {}
+        """When it was asked for last (monotonic)."""
+        self._known: dict[Place, Ends] = {}
+        self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
+        self._outboxes: Outboxes[_Question] = Outboxes(
+            "ends of logs",
+            cache,
+            settings,
+            self._ask,
+            PARTITIONS_AT_ONCE,
+            time,
+            background.spawn,
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Asks from now on for what is wanted."""
+        self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
+
+    def stop(self) -> None:
+        """Asks nothing more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._outboxes.stop()
+
+    # -- what is asked
+
+    def topic_id(self, topic: str) -> bytes:
+        """That of a topic, or its name where it has none, as in old clusters."""
+        return self._cache.id_of(topic) or topic.encode()
+
+    def trusted(self, topic: str) -> Mapping[int, Partition]:
+        """The replicas of a topic that are here and led or in sync, as of a moment ago."""
+        now_ms = self._time.now().mono_ms
+        found = self._trusted.get(topic)
+        if found is None or now_ms >= found[0]:
+            entry = self._logs.topics.get(topic)
+            here = _NONE if entry is None else entry.by_index
+            replicas = {index: each for index, each in here.items() if self._is_in_sync(each)}
+            found = self._trusted[topic] = (now_ms + TRUSTED_MS, replicas)
+        return found[1]
+
+    def ends(self, topic: str, partition: int) -> Ends | None:
+        """What its leader said last; None where it has said nothing yet. It will be asked."""
+        place = (topic, partition)
+        if place in self._wanted or (
+            len(self._wanted) < WANTED_MAX and self._cache.partition(*place) is not None
+        ):
+            self._wanted[place] = self._time.now().mono_ms
+        return self._known.get(place)
+
+    def high_watermarks(self, topic: str) -> array[int]:
+        """Those of all its partitions; 0 where nothing is known. Nothing is asked for."""
+        known = self._cache.topics.get(topic)
+        found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
+        here = self.trusted(topic)
+        for index in range(len(found)):
+            each, ends = here.get(index), self._known.get((topic, index))
+            if each is not None:
+                found[index] = each.high_watermark
+            elif ends is not None:
+                found[index] = ends.end
+        return found
+
+    def _is_in_sync(self, partition: Partition) -> bool:
+        view = self._cache.partition(partition.topic, partition.index)
+        return view is not None and self._node_id in view.isr
+
+    # -- asking
+
+    async def _look(self) -> None:
+        now = self._time.now()
+        for place in [each for each, ms in self._wanted.items() if now.mono_ms - ms > WANTED_MS]:
+            del self._wanted[place]
+            self._asked.pop(place, None)
+            self._known.pop(place, None)
+        for topic in [each for each, (until, _) in self._trusted.items() if until < now.mono_ms]:
+            del self._trusted[topic]
+        due: dict[int, list[Place]] = {}
+        for place in self._wanted:
+            if now.mono_ms - self._asked.get(place, -EVERY_MS) >= EVERY_MS:
+                view = self._cache.partition(*place)
+                if view is not None and view.leader not in (NO_LEADER, self._node_id):
+                    self._asked[place] = now.mono_ms
+                    due.setdefault(view.leader, []).append(place)
+        for leader, places in due.items():
+            if not self._outboxes.queued(leader):
+                for first in range(0, len(places), PARTITIONS_AT_ONCE):
+                    some = places[first : first + PARTITIONS_AT_ONCE]
+                    self._outboxes.put(leader, _Question(some, now.wall_ms))
+
+    async def _ask(self, peer: LastingPeer, batch: list[_Question]) -> None:
+        version = await peer.version_of(API)
+        if version < _FIRST_WITH_ONE_OFFSET:
+            return
+        for question in batch:
+            starts = await _offsets(peer, version, question.places, _EARLIEST)
+            ends = await _offsets(peer, version, question.places, _LATEST)
+            for place in question.places:
+                if place in starts and place in ends and place in self._wanted:
+                    self._known[place] = Ends(starts[place], ends[place], question.asked_ms)
+
+
+async def _offsets(
+    peer: LastingPeer, version: int, places: Sequence[Place], timestamp: int
+) -> dict[Place, int]:
+    """The offsets of those partitions that the broker leads. Raises PeerLost."""
+    topics: dict[str, list[Value]] = {}
+    for topic, index in places:
+        entry = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(entry)
+    value = {
+        "replica_id": _AS_CONSUMER,
+        "isolation_level": 0,
+        "topics": [{"name": name, "partitions": found} for name, found in topics.items()],
+    }
+    answer = await peer.call(API, version, fitting(API.request, version, value))
+    return {
+        (topic["name"], each["partition_index"]): each["offset"]
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+        if each["error_code"] == NONE
+    }
+
+
+def _failed(error: Exception) -> None:
+    logger.error("it could not be looked where logs end elsewhere", error=repr(error))

@@ -1,0 +1,485 @@
+"""The lives of hosted shards: loading, failing, unloading.
+
+Law 6 is here: an append that failed turns the replies that depend on it into errors, the shard is
+unloaded and loaded again, and it refuses what needs a record until a probe succeeds; a failed fsync
+or a failed cut stops the broker.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic
+
+import structlog
+
+from broker.cores.core import CoreT, Kind, Outcome
+from broker.cores.duties import DutiesT, MakeDuties, Superseded
+from broker.cores.hooks import Hooks
+from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase
+from broker.cores.loading import give_up, load
+from broker.cores.observer import Observer
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.time import Time
+from broker.topics.partition import Partition
+from broker.topics.ticket import Ticket, deliver
+from log.partition_log import PartitionLog
+from protocol.errors import NOT_COORDINATOR
+
+if TYPE_CHECKING:
+    from asyncio import Future, Task
+
+logger = structlog.get_logger(__name__)
+
+SETTLING_MS = 3000
+RELOAD_MS_MAX = 60_000
+"""How long a shard that a bug ends again and again waits at most before it is loaded."""
+_NOTHING: Outcome = ((), (), ())
+
+
+class ShardLifecycle(Generic[CoreT, DutiesT]):
+    """The shards of one kind, and what may happen to each as a whole.
+
+    ``take`` takes the outcome of what a core did by itself, ``arm`` sets the timer for a shard:
+    both are the turn's.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[CoreT],
+        make_duties: MakeDuties[DutiesT],
+        settings: RuntimeSettings,
+        time: Time,
+        slicer: Slicer,
+        errors: InternalErrors,
+        hooks: Hooks,
+        take: Callable[[HostedShard[CoreT], Outcome], None],
+        arm: Callable[[HostedShard[CoreT]], None],
+    ) -> None:
+        self.hosted_shards: list[HostedShard[CoreT]] = []
+        """Those of the partitions that this broker leads, in their order; empty while the internal
+        topic does not exist."""
+        self.by_partition: dict[int, HostedShard[CoreT]] = {}
+        """The same, by partition."""
+        self.partitions = 0
+        """How many partitions the internal topic has: which of them has a key."""
+        self.failed = False
+        """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
+        self.snapshots: Snapshots | None = None
+        self._snapshots_task: Task[None] | None = None
+        self.observer = hooks.observer or Observer(time, errors)
+        self.emit = self.observer.observe
+        """Reports the facts of an outcome."""
+        self.duties = make_duties(self.hosted_shards, time, self.work)
+        self._kind = kind
+        self._settings = settings
+        self._time = time
+        self._slicer = slicer
+        self._errors = errors
+        self._hooks = hooks
+        self._take = take
+        self._arm = arm
+        self._settled_ms = 0
+        """When the first rush after the last load is over (monotonic)."""
+        self._loads: dict[Task[None], None] = {}
+        """Loads and the writing of snapshots, in the order in which they began."""
+        self._waiting: deque[HostedShard[CoreT]] = deque()
+        """Those to be loaded, in their order."""
+        self._loaders = 0
+        """How many tasks load one of them after the other."""
+        self._without_gc = 0
+        """How many loads keep the collector off."""
+
+    def start(
+        self,
+        partitions: Sequence[Partition],
+        topic_id: bytes | None,
+        unfinished: Any,
+        count: int | None,
+    ) -> None:
+        """See `Runtime.start`."""
+        assert not self.partitions, "the internal topic has its shards already"
+        kind = self._kind
+        self.partitions = len(partitions) if count is None else count
+        for partition in partitions:
+            self._host(partition)
+        if topic_id is not None and kind.snapshot is not None:
+            self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
+            work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
+            self._snapshots_task = self._spawn("snapshot", work)
+        self.duties.resume(unfinished)
+        self._begin_to_load(self.hosted_shards)
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of the internal topic from now on: its shard is loaded.
+
+        One that it led already is not: its batches have the newer leader epoch from now on.
+        """
+        hosted = self.by_partition.get(partition.index)
+        if hosted is None:
+            self._begin_to_load([self._host(partition)])
+        else:
+            hosted.write_in_epoch()
+
+    def resign(self, index: int) -> None:
+        """It leads a partition no longer: who is parked there is told, and its load is dropped."""
+        hosted = self.by_partition.pop(index, None)
+        if hosted is not None:
+            self.hosted_shards.remove(hosted)
+            hosted.partition.owner = None
+            self.duties.resigned(hosted)
+            self._shut(hosted, Phase.UNLOADED)
+
+    def forget(self) -> None:
+        """The internal topic was deleted; `start` may be called for the next one."""
+        for index in list(self.by_partition):
+            self.resign(index)
+        if self._snapshots_task is not None:
+            self._snapshots_task.cancel()
+        self.partitions, self.snapshots, self._snapshots_task = 0, None, None
+
+    def _host(self, partition: Partition) -> HostedShard[CoreT]:
+        kind = self._kind
+        hosted = HostedShard(kind, self._new_core(), partition, self.partitions, self._errors)
+        self._settings.write_as(hosted)
+        hosted.pass_over = self._settings.pass_over(kind.topic, hosted.index)
+        self.by_partition[hosted.index] = hosted
+        self.hosted_shards[:] = [self.by_partition[each] for each in sorted(self.by_partition)]
+        partition.owner = _Owner(self, hosted)
+        return hosted
+
+    def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
+        """Serves the shards whose logs are empty, and loads the others."""
+        for hosted in hosted_shards:
+            if hosted.log.log_start_offset == hosted.log.log_end_offset:
+                if self.snapshots is not None:
+                    self.snapshots.read(hosted.log)  # if there is one it is deleted
+                hosted.load_ms = 0
+                self._loaded(hosted)
+            else:
+                self._waiting.append(hosted)
+                if self._loaders < self._settings.loads_at_once:
+                    self._loaders += 1
+                    self._spawn("load", self._load_waiting())
+
+    async def stop(self, end_turn: Callable[[], None]) -> None:
+        """Loads nothing more, waits for what is being flushed, and unloads all."""
+        for hosted in self.hosted_shards:
+            hosted.refuse_foreign()
+        if not self.failed:
+            end_turn()
+            for hosted in list(self.hosted_shards):
+                await hosted.partition.settled()
+        with self._hooks.replies_together():
+            for hosted in list(self.hosted_shards):
+                self._unload(hosted, Phase.UNLOADED)
+
+    def stop_loading(self) -> None:
+        """Ends the loads and the writing of snapshots that are under way."""
+        for task in list(self._loads):
+            task.cancel()
+
+    def configure(self, settings: RuntimeSettings) -> None:
+        """Other settings, from the next call on."""
+        self._settings = settings
+        for hosted in self.hosted_shards:
+            hosted.core.configure(settings.core)
+            settings.write_as(hosted)
+
+    def hosts(self, partition: int) -> bool:
+        """Whether this broker leads a partition."""
+        return partition in self.by_partition
+
+    def live_records(self, partition: int) -> int | None:
+        """About how many records of a partition are not superseded; None where it isn't served."""
+        hosted = self.by_partition.get(partition)
+        served = hosted is not None and hosted.phase is Phase.ACTIVE
+        return hosted.core.view.live_records() if hosted is not None and served else None
+
+    def oldest_needed(self, log: PartitionLog) -> int:
+        """The offset at and above which no tombstone of a log may go."""
+        if self.snapshots is None or log.topic != self._kind.topic:
+            return NEEDED_BY_NONE
+        return self.snapshots.oldest_needed(log.partition)
+
+    async def before_exchange(self, log: PartitionLog) -> None:
+        """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
+        hosted = self.by_partition.get(log.partition)
+        if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
+            await self.snapshots.cover(hosted, log.active.base_offset)
+
+    async def save(self) -> None:
+        """Writes the snapshots that a restart would miss."""
+        if self.snapshots is not None and not self.failed:
+            await self.snapshots.write_all(self.hosted_shards)
+
+    @property
+    def loading(self) -> bool:
+        """Whether any shard is still being loaded."""
+        return any(hosted.phase is Phase.LOADING for hosted in self.hosted_shards)
+
+    @property
+    def settling(self) -> bool:
+        """Whether shards are being loaded, or were a moment ago: all their clients come back then.
+
+        What can wait, snapshots and cleanings, does.
+        """
+        return self.loading or self._time.real.now().mono_ms < self._settled_ms
+
+    def unreadable(self) -> dict[str, str]:
+        """Why a partition can't be served, by its name, for /healthz."""
+        logs = [(hosted.partition.name, hosted.log) for hosted in self.hosted_shards]
+        return {name: log.unreadable for name, log in logs if log.unreadable}
+
+    def _new_core(self) -> CoreT:
+        return self._kind.new_core(self._settings.core)
+
+    # -- failures
+
+    def append_failed(self, hosted: HostedShard[CoreT], error: Exception) -> None:
+        """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
+        hosted.drop_unwritten(error)
+        hosted.partition.append_failed(error)
+        if hosted.log.failed_for_good:
+            return  # `stop_for_good`
+        self._unload(hosted, Phase.LOADING)
+        self._load_again(hosted, writable=False)
+        logger.error(
+            "an append failed; the shard loads again and refuses to write until a write succeeds",
+            topic=self._kind.topic,
+            partition=hosted.index,
+            error=str(error),
+        )
+
+    def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
+        """Loads a shard again whose log somebody else has written; not before ``after`` is done."""
+        self._unload(hosted, Phase.LOADING)
+        self._load_again(hosted, writable=True, after=after)
+
+    def renew(self, hosted: HostedShard[CoreT]) -> None:
+        """Makes a shard ready to serve once more, behind all that it had to append."""
+        hosted.renews = False
+        if hosted.phase is Phase.ACTIVE:
+            hosted.phase = Phase.UNWRITABLE
+            self._spawn("renew", self._serve_when_writable(hosted))
+
+    def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
+        """Takes the outcome of what a core does by itself; a bug in it harms that shard alone."""
+        outcome = _NOTHING
+        try:
+            outcome = work()
+            self._take(hosted, outcome)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
+            answered = self.break_down(hosted, error)
+            for ticket, reply in outcome[1]:
+                if ticket not in answered:
+                    deliver(ticket, self._kind.write_failed(reply), self._errors)
+
+    def break_down(
+        self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
+    ) -> list[Ticket]:
+        """A bug of ours: what ``hosted`` has in memory may be half changed; it is loaded again.
+
+        What it had accepted before is written. The first load is at once; when it happens again
+        and again they come ever more seldom, so that no request can keep a shard loading. Returns
+        the tickets that were answered.
+        """
+        writable = hosted.phase is Phase.ACTIVE
+        failed: Exception | None = None
+        if write and hosted.accepted > hosted.appended:
+            try:
+                max_bytes = self._settings.core.max_record_bytes
+                hosted.partition.appended(hosted.append(self._time.now().wall_ms, max_bytes))
+            except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
+                writable, failed = False, why
+        answered = self._unload(hosted, Phase.LOADING)
+        if failed is not None:
+            hosted.partition.append_failed(failed)
+            if hosted.log.failed_for_good:
+                return answered
+        now_ms = self._time.now().mono_ms
+        again = hosted.breakdowns and now_ms - hosted.broke_down_ms < 2 * RELOAD_MS_MAX
+        hosted.breakdowns = hosted.breakdowns + 1 if again else 1
+        hosted.broke_down_ms = now_ms
+        wait_ms = 0 if not again else min(1000 << min(hosted.breakdowns - 2, 6), RELOAD_MS_MAX)
+        self._load_again(hosted, writable, wait_ms)
+        self._errors.caught("shard", error, partition=hosted.index, loaded_again_in_ms=wait_ms)
+        return answered
+
+    def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
+        """A log has failed for good; its partition stops the broker, with the reason."""
+        self.failed = True
+        self._shut(hosted, Phase.UNLOADED)
+
+    def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
+        """Unloads a shard that does not come back."""
+        with self._hooks.replies_together():
+            self._unload(hosted, phase)
+
+    def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
+        """Answers every parked request NOT_COORDINATOR, and what was held before them.
+
+        Returns the tickets of the parked.
+        """
+        loaded = hosted.phase in LOADED
+        hosted.phase = phase
+        hosted.refuse_foreign()
+        hosted.drop_unwritten(NotActive(phase.value))
+        if not loaded:
+            return []
+        try:
+            _, replies, events = hosted.core.unload(NOT_COORDINATOR)
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._errors.caught("shard", error, partition=hosted.index)
+            return []
+        for ticket, reply in replies:
+            deliver(ticket, reply, self._errors)
+        self.emit(events)
+        return [ticket for ticket, _ in replies]
+
+    # -- loading
+
+    def _load_again(
+        self,
+        hosted: HostedShard[CoreT],
+        writable: bool,
+        wait_ms: int = 0,
+        after: Future[None] | None = None,
+    ) -> None:
+        """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
+        hosted.reset(self._new_core())
+        self.duties.restarted(hosted)
+        self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
+
+    async def _load_after(
+        self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
+    ) -> None:
+        """Loads one shard; if it isn't writable it is probed afterwards."""
+        if wait_ms:
+            await self._time.real.sleep(wait_ms / 1000)
+        if after is not None:
+            await after
+        with self._gc_is_off():
+            await self._load(hosted, writable)
+        if not writable and not self.failed and hosted.phase is Phase.UNWRITABLE:
+            await self._serve_when_writable(hosted)
+
+    async def _load_waiting(self) -> None:
+        """Loads those that wait, one after the other."""
+        try:
+            with self._gc_is_off():
+                while self._waiting and not self.failed:
+                    await self._load(self._waiting.popleft(), writable=True)
+        finally:
+            self._loaders -= 1
+
+    @contextmanager
+    def _gc_is_off(self) -> Iterator[None]:
+        """What loads stays: looking through it would only make turns long."""
+        self._without_gc += 1
+        gc.disable()
+        try:
+            yield
+        finally:
+            self._without_gc -= 1
+            if not self._without_gc:
+                gc.freeze()
+                gc.enable()
+
+    async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
+        """Loads a shard, unless it was given up before.
+
+        A log that can't be read is never served as empty: its shard refuses all from then on.
+        """
+        if not self._is_led(hosted):
+            return
+        try:
+            await load(
+                hosted,
+                self._settings.load_buffer_bytes,
+                self._slicer,
+                self.snapshots,
+                self._new_core,
+                self.duties.before_serving if writable else None,
+            )
+            self._settled_ms = self._time.real.now().mono_ms + SETTLING_MS
+            if self._is_led(hosted):
+                self._loaded(hosted, writable)
+        except Superseded:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+            if self._is_led(hosted):
+                give_up(hosted, error)
+                self._shut(hosted, Phase.FAILED)
+                hosted.core = self._new_core()
+
+    def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
+        """Whether the partition of ``hosted`` was not given up meanwhile."""
+        return self.by_partition.get(hosted.index) is hosted
+
+    def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
+        """Too few replicas may be in sync for what needs a record, or enough again.
+
+        The shard goes on as it is meanwhile; nothing of it is lost.
+        """
+        enough = hosted.partition.enough_in_sync
+        if not enough and hosted.phase is Phase.ACTIVE:
+            hosted.phase = Phase.UNWRITABLE
+        elif enough and hosted.phase is Phase.UNWRITABLE:
+            self._spawn("renew", self._serve_when_writable(hosted))
+
+    async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
+        """Makes ``hosted`` whole again once its log takes writes."""
+        writable = await hosted.partition.writable()
+        # It may be loading again, and is waited for again then.
+        if writable and self._waits_to_write(hosted):
+            try:
+                await self.duties.before_serving(hosted)
+            except Superseded:
+                return
+            if self._waits_to_write(hosted):
+                hosted.phase = Phase.ACTIVE
+                self.duties.catch_up(hosted)
+                self._arm(hosted)
+
+    def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
+        """Whether it refuses what needs a record, and need not."""
+        return hosted.phase is Phase.UNWRITABLE and hosted.partition.enough_in_sync
+
+    def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
+        served = writable and hosted.partition.enough_in_sync
+        hosted.phase = Phase.ACTIVE if served else Phase.UNWRITABLE
+        if hosted.partition.high_watermark < hosted.appended:
+            hosted.partition.appended(0)
+        self._take(hosted, hosted.core.loaded(self._time.now()))
+        self.duties.catch_up(hosted)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> Task[None]:
+        task = self._slicer.watchdog.task(name, work)
+        self._loads[task] = None
+        task.add_done_callback(self._loads.pop)
+        return task
+
+
+class _Owner:
+    """A shard as the owner of its partition."""
+
+    __slots__ = ("_hosted", "_life", "producers")
+
+    def __init__(self, life: ShardLifecycle[Any, Any], hosted: HostedShard[Any]) -> None:
+        self._life = life
+        self._hosted = hosted
+        self.producers = hosted.producers
+
+    def log_failed(self) -> None:
+        """See `Owner`."""
+        self._life.stop_for_good(self._hosted)
+
+    def in_sync_changed(self) -> None:
+        """See `Owner`."""
+        self._life.in_sync_changed(self._hosted)

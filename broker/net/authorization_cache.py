@@ -1,0 +1,86 @@
+"""What is known to be allowed on a connection, so that handlers ask the authorizer once.
+
+A request whose names are all known is handled after one look into a set, and the authorizer, which
+knows denials too, is not asked. All connections together keep `BYTES_MAX`; what was begun first is
+forgotten first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from security.principal import Principal
+
+NAME_KEPT_MAX = 256
+"""The characters of a name that is kept with a connection: an id of a group may have
+32,767, and is judged anew each time."""
+BYTES_MAX: Final = 32 << 20
+"""Of all that is kept: 250,000 names of 30 characters, or 90,000 topics of 245."""
+_ENTRY_BYTES: Final = 110
+"""Of a name in a set, besides its characters."""
+
+
+class Names(set[str]):
+    """The names that one connection may have for one right, to be looked up in."""
+
+    __slots__ = ("_memory", "kept_bytes")
+
+    def __init__(self, memory: AuthorizationCacheMemory) -> None:
+        super().__init__()
+        self._memory = memory
+        self.kept_bytes = 0
+
+    def keep(self, name: str) -> None:
+        """Has a name that was allowed known from now on, unless it is long."""
+        if len(name) <= NAME_KEPT_MAX and name not in self:
+            self.add(name)
+            self._memory.added(self, _ENTRY_BYTES + len(name))
+
+    def forget(self) -> None:
+        """Knows nothing any more."""
+        self._memory.forget(self)
+
+
+class AuthorizationCacheMemory:
+    """The names of all connections together; see the module."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.kept_bytes = 0
+        self._bytes_max = bytes_max
+        self._all: OrderedDict[int, Names] = OrderedDict()
+        """Those with names, by identity: a set has no hash. The first that was begun is first."""
+
+    def added(self, names: Names, size_bytes: int) -> None:
+        """One of the sets has a name more."""
+        if not names.kept_bytes:
+            self._all[id(names)] = names
+        names.kept_bytes += size_bytes
+        self.kept_bytes += size_bytes
+        while self.kept_bytes > self._bytes_max:
+            self.forget(next(iter(self._all.values())))
+
+    def forget(self, names: Names) -> None:
+        """Empties one of the sets."""
+        if names.kept_bytes:
+            del self._all[id(names)]
+            self.kept_bytes -= names.kept_bytes
+            names.kept_bytes = 0
+            names.clear()
+
+
+class AuthorizationCache:
+    """What a connection's principal was allowed, at one epoch of the authorizer."""
+
+    __slots__ = ("epoch", "names", "principal")
+
+    def __init__(self, epoch: int, principal: Principal) -> None:
+        self.epoch = epoch
+        self.principal = principal
+        self.names: dict[int, Names] = {}
+        """By the right: a number for an operation on a type of resource."""
+
+    def forget(self) -> None:
+        """The connection is gone, or what it was allowed may be denied."""
+        for names in self.names.values():
+            names.forget()

@@ -1,0 +1,167 @@
+"""What a row of the table of APIs says of the rights that its requests need.
+
+Values only. A handler asks for them through `broker/apis/shared/authorization.py`, which has the
+same constants; docs/coverage.md lists them.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from protocol.slotted import slotted
+from security.acls.model import Operation, ResourceType
+
+DENIED = {
+    ResourceType.TOPIC: TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""What a denial is answered with, by what the right was asked for."""
+
+NOUNS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLUSTER: "cluster",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+    ResourceType.DELEGATION_TOKEN: "token",
+}
+
+
+@slotted(frozen=True)
+class RequiredAcl:
+    """An operation on the one resource that a request names, or on the cluster."""
+
+    operation: Operation
+    kind: ResourceType
+    is_logged: bool = True
+    """A denial is a line of the audit log; it is none where another need may stand in."""
+
+
+@slotted(frozen=True)
+class AnyOf:
+    """Needs of which one is enough."""
+
+    needs: tuple[RequiredAcl, ...]
+
+
+@slotted(frozen=True)
+class Each:
+    """An operation on each element of a request: denied ones get their error, others an answer."""
+
+    operation: Operation
+    kind: ResourceType
+    unless: RequiredAcl | None = None
+    """Who may do this may do it to all."""
+
+    is_logged = True
+
+
+@slotted(frozen=True)
+class EachResource:
+    """An operation on each resource of a request about settings, by its type."""
+
+    operation: Operation
+
+
+@slotted(frozen=True)
+class Hides:
+    """Elements of the answer that are left out for who may not do the operation."""
+
+    operation: Operation
+    kind: ResourceType
+    unless: RequiredAcl | None = None
+    """Who may do this sees all."""
+
+    is_logged = False
+
+
+@slotted(frozen=True)
+class HandlerAcl:
+    """An operation for which a handler asks in an order, or a case, of its own."""
+
+    operation: Operation
+    kind: ResourceType
+    of: str
+    """Of what, in words."""
+    when: str = ""
+    """In which case, in words."""
+    unless: RequiredAcl | None = None
+    """Who may do this need not be asked for the other."""
+    is_logged: bool = True
+    """See `RequiredAcl`."""
+
+
+@slotted(frozen=True)
+class AuthorizedOperations:
+    """All that the peer may do to a resource is told, where it asks (KIP-430)."""
+
+    kind: ResourceType
+    need: RequiredAcl | None = None
+    """Nothing is told to who may not do this."""
+
+
+@slotted(frozen=True)
+class Rights:
+    """The rights that one API asks for, in the order in which they are asked for."""
+
+    needs: tuple[RequiredAcl | AnyOf, ...] = ()
+    """Without which a request is refused as a whole."""
+    each: Each | EachResource | None = None
+    hides: tuple[Hides, ...] = ()
+    own: tuple[HandlerAcl, ...] = ()
+    """What the handler asks for in an order of its own."""
+    tells: tuple[AuthorizedOperations, ...] = ()
+    """What the answer shows of rights."""
+    why_none: str = ""
+    """Why a row asks for nothing."""
+
+
+def group(operation: Operation) -> RequiredAcl:
+    """The group of a request."""
+    return RequiredAcl(operation, ResourceType.GROUP)
+
+
+def transactional_id(operation: Operation) -> RequiredAcl:
+    """The transactional id of a request."""
+    return RequiredAcl(operation, ResourceType.TRANSACTIONAL_ID)
+
+
+def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
+    """The cluster itself."""
+    return RequiredAcl(operation, ResourceType.CLUSTER, is_logged)
+
+
+def of_each(
+    kind: ResourceType, operation: Operation, unless: RequiredAcl | None = None
+) -> HandlerAcl:
+    """Each resource of a type that a request names."""
+    return HandlerAcl(operation, kind, f"each {NOUNS[kind]}", unless=unless)
+
+
+def each_shown_topic() -> HandlerAcl:
+    """Each topic that is named, or that is told where all are asked for."""
+    of = "each topic; of all topics, those that may be described"
+    return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
+
+
+def cluster_action(when: str) -> HandlerAcl:
+    """What brokers alone may do."""
+    return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
+
+
+def nothing(why: str) -> Rights:
+    """An API that anybody may ask."""
+    return Rights(why_none=why)
+
+
+UNSAID = Rights()
+"""A row that does not say; no served API may have it."""
+CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
+"""The right that only brokers have."""
+AMONG_BROKERS = Rights((CLUSTER_ACTION,))
+"""What brokers ask each other."""

@@ -1,1 +1,0 @@
-"""What clients may do: what each API asks for, and who decides."""

@@ -1,0 +1,1 @@
+"""The cleaner of a broker: which logs are dirty, its worker process, and the swap of segments."""

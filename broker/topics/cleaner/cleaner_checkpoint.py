@@ -1,0 +1,131 @@
+"""How far each log has been cleaned, Kafka's cleaner-offset-checkpoint, and how dirty it is since.
+
+The file spares reading the same again, no more: where it is missing or damaged, cleaning starts
+from the beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from threading import Lock
+
+import structlog
+
+from broker.topics.logs import LogManager
+from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
+from log.cleaner.clean_plan import Cleanable, SegmentFacts, changes_in_ms, cleanable
+from log.config import LONG_MAX
+from log.errors import CorruptLog, NotInMemory
+from log.partition_log import PartitionLog
+from log.segment import Segment
+
+logger = structlog.get_logger(__name__)
+
+
+class CleanerCheckpoint:
+    """The checkpoint of one broker; use from the event loop's thread, but for `write`."""
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        self._path = os.path.join(logs.directory, CLEANER_OFFSET)
+        self._first_dirty: dict[TopicPartition, int] = {}
+        """Of each log that was ever cleaned."""
+        self._writing = Lock()
+
+    def read(self) -> None:
+        """Takes over what the file says of the topics that there are. Raises OSError."""
+        try:
+            self._first_dirty = read_offsets(self._logs.fs, self._path)
+        except CorruptLog as damage:
+            logger.warning(
+                "cleaning starts from the beginning: its checkpoint can't be used", why=str(damage)
+            )
+        for topic in {topic for topic, _ in self._first_dirty} - self._logs.topics.keys():
+            self.forget(topic)
+
+    def write(self) -> None:
+        """Writes the file; in any thread."""
+        with self._writing:
+            try:
+                write_offsets(self._logs.fs, self._path, dict(self._first_dirty))
+            except OSError as error:
+                logger.warning("the cleaner's checkpoint can't be written", error=str(error))
+
+    def note(self, log: PartitionLog, end_offset: int) -> None:
+        """A log has been cleaned below that offset."""
+        self._first_dirty[log.topic, log.partition] = end_offset
+
+    def forget(self, topic: str) -> None:
+        """A topic is deleted."""
+        for key in [key for key in self._first_dirty if key[0] == topic]:
+            del self._first_dirty[key]
+
+    def cleaned_to(self, topic: str, partition: int) -> int:
+        """The offset below which a partition's log has been cleaned."""
+        return self._first_dirty.get((topic, partition), 0)
+
+    # -- how dirty
+
+    def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
+        """How dirty a log is, and up to where it may be cleaned at ``now_ms`` (wall)."""
+        return cleanable(
+            segment_facts(log.segments),
+            self._first_dirty.get((log.topic, log.partition)),
+            log.log_start_offset,
+            log.config,
+            now_ms,
+            _stable(log),
+        )
+
+    def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
+        """In how long time alone next changes what `judge` says, or rolls; None for never."""
+        facts = segment_facts(log.segments)
+        return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
+
+    def first_dirty(self, log: PartitionLog) -> int:
+        """The first offset that no cleaning has seen."""
+        checkpoint = self.cleaned_to(log.topic, log.partition)
+        if checkpoint > log.active.base_offset:
+            checkpoint = 0
+        return max(checkpoint, log.log_start_offset)
+
+    def dirty_bytes(self, log: PartitionLog) -> int:
+        """Bytes that no cleaning has seen, those of the active segment included.
+
+        What lies behind the beginning of an open transaction is not counted.
+        """
+        stable_offset, stable_bytes = _stable(log)
+        size = 0
+        for segment in log.segments.from_offset(self.first_dirty(log)):
+            if log.segments.end_of(segment, log.log_end_offset) > stable_offset:
+                return size + (stable_bytes if segment.base_offset < stable_offset else 0)
+            size += segment.size
+        return size
+
+
+def _stable(log: PartitionLog) -> tuple[int, int]:
+    """Where the first open transaction begins, or what is not committed; and how many bytes of its
+    segment lie before it."""
+    offset = log.first_uncleanable_offset
+    if offset == log.log_end_offset:
+        return LONG_MAX, 0
+    try:
+        place = log.segments.at(offset).locate(offset, wait=False)
+    except (NotInMemory, CorruptLog):
+        place = None
+    return offset, 0 if place is None else place.position
+
+
+def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
+    """What a cleaning must know of segments."""
+    return [
+        SegmentFacts(
+            segment.base_offset,
+            segment.size,
+            segment.max_timestamp_ms,
+            segment.index.size_bytes,
+            segment.time_index.size_bytes,
+        )
+        for segment in segments
+    ]

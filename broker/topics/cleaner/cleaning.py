@@ -1,0 +1,391 @@
+"""The schedule of compaction: which partition is cleaned when, and the exchange of its segments.
+
+Separate processes clean (cleaner_worker.py), or another `Cleaner`. This module only chooses a
+partition and exchanges its segments, which takes a few renames in the loop's thread. The
+coordinators' topics have a schedule and a process of their own: their owners know which records are
+live, and a partition is rolled and cleaned when the dead ones outweigh them, so that disk use
+follows live data. A failing partition is
+shown in the log, in the metrics and in /healthz, and tried again less and less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
+
+import structlog
+
+from broker.config.config import Config
+from broker.loop.background import Background
+from broker.time import Time
+from broker.topics.cleaner.cleaner_checkpoint import CleanerCheckpoint, segment_facts
+from broker.topics.cleaner.cleaner_worker import CleaningFailed
+from broker.topics.cleaner.dirty_logs import DirtyLogs
+from broker.topics.cleaner.segment_swaps import Abandoned, SegmentSwaps
+from broker.topics.logs import LogManager
+from broker.topics.partition import Partition
+from broker.topics.registry import Topic
+from log.checkpoint import TopicPartition
+from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
+from log.cleaner.clean_plan import Cleanable, weighs_too_much
+from log.config import LONG_MAX
+from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
+from protocol.slotted import slotted
+
+logger = structlog.get_logger(__name__)
+
+OWNED_CHECK_MS = 100
+"""How often the weight of the partitions with owners is looked at."""
+OWNED_DEAD_BYTES_MIN = 1024 * 1024
+OWNED_WAIT_MS = 10_000
+OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
+clean: under thousands of commits a second, one cleaning a MiB costs a sixth of all CPU time."""
+OWNED_RETRY_MS = 1000
+OWNED_RETRY_MS_MAX = 60_000
+"""How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
+RETRY_MS_MAX = 600_000
+_THROTTLE_MAX = 1e300
+
+
+class Owner(Protocol):
+    """The coordinator that keeps what the records of a topic say."""
+
+    @property
+    def settling(self) -> bool:
+        """Whether partitions are being loaded, or were a moment ago: cleaning them waits."""
+
+    def hosts(self, partition: int) -> bool:
+        """Whether the partition is this coordinator's; another broker's is cleaned like any log."""
+
+    def live_records(self, partition: int) -> int | None:
+        """About how many records are not superseded; None while the partition isn't served."""
+
+    def oldest_needed(self, log: PartitionLog) -> int:
+        """The log offset of the newest snapshot: no tombstone from there on may go."""
+
+    async def before_exchange(self, log: PartitionLog) -> None:
+        """Returns when segments below the active one may be replaced."""
+
+
+class Cleaner(Protocol):
+    """Who does the cleaning, one partition at a time, elsewhere."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has a job."""
+
+    async def clean(
+        self,
+        job: CleanJob,
+        on_group: Callable[[CleanedGroup], Awaitable[None]],
+        producers: Iterable[Mapping[int, tuple[int, int]]] = (),
+    ) -> CleanDone:
+        """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
+
+        ``producers`` are added to the job's, piece by piece; others have their turn in between.
+        Raises CleaningFailed, and what ``on_group`` raises; the work ends then.
+        """
+
+    async def stop(self) -> None:
+        """End the work; return when nothing of it goes on."""
+
+
+@slotted
+class Trouble:
+    """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
+
+    reason: str
+    failures: int
+    retry_ms: int
+
+
+class Cleaning:
+    """The compaction of one broker's logs; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        config: Config,
+        logs: LogManager,
+        checkpoint: CleanerCheckpoint,
+        owners: Mapping[str, Owner],
+        time: Time,
+        background: Background,
+        new_worker: Callable[[], Cleaner],
+    ) -> None:
+        """``owners``: by topic, who has one; the others are cleaned by their dirty ratio."""
+        self._config = config
+        self._logs = logs
+        self.checkpoint = checkpoint
+        self._owners = owners
+        self._time = time
+        self._background = background
+        self.runs = self.failures = self.bytes_read = self.bytes_written = 0
+        self.troubles: dict[TopicPartition, Trouble] = {}
+        """The partitions whose last cleaning failed."""
+        self._paused: dict[TopicPartition, int] = {}
+        """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
+        an open transaction, or records too young, stand in the way."""
+        self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
+        self._heavy_since: dict[TopicPartition, int] = {}
+        """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
+        self.workers = (new_worker(), new_worker())
+        self._tasks: list[asyncio.Task[None]] = []
+        self.swaps = SegmentSwaps(logs, time, self._before_exchange)
+
+    # -- life
+
+    def start(self) -> None:
+        """Begins the recurring work, unless log.cleaner.cleaner.enable is false. Raises OSError."""
+        self.checkpoint.read()
+        config = self._config
+        if config["log.cleaner.cleaner.enable"]:
+            self._tasks = [
+                self._every(lambda: OWNED_CHECK_MS / 1000, self.clean_owned),
+                self._every(
+                    lambda: config["log.cleaner.cleaner.backoff.ms"] / 1000,
+                    self.clean_dirtiest,
+                    lambda: self._dirty.idle_ms(self._time.now()),
+                ),
+            ]
+
+    async def stop(self) -> None:
+        """Ends it; an exchange of segments under way is brought to its end."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.swaps.settled()
+        for worker in self.workers:
+            await worker.stop()
+        if self._tasks:  # one that is just being written in a thread is waited for, too
+            await self._time.in_thread(self.checkpoint.write)
+
+    def _every(
+        self,
+        pause_s: Callable[[], float],
+        clean: Callable[[], Awaitable[bool]],
+        idle_ms: Callable[[], int | None] | None = None,
+    ) -> asyncio.Task[None]:
+        """Pauses, cleans until there is nothing to do, and so on."""
+
+        async def clean_all() -> None:
+            while await clean():
+                await self._time.sleep(0)
+
+        return self._background.every("cleaning", pause_s, clean_all, self._round_failed, idle_ms)
+
+    def _round_failed(self, error: Exception) -> None:
+        logger.error("a round of cleaning failed", exc_info=error)
+        self.failures += 1
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Forgets it."""
+        self.checkpoint.forget(topic.name)
+        for of_partition in (self.troubles, self._paused):
+            for key in [key for key in of_partition if key[0] == topic.name]:
+                del of_partition[key]
+        self._background.spawn(self._time.in_thread(self.checkpoint.write))
+
+    # -- the choice
+
+    async def clean_owned(self) -> bool:
+        """Rolls and cleans the owned partition that weighs most, if any weighs too much."""
+        due = []
+        for topic, owner in self._owners.items():
+            entry = self._logs.topics.get(topic)
+            if entry is not None and not owner.settling:
+                due += [each for each in entry.partitions if self._is_due(each, owner)]
+        if not due:
+            return False
+        heaviest = max(due, key=lambda each: each.log.size_bytes)
+        self._heavy_since.pop((heaviest.topic, heaviest.index), None)
+        return await self._clean(heaviest, self.workers[0], roll=True)
+
+    async def _before_exchange(self, log: PartitionLog) -> None:
+        owner = self._owners.get(log.topic)
+        if owner is not None:
+            await owner.before_exchange(log)
+
+    def _is_due(self, partition: Partition, owner: Owner) -> bool:
+        log = partition.log
+        live = owner.live_records(partition.index)
+        if live is None or not self._may_try(log):
+            return False
+        key = (partition.topic, partition.index)
+        if not self._is_heavy(log, live):
+            self._heavy_since.pop(key, None)
+            return False
+        now_ms = self._time.now().mono_ms
+        since_ms = self._heavy_since.setdefault(key, now_ms)
+        return (
+            now_ms - since_ms >= OWNED_WAIT_MS
+            or self.checkpoint.dirty_bytes(log) >= OWNED_DIRTY_BYTES_AT_ONCE
+        )
+
+    def _is_heavy(self, log: PartitionLog, live: int) -> bool:
+        """Whether the dead records of a log weigh more than the ``live``, and at least 1 MiB.
+
+        What the live weigh is estimated: each as much as the mean of what was appended since the
+        last cleaning.
+        """
+        size = log.size_bytes
+        if size < OWNED_DEAD_BYTES_MIN:
+            return False
+        dirty_bytes = self.checkpoint.dirty_bytes(log)
+        records = log.log_end_offset - self.checkpoint.first_dirty(log)
+        if dirty_bytes < OWNED_DEAD_BYTES_MIN or records <= 0:
+            return False
+        return weighs_too_much(
+            size, dirty_bytes, live * dirty_bytes // records, OWNED_DEAD_BYTES_MIN
+        )
+
+    async def clean_dirtiest(self) -> bool:
+        """Cleans the log with the largest dirty ratio that is due; False when none is."""
+        dirtiest = self._dirty.dirtiest(self._time.now(), self._roll)
+        if dirtiest is None:
+            return False
+        return await self._clean(dirtiest, self.workers[1], roll=False)
+
+    def _roll(self, log: PartitionLog) -> bool:
+        try:
+            log.roll()
+        except OSError as error:
+            self._failed(log, f"rolling its segment: {error}")
+            return False
+        return True
+
+    def _may_try(self, log: PartitionLog) -> bool:
+        if log.poisoned is not None:
+            return False
+        until_ms = self._waits_ms(log)
+        return until_ms <= 0 or until_ms <= self._time.now().mono_ms
+
+    def _waits_ms(self, log: PartitionLog) -> int:
+        """Until when it is not tried (monotonic); 0: it is."""
+        key = (log.topic, log.partition)
+        trouble = self.troubles.get(key)
+        return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
+
+    def uncleanable(self) -> dict[str, str]:
+        """Why the last cleaning failed, by partition, for /healthz."""
+        return {
+            f"{topic}-{partition}": trouble.reason
+            for (topic, partition), trouble in self.troubles.items()
+        }
+
+    # -- the work
+
+    async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
+        """Cleans one log; whether that was worth looking for more to do at once."""
+        log = partition.log
+        if roll and not self._roll(log):
+            return False
+        first_offset = log.segments[0].base_offset
+        try:
+            return await self._clean_rolled(partition, worker)
+        except Abandoned as reason:
+            logger.info("cleaning abandoned", partition=_name(log), reason=str(reason))
+        except LogPoisoned as error:
+            partition.poisoned(error)
+        except Exception as error:
+            if not self.swaps.is_ours(partition):
+                return False
+            if first_offset < log.segments[0].base_offset:
+                logger.info("cleaning abandoned: retention deleted its segments", why=str(error))
+                return False
+            if not isinstance(error, CleaningFailed | OSError):
+                logger.exception("cleaning failed with an internal error", partition=_name(log))
+            self._failed(log, str(error) or type(error).__name__)
+        return False
+
+    async def _clean_rolled(self, partition: Partition, worker: Cleaner) -> bool:
+        """Cleans the segments behind the active one. Raises what stands in the way."""
+        log = partition.log
+        found = self.checkpoint.judge(log, self._time.now().wall_ms)
+        job = self._job(log, found)
+        if log.recovery_point < found.end_offset:
+            # What supersedes a record must not be lost with the power when the record is gone.
+            await partition.flush()
+        truncations = log.truncations
+        done = await worker.clean(
+            job,
+            lambda group: self.swaps.replace(partition, group, truncations),
+            log.producers.last_batches(),
+        )
+        self._succeeded(log, found, done)
+        await self._time.in_thread(self.checkpoint.write)
+        return (log.topic, log.partition) not in self._paused
+
+    def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
+        config, log_config = self._config, log.config
+        owner = self._owners.get(log.topic)
+        rate: float = config["log.cleaner.cleaner.io.max.bytes.per.second"]
+        memory = config["log.cleaner.cleaner.dedupe.buffer.size"]
+        return CleanJob(
+            directory=log.directory,
+            segments=[list(facts) for facts in segment_facts(log.segments)],
+            first_dirty_offset=found.first_dirty_offset,
+            end_offset=found.end_offset,
+            now_ms=self._time.now().wall_ms,
+            delete_retention_ms=log_config.delete_retention_ms,
+            stable_offset=log.first_uncleanable_offset,
+            keep_tombstones_from=LONG_MAX if owner is None else owner.oldest_needed(log),
+            late_go=owner is not None,
+            segment_bytes=log_config.segment_bytes,
+            segment_index_bytes=log_config.segment_index_bytes,
+            index_interval_bytes=log_config.index_interval_bytes,
+            map_bytes=int(memory * config["log.cleaner.cleaner.io.buffer.load.factor"]),
+            bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
+        )
+
+    def _succeeded(self, log: PartitionLog, found: Cleanable, done: CleanDone) -> None:
+        key = (log.topic, log.partition)
+        self.runs += 1
+        self.bytes_read += done.bytes_read
+        self.bytes_written += done.bytes_written
+        if self.troubles.pop(key, None) is not None:
+            logger.info("a partition can be cleaned again", partition=_name(log))
+        self._paused.pop(key, None)
+        if done.end_offset <= found.first_dirty_offset:
+            backoff_ms: int = max(self._config["log.cleaner.cleaner.backoff.ms"], 1000)
+            self._paused[key] = self._time.now().mono_ms + backoff_ms
+            return
+        self.checkpoint.note(log, done.end_offset)
+        often = log.topic in self._owners  # it may be every second
+        (logger.debug if often else logger.info)(
+            "log cleaned",
+            partition=_name(log),
+            bytes_before=done.bytes_read,
+            bytes_after=done.bytes_written,
+            records_before=done.records_read,
+            records_after=done.records_kept,
+            up_to_offset=done.end_offset,
+            ms=done.milliseconds,
+        )
+
+    def _failed(self, log: PartitionLog, reason: str) -> None:
+        key = (log.topic, log.partition)
+        known = self.troubles.get(key)
+        failures = 1 if known is None else known.failures + 1
+        first_ms, most_ms = OWNED_RETRY_MS, OWNED_RETRY_MS_MAX
+        if log.topic not in self._owners:
+            first_ms = max(self._config["log.cleaner.cleaner.backoff.ms"], 1000)
+            most_ms = RETRY_MS_MAX
+        wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
+        now_ms = self._time.now().mono_ms
+        self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
+        self.failures += 1
+        logger.error(
+            "a partition can't be cleaned",
+            partition=_name(log),
+            reason=reason,
+            failures=failures,
+            next_try_ms=wait_ms,
+        )
+
+
+def _name(log: PartitionLog) -> str:
+    return f"{log.topic}-{log.partition}"

@@ -1,0 +1,1 @@
+"""The data directory: the registry of topics, its identity, and files that it should not have."""

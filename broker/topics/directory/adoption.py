@@ -1,0 +1,101 @@
+"""Adopting topics that are found as directories: the data directory was another broker's.
+
+A topic with a missing part is not adopted: Apache Kafka's checkpoints, and gaps in the numbers of
+partitions, say what was there (`broker/topics/directory/missing.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from broker.topics.checkpoints import Checkpoints
+from broker.topics.directory.missing import TOPICS_FILE, KnownMissing, check_adopted, check_numbers
+from broker.topics.directory.partition_mark import FILE as MARK_FILE
+from broker.topics.registry import (
+    BadDirectory,
+    Topic,
+    check_topic_name,
+    partition_of,
+    uuid_bytes,
+)
+from log.files.filesystem import FileSystem, read_whole
+from protocol.properties import parse
+
+KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
+"""Settings of an adopted topic: its own are not in the directory, and may have been just these."""
+
+
+class Found:
+    """What is found in one data directory; nothing is written."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        new_id: Callable[[], bytes],
+        internal_configs: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._new_id = new_id
+        self._internal_configs = internal_configs
+
+    def topics(self, listed: Collection[str], missing: KnownMissing) -> list[Topic]:
+        """The topics that are on disk and not ``listed``, by name. Raises BadDirectory."""
+        names = self._fs.list(self._directory)
+        found: dict[str, list[int]] = {}
+        for name in names:
+            place = partition_of(name)
+            if place and place[0] not in listed and self._is_partition(name):
+                found.setdefault(place[0], []).append(place[1])
+        for name, partitions in sorted(found.items()):
+            check_numbers(self._directory, name, partitions, missing)
+        no_list = TOPICS_FILE not in names
+        if found or no_list:
+            checkpoints = Checkpoints(self._fs, self._directory)
+            checkpoints.read()
+            counts = {name: max(partitions) + 1 for name, partitions in found.items()}
+            check_adopted(self._directory, names, checkpoints.named(), counts, no_list, missing)
+        return [
+            Topic(
+                name,
+                self._id_on_disk(name, partitions),
+                max(partitions) + 1,
+                self._internal_configs.get(name, KEEP_ALL),
+            )
+            for name, partitions in sorted(found.items())
+        ]
+
+    def _is_partition(self, name: str) -> bool:
+        place = partition_of(name)
+        if place is None or place[0] == "__cluster_metadata":
+            return False
+        try:
+            check_topic_name(place[0])
+            names = self._fs.list(os.path.join(self._directory, name))
+        except (ValueError, NotADirectoryError):
+            return False
+        return any(inside.endswith(".log") for inside in names)
+
+    def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
+        """The topic id in the partitions' metadata, a fresh one for a Kafka before 2.8."""
+        ids = {
+            topic_id
+            for partition in partitions
+            if (topic_id := self._id_of_partition(name, partition)) is not None
+        }
+        if len(ids) > 1:
+            raise BadDirectory(f"the partitions of topic {name} have different topic ids")
+        return ids.pop() if ids else self._new_id()
+
+    def _id_of_partition(self, name: str, partition: int) -> bytes | None:
+        """The topic id in a partition's directory, None when none is written there."""
+        path = os.path.join(self._directory, f"{name}-{partition}", MARK_FILE)
+        if not self._fs.exists(path):
+            return None
+        pairs = parse(read_whole(self._fs, path).decode())
+        try:
+            return uuid_bytes(pairs["topic_id"])
+        except (KeyError, ValueError):
+            raise BadDirectory(f"{path} is damaged: it has no topic id") from None

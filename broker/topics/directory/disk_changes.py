@@ -1,0 +1,38 @@
+"""Changes of the registry's files and of partitions' directories, one at a time, in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import ParamSpec, TypeVar
+
+from broker.time import Time
+from broker.topics.directory.reserved_file import NotSettled
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class DiskChanges:
+    """Runs them; use from the event loop's thread alone."""
+
+    def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
+        """``fail`` stops the broker: nobody knows any more what the list of topics says."""
+        self._time = time
+        self._fail = fail
+        self._disk = Lock()
+
+    async def run(
+        self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        """What ``work`` returns or raises."""
+
+        def locked() -> Result:
+            with self._disk:
+                return work(*args, **more)
+
+        try:
+            return await self._time.in_thread(locked)
+        except NotSettled as error:
+            self._fail(f"the list of topics can't be relied on any more: {error}")
+            raise

@@ -1,0 +1,360 @@
+"""The registry of a single broker: files in its data directory.
+
+``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` and ``configs.json`` are
+ours; `docs/registry.md` shows them. Each is replaced as a whole, so that a crash leaves the old one
+or the new one; ours can be replaced on a full disk too
+(`broker/topics/directory/reserved_file.py`). A topic is written before its directories are made and
+marked before they are removed, so that no crash brings a deleted topic back or leaves a created one
+in part. A change that could not be written is undone in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import field, replace
+from typing import Any, TypeVar
+
+import structlog
+
+from broker.config.protection import may_be_secret
+from broker.topics.directory.adoption import Found
+from broker.topics.directory.consumer_paths import FileConsumerPaths
+from broker.topics.directory.identity import keep_identity, read_identity
+from broker.topics.directory.missing import (
+    CONFIGS_FILE,
+    META_FILE,
+    TOPICS_FILE,
+    VOUCHED_FOR,
+    KnownMissing,
+    check_files,
+)
+from broker.topics.directory.reserved_file import ReservedFile
+from broker.topics.registry import (
+    NO_FEATURES,
+    BadDirectory,
+    DeletedTopic,
+    Features,
+    Topic,
+    TopicLookups,
+    check_topic_name,
+    uuid_bytes,
+    uuid_text,
+)
+from log.files.filesystem import FileSystem
+from protocol.slotted import slotted
+
+logger = structlog.get_logger(__name__)
+
+Entry = TypeVar("Entry")
+
+_VERSION = 1
+_VERSION_WITH_NAMESAKES = 2
+"""That of a list with a deleted topic and a new one of its name. A Muster that knows only version 1
+would take the new one for deleted, and must refuse the list."""
+
+
+@slotted(frozen=True)
+class _Image:
+    """What ``topics.json`` says; replaced, never changed."""
+
+    next_producer_id: int = 0
+    stored: Mapping[str, Topic] = field(default_factory=dict)
+    """The topics that there are, by name."""
+    dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
+    """Those of which something is still to be removed, by name."""
+    files: frozenset[str] = frozenset()
+    """Those of `VOUCHED_FOR` that were there when this was written."""
+    features: Features = NO_FEATURES
+
+
+class EmbeddedRegistry(TopicLookups):
+    """See `Registry`.
+
+    ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
+    which an adopted directory does not say; ``missing`` is log.recovery.missing. Raises
+    BadDirectory.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        broker_id: int | None,
+        default_broker_id: int,
+        new_id: Callable[[], bytes],
+        internal_configs: Mapping[str, Mapping[str, str]],
+        missing: str = "",
+    ) -> None:
+        super().__init__()
+        self._fs = fs
+        self._directory = directory
+        self._new_id = new_id
+        self._internal_configs = internal_configs
+        self._missing = KnownMissing(missing)
+        identity = read_identity(fs, directory, broker_id, self._missing)
+        self.node_id = default_broker_id if identity.node_id is None else identity.node_id
+        self.cluster_id = identity.cluster_id or uuid_text(new_id())
+        keep_identity(fs, directory, identity, self.node_id, self.cluster_id)
+        self.consumer_paths = FileConsumerPaths(fs, directory)
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        self.adopted: list[str] = []
+        """Topics that were found as directories and written down at this start."""
+        self._image = _Image()
+        self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
+        self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
+        self._read(self._topics_file, self._take_topics, (_VERSION, _VERSION_WITH_NAMESAKES))
+        check_files(fs, directory, self._image.files, self._missing)
+        self._read(self._configs_file, self._take_configs, (_VERSION,))
+        self._adopt()
+        self._keep_spares()
+
+    # -- lookups
+
+    @property
+    def dying(self) -> Mapping[str, DeletedTopic]:
+        """See Registry."""
+        return self._image.dying
+
+    @property
+    def features(self) -> Features:
+        """See Registry."""
+        return self._image.features
+
+    # -- changes
+
+    def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
+        """See Registry."""
+        image = self._image
+        dying = dict(image.dying)
+        if offsets_below is not None and topic.name in dying:
+            dying[topic.name] = DeletedTopic(dying[topic.name].topic, offsets_below)
+        self._write(replace(image, stored={**image.stored, topic.name: topic}, dying=dying))
+
+    def take_back(self, name: str, before: Topic | None) -> None:
+        """See Registry."""
+        stored = _without(self._image.stored, name)
+        if before is not None:
+            stored[name] = before
+        self._image = replace(self._image, stored=stored)
+        self._write(self._image)
+
+    def show(self, topic: Topic) -> None:
+        """See Registry."""
+        self.topics[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        self.partition_counts[topic.name] = topic.partitions
+
+    def hide(self, name: str) -> None:
+        """See Registry."""
+        topic = self.topics.pop(name)
+        del self._by_id[topic.topic_id]
+        del self.partition_counts[name]
+
+    def mark_deleted(self, name: str) -> None:
+        """See Registry."""
+        image = self._image
+        self._write(
+            replace(
+                image,
+                stored=_without(image.stored, name),
+                dying={**image.dying, name: DeletedTopic(image.stored[name])},
+            )
+        )
+
+    def forget(self, topic: Topic) -> None:
+        """See Registry."""
+        dying = self._image.dying
+        if topic.name in dying and dying[topic.name].topic.topic_id == topic.topic_id:
+            self._write(replace(self._image, dying=_without(dying, topic.name)))
+
+    def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
+        """See Registry."""
+        dying = {**self._image.dying}
+        dying[name] = DeletedTopic(dying[name].topic, offsets_below)
+        self._write(replace(self._image, dying=dying))
+
+    def reserve_producer_ids(self, count: int) -> range:
+        """See Registry."""
+        first = self._image.next_producer_id
+        self._write(replace(self._image, next_producer_id=first + count))
+        return range(first, first + count)
+
+    def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
+        """See Registry."""
+        changed = {**self.broker_configs, broker: dict(configs)}
+        brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
+        text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
+        has_secrets = any(may_be_secret(name) for texts in brokers.values() for name in texts)
+        self._configs_file.replace(text.encode(), has_secrets=has_secrets)
+        self.broker_configs = changed
+        if CONFIGS_FILE not in self._image.files:
+            with suppress(OSError):  # the next change does it, or the next start
+                self._write(self._image)
+
+    def raise_producer_ids(self, above: int) -> None:
+        """Gives out no producer id up to ``above``: a log of another broker holds them."""
+        if above >= self._image.next_producer_id:
+            self._write(replace(self._image, next_producer_id=above + 1))
+
+    def finalize(self, levels: Mapping[str, int]) -> None:
+        """These levels hold from now on, on a full disk too; a change has a higher epoch."""
+        if levels == self.features.levels:
+            return
+        image = replace(self._image, features=Features(self.features.epoch + 1, dict(levels)))
+        try:
+            self._write(image)
+        except OSError as error:
+            self._image = image
+            logger.warning("the levels of features can't be written", error=str(error))
+
+    # -- files
+
+    def _path(self, *names: str) -> str:
+        return os.path.join(self._directory, *names)
+
+    def note_files(self) -> None:
+        """Has ``topics.json`` vouch for the files that are there now: the next start misses them.
+
+        A disk that takes nothing keeps no broker from starting.
+        """
+        there = self._fs.exists(self._path(TOPICS_FILE))
+        if not there or self._image.files != self._files_there():
+            try:
+                self._write(self._image)
+            except OSError as error:
+                logger.warning("the list of topics can't be written", error=str(error))
+
+    def _files_there(self) -> frozenset[str]:
+        """Those that hold anything: a full disk may have given one a name and not a byte."""
+        paths = {name: self._path(name) for name in VOUCHED_FOR}
+        return frozenset(
+            name
+            for name, path in paths.items()
+            if self._fs.exists(path) and self._fs.open(path).size()
+        )
+
+    def _keep_spares(self) -> None:
+        """What a full disk needs; the broker starts without them all the same."""
+        for file in (self._topics_file, self._configs_file):
+            try:
+                file.keep_spare()
+            except OSError as error:
+                logger.warning(
+                    "no spare file for changes on a full disk; it is written when there is room",
+                    file=file.path,
+                    error=str(error),
+                )
+
+    def _read(
+        self, file: ReservedFile, take: Callable[[Any], None], known: Collection[int]
+    ) -> None:
+        """Hands what a file of a known version says to ``take``, if it is there.
+
+        Raises BadDirectory.
+        """
+        path, text = file.path, file.read()
+        if text is None:
+            return
+        try:
+            image = json.loads(text)
+            if image["version"] not in known:
+                raise BadDirectory(
+                    f"{path} has version {image['version']}, and this Muster knows {max(known)}"
+                )
+            take(image)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadDirectory(f"{path} is damaged: {error!r}") from None
+
+    def _take_topics(self, image: Any) -> None:
+        stored, dying = {}, {}
+        for entry in image["topics"]:
+            topic = _topic_of(entry)
+            if entry.get("deleted"):
+                bounds = entry.get("offsets_below")
+                if bounds is not None:
+                    bounds = {int(partition): int(bound) for partition, bound in bounds.items()}
+                dying[topic.name] = DeletedTopic(topic, bounds)
+            else:
+                stored[topic.name] = topic
+                self.show(topic)
+        cluster_id = image.get("cluster_id", self.cluster_id)
+        if cluster_id != self.cluster_id:
+            raise BadDirectory(
+                f"{self._path(TOPICS_FILE)} is of cluster {cluster_id}, and {META_FILE} beside it"
+                f" of {self.cluster_id}; bring back the one that belongs to the other"
+            )
+        files = frozenset(map(str, image.get("files", ())))
+        features = Features(**image.get("features", NO_FEATURES._asdict()))
+        self._image = _Image(int(image["next_producer_id"]), stored, dying, files, features)
+
+    def _take_configs(self, image: Any) -> None:
+        self.broker_configs = {
+            str(broker): {str(name): str(text) for name, text in texts.items()}
+            for broker, texts in image["brokers"].items()
+        }
+
+    def _write(self, image: _Image) -> None:
+        """Writes ``image`` and then remembers it. Raises OSError, and nothing has changed."""
+        image = replace(image, files=self._files_there())
+        entries = [
+            *map(_entry_of, image.stored.values()),
+            *map(_deleted_entry_of, image.dying.values()),
+        ]
+        twice = any(each.offsets_below is not None for each in image.dying.values())
+        value = {
+            "version": _VERSION_WITH_NAMESAKES if twice else _VERSION,
+            "cluster_id": self.cluster_id,
+            "features": image.features._asdict(),
+            "files": sorted(image.files),
+            "next_producer_id": image.next_producer_id,
+            "topics": sorted(entries, key=lambda entry: str(entry["name"])),
+        }
+        text = json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+        self._topics_file.replace(text.encode())
+        self._image = image
+
+    def _adopt(self) -> None:
+        """Takes in topics that are on disk alone: the directory was another broker's until now."""
+        known = {*self._image.stored, *self._image.dying}
+        found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
+        topics = found.topics(known, self._missing)
+        if topics:
+            self._write(
+                replace(
+                    self._image,
+                    stored={**self._image.stored, **{topic.name: topic for topic in topics}},
+                )
+            )
+        for topic in topics:
+            self.show(topic)
+            self.adopted.append(topic.name)
+
+
+def _without(topics: Mapping[str, Entry], name: str) -> dict[str, Entry]:
+    return {other: topic for other, topic in topics.items() if other != name}
+
+
+def _topic_of(entry: Mapping[str, Any]) -> Topic:
+    configs = {str(name): str(value) for name, value in entry["configs"].items()}
+    name = str(entry["name"])
+    check_topic_name(name)
+    return Topic(name, uuid_bytes(entry["topic_id"]), int(entry["partitions"]), configs)
+
+
+def _deleted_entry_of(deleted: DeletedTopic) -> dict[str, Any]:
+    entry = {**_entry_of(deleted.topic), "deleted": True}
+    if deleted.offsets_below is not None:
+        entry["offsets_below"] = {str(key): bound for key, bound in deleted.offsets_below.items()}
+    return entry
+
+
+def _entry_of(topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": uuid_text(topic.topic_id),
+        "partitions": topic.partitions,
+        "configs": dict(topic.configs),
+    }

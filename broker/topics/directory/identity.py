@@ -1,0 +1,58 @@
+"""Whose a data directory is: ``meta.properties``, with the broker's id and the cluster's.
+
+It is Kafka's file, in the format of a broker with ZooKeeper (version 0); one of KRaft is read too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from broker.topics.directory.missing import META_FILE, KnownMissing, check_identity
+from broker.topics.registry import BadDirectory
+from log.files.filesystem import FileSystem, read_whole, write_whole
+from protocol.properties import parse, render
+
+
+class Identity(NamedTuple):
+    """What is known of a broker before anybody gives it an id."""
+
+    node_id: int | None
+    """That of the directory, else the one configured; None where neither has any."""
+    cluster_id: str | None
+    """That of the directory."""
+    properties: Mapping[str, str]
+    """All that the file has."""
+
+
+def read_identity(
+    fs: FileSystem, directory: str, broker_id: int | None, missing: KnownMissing
+) -> Identity:
+    """What the directory says; ``broker_id`` is the one configured. Raises BadDirectory."""
+    path = os.path.join(directory, META_FILE)
+    if fs.exists(path):
+        there = parse(read_whole(fs, path).decode())
+    else:
+        there = check_identity(fs, directory, missing)
+    written = there.get("node.id", there.get("broker.id"))
+    if written is not None and not written.isdigit():
+        raise BadDirectory(f"{path} has the broker id {written!r}, which is not a number")
+    if written is not None and broker_id is not None and int(written) != broker_id:
+        raise BadDirectory(
+            f"{directory} belongs to broker {written} and this is broker {broker_id};"
+            f" give it broker.id={written} or another directory"
+        )
+    node_id = broker_id if written is None else int(written)
+    return Identity(node_id, there.get("cluster.id") or None, there)
+
+
+def keep_identity(
+    fs: FileSystem, directory: str, identity: Identity, node_id: int, cluster_id: str
+) -> None:
+    """Writes the ids down where the directory lacks one. Raises OSError."""
+    there = identity.properties
+    has_id = "node.id" in there or "broker.id" in there
+    if not has_id or "cluster.id" not in there:
+        whole = {"version": "0", "broker.id": str(node_id), **there, "cluster.id": cluster_id}
+        write_whole(fs, os.path.join(directory, META_FILE), render(whole).encode())

@@ -1,0 +1,173 @@
+"""Missing partitions and files of a data directory, which its own files say were there.
+
+Nothing that is gone is read as empty: the broker does not start, and says what is missing, how it
+knows, and what to do. `log.recovery.missing` names what is known to be gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+import structlog
+
+from broker.topics.checkpoints import FILES as CHECKPOINTS
+from broker.topics.directory.consumer_paths import FILE as CONSUMERS_FILE
+from broker.topics.directory.reserved_file import SPARE
+from broker.topics.registry import BadDirectory, partition_name
+from log.checkpoint import TopicPartition
+from log.files.filesystem import FileSystem, read_whole
+
+logger = structlog.get_logger(__name__)
+
+TOPICS_FILE = "topics.json"
+CONFIGS_FILE = "configs.json"
+META_FILE = "meta.properties"
+FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
+"""Where one of these is, there was a ``topics.json``: Muster makes none without it."""
+SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
+"""What protects; without one of these others might do what was denied them."""
+VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
+"""Files that ``topics.json`` says are there."""
+SETTING = "log.recovery.missing"
+_NAMED_MAX = 5
+"""So many names of a long list are in a message."""
+_GOING_SUFFIXES = ("-delete", "-stray", "-future")
+"""Of directories that Kafka, or Muster, has put aside: their partitions are not missing."""
+
+
+class KnownMissing:
+    """The names in `log.recovery.missing`: TOPIC-PARTITION, TOPIC-* or a file of the directory."""
+
+    def __init__(self, words: str = "") -> None:
+        self.names = {word.strip() for word in words.split(",") if word.strip()}
+
+    def __contains__(self, name: str) -> bool:
+        topic, _, _ = name.rpartition("-")
+        return name in self.names or f"{topic}-*" in self.names
+
+
+def check_partitions(
+    directory: str,
+    there: Iterable[str],
+    named: Mapping[TopicPartition, str],
+    partitions: Mapping[str, int],
+    known: KnownMissing,
+) -> None:
+    """Raises BadDirectory for partitions of listed topics that are not where a checkpoint says.
+
+    ``there`` are the names in ``directory``; ``named`` says which checkpoint speaks of a partition,
+    ``partitions`` how many each topic has. One that the list of topics has not was deleted.
+    """
+    names = set(there)
+    _refuse(
+        directory,
+        {
+            partition_name(*place): checkpoint
+            for place, checkpoint in sorted(named.items())
+            if place[1] < partitions.get(place[0], 0) and partition_name(*place) not in names
+        },
+        known,
+    )
+
+
+def check_adopted(
+    directory: str,
+    there: Iterable[str],
+    named: Mapping[TopicPartition, str],
+    found: Mapping[str, int],
+    no_list: bool,
+    known: KnownMissing,
+) -> None:
+    """The same for topics that are in no list: ``found`` says how many partitions of each are.
+
+    With ``no_list`` every topic that a checkpoint names should be there. Directories that Kafka has
+    put aside show where partitions have gone.
+    """
+    aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
+    missing = {}
+    for (topic, partition), checkpoint in sorted(named.items()):
+        if topic == "__cluster_metadata" or partition_name(topic[:190], partition) in aside:
+            continue
+        if partition >= found.get(topic, 0) and (no_list or topic in found):
+            missing[partition_name(topic, partition)] = checkpoint
+    _refuse(directory, missing, known)
+
+
+def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> None:
+    """Raises BadDirectory for names that are missing, and which checkpoint says so."""
+    names = [name for name in missing if name not in known]
+    if names:
+        why = f"{missing[names[0]]} says that there were logs"
+        raise _missing_partitions(directory, names, why)
+
+
+def check_numbers(directory: str, topic: str, found: Sequence[int], known: KnownMissing) -> None:
+    """Raises BadDirectory where the partitions found of a topic have gaps in their numbers."""
+    names = [partition_name(topic, number) for number in range(max(found)) if number not in found]
+    gaps = [name for name in names if name not in known]
+    if gaps:
+        highest = partition_name(topic, max(found))
+        raise _missing_partitions(directory, gaps, f"{highest} is there")
+
+
+def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
+    """What is left to say of a ``meta.properties`` that is not there.
+
+    It is made before the list of topics. Raises BadDirectory where there is one, or returns the
+    cluster's id that the list has, when it is known that the file is gone.
+    """
+    topics = os.path.join(directory, TOPICS_FILE)
+    if not fs.exists(topics):
+        return {}
+    if META_FILE not in known:
+        why = f"{TOPICS_FILE} is there, and clients would see another cluster"
+        raise _missing_file(os.path.join(directory, META_FILE), META_FILE, why)
+    try:
+        return {"cluster.id": str(json.loads(read_whole(fs, topics))["cluster_id"])}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def check_files(
+    fs: FileSystem, directory: str, vouched_for: Iterable[str], known: KnownMissing
+) -> None:
+    """Raises BadDirectory where the list of topics is missing, or what it vouches for."""
+    topics = os.path.join(directory, TOPICS_FILE)
+    if not fs.exists(topics) and TOPICS_FILE not in known:
+        for name in FOUND_BESIDE:
+            if fs.exists(os.path.join(directory, name)):
+                why = (
+                    f"{name} is there; without the list the settings of topics are lost, and those"
+                    " that were being deleted come back"
+                )
+                raise _missing_file(topics, TOPICS_FILE, why)
+    for name in sorted(vouched_for):
+        path = os.path.join(directory, name)
+        if name in known:
+            continue
+        if not fs.exists(path):
+            raise _missing_file(path, name, f"{TOPICS_FILE} says that it was there")
+        if not fs.open(path).size():
+            raise _missing_file(path, name, "there is a file without a byte in its place")
+
+
+def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
+    """The error of partitions that are missing: ``why`` anybody knows of them."""
+    named = ", ".join(names[:_NAMED_MAX])
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    are = "is" if len(names) == 1 else "are"
+    return BadDirectory(
+        f"{named}{more} {are} missing in {directory}: {why}; bring the"
+        f" {'directory' if len(names) == 1 else 'directories'} back, or start once with"
+        f" {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* for all of a topic) to go on without"
+    )
+
+
+def _missing_file(path: str, name: str, why: str) -> BadDirectory:
+    """The error of a file of the data directory that is missing: ``why`` anybody knows of it."""
+    return BadDirectory(
+        f"{path} is missing: {why}; bring it back, or start once with {SETTING}={name} to go on"
+        " without it"
+    )

@@ -1,0 +1,51 @@
+"""``partition.metadata``: whose a partition's directory is (Kafka 2.8, KIP-516)."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from broker.topics.registry import BadDirectory, Topic, uuid_bytes, uuid_text
+from log.files.filesystem import FileSystem, read_whole, write_whole
+from protocol.schema import ZERO_UUID
+
+FILE = "partition.metadata"
+_WHOLE = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
+
+
+def partition_metadata(topic_id: bytes) -> bytes:
+    """The file's bytes; Kafka ends its last line without a newline."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
+    """Writes the file; topics of a cluster that is older than ids have none. Raises OSError.
+
+    It is not fsynced: a loss of power may leave a part of it.
+    """
+    if topic_id != ZERO_UUID:
+        path = os.path.join(directory, FILE)
+        write_whole(fs, path, partition_metadata(topic_id), durable=False)
+
+
+def mark_of(fs: FileSystem, directory: str) -> bytes | None:
+    """The topic id that a directory is marked with, None where it has no whole mark."""
+    path = os.path.join(directory, FILE)
+    text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
+    found = _WHOLE.fullmatch(text)
+    return None if found is None else uuid_bytes(found[1])
+
+
+def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
+    """Marks a directory that has no whole mark. Raises BadDirectory for another topic's."""
+    if topic.topic_id == ZERO_UUID:
+        return
+    found = mark_of(fs, directory)
+    if found is None:
+        fs.make_directory(directory)
+        mark(fs, directory, topic.topic_id)
+    elif found != topic.topic_id:
+        raise BadDirectory(
+            f"{directory} has the topic id {uuid_text(found)!r}, not that of topic {topic.name};"
+            " move the directory away, or bring back the topics.json that it came with"
+        )

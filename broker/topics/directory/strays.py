@@ -1,0 +1,93 @@
+"""Strays: partitions of a topic that was deleted, and made anew, while this broker was down.
+
+The cluster has another topic of that name now. The old one's directories are put aside at the next
+start, under the name that Kafka gives such ones, and nobody deletes them: an operator may look.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import structlog
+
+from broker.topics.directory.partition_mark import mark_of
+from broker.topics.registry import Topic, partition_name, partition_of, uuid_text
+from log.checkpoint import TopicPartition
+from log.files.filesystem import FileSystem
+from protocol.schema import ZERO_UUID
+
+logger = structlog.get_logger(__name__)
+
+STRAY_SUFFIX = "-stray"
+
+
+def put_strays_aside(
+    fs: FileSystem,
+    directory: str,
+    topics: Mapping[str, Topic],
+    forget: Callable[[Collection[TopicPartition]], None],
+) -> int:
+    """Renames the directories that are another topic's than the one of their name; how many.
+
+    ``forget`` has the checkpoints speak of partitions no more; that comes first, so that no start
+    misses what was put aside. Raises OSError.
+    """
+    strays: dict[TopicPartition, bytes] = {}
+    for name in fs.list(directory):
+        place = partition_of(name)
+        topic = None if place is None else topics.get(place[0])
+        if place is None or topic is None or topic.topic_id == ZERO_UUID:
+            continue
+        found = mark_of(fs, os.path.join(directory, name))
+        if found is not None and found != topic.topic_id:
+            strays[place] = found
+    if strays:
+        forget(strays.keys())
+    for (topic_name, index), topic_id in strays.items():
+        name = partition_name(topic_name, index)
+        aside = f"{partition_name(topic_name[:190], index)}.{topic_id.hex()}{STRAY_SUFFIX}"
+        fs.rename(os.path.join(directory, name), os.path.join(directory, aside))
+        logger.warning(
+            "a partition of a topic that was deleted and made anew was put aside",
+            directory=aside,
+            topic_id=uuid_text(topic_id),
+            topic_id_now=uuid_text(topics[topic_name].topic_id),
+        )
+    if strays:
+        fs.fsync_directory(directory)
+    return len(strays)
+
+
+def put_away_among(
+    fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
+) -> list[str]:
+    """The names of partitions whose replicas were deleted, and their directories moved aside.
+
+    On a full disk a checkpoint may name them still. Of ``names``, all in the directory, theirs end
+    in ``suffix``. They have the mark of the topic that there is now: what was lost of one made anew
+    stays missing.
+    """
+    found = []
+    for name in names:
+        away = name.rpartition(".")[0] if name.endswith(suffix) else ""
+        place = partition_of(away)
+        topic = None if place is None else topics.get(place[0])
+        if topic is not None:
+            topic_id = mark_of(fs, os.path.join(directory, name)) or ZERO_UUID
+            if topic_id == topic.topic_id:
+                found.append(away)
+    return found
+
+
+def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
+    """Of a data directory's names those that hold what the cluster has not, or not here.
+
+    ``is_here`` says whether the cluster has a replica of a partition here.
+    """
+    found = []
+    for name in names:
+        place = partition_of(name)
+        if name.endswith(STRAY_SUFFIX) or (place is not None and not is_here(*place)):
+            found.append(name)
+    return sorted(found)

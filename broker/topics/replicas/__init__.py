@@ -1,0 +1,1 @@
+"""Replicas in a cluster: leaders, followers and what they know of each other."""

@@ -1,0 +1,414 @@
+"""This broker's replica of a partition, in a cluster: led, followed, or neither.
+
+| role | who writes its log | high watermark | who reads it |
+|---|---|---|---|
+| unassigned | nobody | stays | nobody: NOT_LEADER_OR_FOLLOWER |
+| leader | producers and shards, in its leader epoch | what all in-sync replicas have | everybody |
+| follower | its fetcher, the leader's bytes as they are | the leader's, its end at most | nobody |
+| offline | nobody: its directory has failed | stays | nobody: KAFKA_STORAGE_ERROR |
+
+A role is changed by LeaderAndIsr and StopReplica alone (`broker/cluster/`). What waits for stable
+records when leadership ends is refused with NotLeader. The rules of the in-sync replicas are in
+`replication/leader.py`, those of a follower in `replication/follower.py`; what they ask for is done
+here. Requests of an older or newer leader epoch are told from those of this one by the epoch of
+LeaderAndIsr, whatever epoch the log's records have.
+"""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from collections import deque
+from collections.abc import Callable
+
+from broker.loop.histogram import Writes
+from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of_them
+from broker.topics.replicas.idle_followers import IdleFollowers
+from broker.topics.replicas.replica_services import ReplicaServices
+from broker.topics.replicas.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
+from broker.topics.ticket import Ticket
+from log.errors import LogBusy, LogPoisoned
+from log.partition_log import PartitionLog
+from log.replicated import BelowEnd
+from log.values import AppendInfo, Marker
+from protocol.buffer import Buffer
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_LEADER_EPOCH,
+)
+from protocol.records.batch import BatchHeader
+from replication.follower import follower_high_watermark
+from replication.leader import LedReplicas
+from replication.values import PartitionState, Step
+
+NO_EPOCH = -1
+
+
+class Replica(Partition):
+    """One partition of which this broker is to have a replica."""
+
+    is_replica = True
+    _services: ReplicaServices
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        services: ReplicaServices,
+        writes: Writes,
+        is_served: Callable[[Partition], bool],
+        high_watermark: int,
+        lower_recovery_point: Callable[[tuple[str, int], int], None],
+    ) -> None:
+        """``lower_recovery_point`` is of the checkpoints; it waits for the disk."""
+        stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
+        super().__init__(log, services, writes, is_served, stable)
+        log.committed_offset = stable
+        self._lower_recovery_point = lower_recovery_point
+        self.quotas = services.quotas
+        self.totals = services.totals
+        self.role = Role.UNASSIGNED
+        self.state: PartitionState | None = None
+        """What the controller said last."""
+        self.led: LedReplicas | None = None
+        """The replicas, where this broker is the leader."""
+        self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
+        """Who waits until the leader alone has his records on its disk, by offset."""
+        self.quiet = IdleFollowers()
+
+    # -- roles
+
+    def lead(self, state: PartitionState) -> bool:
+        """This broker leads, in the epoch of ``state``; whether it did not before.
+
+        What it dropped as a follower is gone from the disk before, though its fetcher had no time
+        to see to that. Raises LogPoisoned when the epoch can't be written: it leads nothing then.
+        """
+        now_ms = self._services.time.now().mono_ms
+        end_offset = self.log.log_end_offset
+        if self.state is None or state.leader_epoch > self.state.leader_epoch:
+            try:
+                self.log.sync_cuts()
+                self.log.start_epoch(state.leader_epoch)
+            except LogPoisoned as error:
+                self.poisoned(error)
+                raise
+        self.state, self.role = state, Role.LEADER
+        self.quiet.stir(wake=True)
+        if (led := self.led) is not None:
+            led.rules = self._services.rules(self.topic)
+            self._services.tell_in_sync(self, led, now_ms, state)
+            self._take(led.new_state(state, end_offset, now_ms))
+            self._in_sync_changed()
+            return False
+        self.led = led = LedReplicas(
+            self._services.node_id, state, end_offset, self.high_watermark, end_offset, now_ms,
+            self._services.rules(self.topic),
+        )  # fmt: skip
+        self._take(led.begun(now_ms))
+        return True
+
+    def follow(self, state: PartitionState) -> None:
+        """Another broker leads, or nobody does: its fetcher alone writes the log from now on."""
+        self._leave(Role.FOLLOWER, "Another broker leads the partition now.")
+        self.state = state
+
+    def stand_by(self) -> None:
+        """It leads and follows nobody until the controller says whom."""
+        self._leave(Role.UNASSIGNED, "This broker gives the partition up.")
+
+    def offline(self) -> None:
+        """Its directory has failed."""
+        self._leave(Role.OFFLINE, "The partition's directory has failed.")
+
+    def _leave(self, role: Role, why: str) -> None:
+        self.role, self.led = role, None
+        self._fail_waiting(NotLeader(why))
+        self.quiet.stir(wake=True)
+        self._services.long_polls.wake_all(self.topic, self.index)
+
+    # -- who is served
+
+    @property
+    def leader_epoch(self) -> int:
+        """That of LeaderAndIsr; NO_EPOCH before the first."""
+        return NO_EPOCH if self.state is None else self.state.leader_epoch
+
+    def serving_error(self, current_leader_epoch: int) -> int:
+        """See `Partition`; a client that is to ask another broker gets NOT_LEADER_OR_FOLLOWER."""
+        if self.role is Role.OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        if self.state is None:
+            return NOT_LEADER_OR_FOLLOWER
+        ours = self.state.leader_epoch
+        if current_leader_epoch not in (-1, ours):
+            return FENCED_LEADER_EPOCH if current_leader_epoch < ours else UNKNOWN_LEADER_EPOCH
+        return NOT_LEADER_OR_FOLLOWER if self.led is None else NONE
+
+    # -- a leader
+
+    def append(
+        self,
+        batches: Buffer,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
+    ) -> AppendInfo:
+        """See `Partition`. Raises NotLeader too."""
+        self._check_led()
+        return super().append(batches, now_ms, headers, from_zero)
+
+    def append_for_all(
+        self,
+        batches: Buffer,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
+    ) -> AppendInfo:
+        """The same for who waits for all in-sync replicas. Raises NotEnoughReplicas too."""
+        self._check_in_sync()
+        return super().append(batches, now_ms, headers, from_zero)
+
+    def acks_all_error(self) -> int:
+        """See `Partition`."""
+        if self.led is None:
+            return NOT_LEADER_OR_FOLLOWER
+        self.led.rules = self._services.rules(self.topic)
+        return self.led.acks_all_error()
+
+    def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
+        """See `Partition`. Raises NotLeader and NotEnoughReplicas too."""
+        self._check_in_sync()
+        return super().append_marker(marker, now_ms)
+
+    def _check_in_sync(self) -> None:
+        self._check_led()
+        if self.acks_all_error() == NOT_ENOUGH_REPLICAS:
+            raise NotEnoughReplicas(f"Too few replicas of {self.name} are in sync.")
+
+    def _check_led(self) -> None:
+        if self.led is None:
+            raise NotLeader(f"This broker does not lead {self.name}.")
+
+    def appended(self, size_bytes: int) -> None:
+        """The log has grown by so much: the followers may have it, and then it is stable."""
+        log = self.log
+        if self.led is not None:
+            self.quiet.appended(self.led)
+        waited_for = self.bytes_for_waiters(size_bytes)
+        self._services.long_polls.appended_behind(self.topic, self.index, waited_for)
+        if log.flush_due:
+            self._promise_flush()
+        if self.led is not None:
+            self._take(self.led.appended(log.log_end_offset, self._services.time.now().mono_ms))
+            if self._waiting:
+                self._arm(self._waiting[-1][1])
+
+    def delete_records(self, offset: int) -> int:
+        """See `Partition`; the followers hear of it by their next fetch."""
+        low_watermark = super().delete_records(offset)
+        self.quiet.stir(wake=False)
+        return low_watermark
+
+    def keeps(self, offset: int) -> bool:
+        """See `Partition`: its leader has it, on its disk where a flush is due."""
+        return not self.log.flush_due or offset < self.log.recovery_point
+
+    def when_acknowledged(
+        self,
+        offset: int,
+        reply: tuple[Ticket, Reply],
+        on_failure: OnFailure,
+        timeout_ms: int,
+        *,
+        by_all: bool,
+    ) -> None:
+        """See `Partition`."""
+        if by_all:
+            deadline_ms = self._services.time.now().mono_ms + max(0, timeout_ms)
+            self.when_stable(offset, (reply,), on_failure, deadline_ms)
+        else:
+            self._unflushed.append((offset, reply, on_failure))
+            self._promise_flush()
+
+    def _tell_flushed(self, error: Exception | None = None) -> None:
+        """Answers the producers that wait for the leader alone, as far as it is flushed."""
+        waiting = self._unflushed
+        while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
+            _, (ticket, reply), on_failure = waiting.popleft()
+            self._deliver([(ticket, reply if error is None else on_failure(reply, error))])
+
+    def _fail_waiting(
+        self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
+    ) -> None:
+        super()._fail_waiting(error, is_lost)
+        if is_lost is all_of_them:
+            self._tell_flushed(error)
+
+    def _await_stable(self, deadline_ms: int) -> None:
+        if self.led is None:
+            get_running_loop().call_soon(self._refuse_waiting)
+            return
+        if self.log.flush_due:
+            self._promise_flush()
+        self._arm(deadline_ms)
+
+    def _refuse_waiting(self) -> None:
+        """Somebody began to wait where nothing becomes stable by this broker's doing."""
+        if self.led is None:
+            self._fail_waiting(NotLeader(f"This broker does not lead {self.name}."))
+
+    @property
+    def epoch_end(self) -> int:
+        """The log's end: what a reader has of it must not seem lost while this broker, which leads
+        since a moment, has still to learn how much of it is committed."""
+        return self.log.log_end_offset
+
+    @property
+    def end_is_unknown(self) -> bool:
+        """Whether more may be committed than this broker, which leads since a moment, knows of."""
+        return self.led is not None and self.high_watermark < self.led.epoch_start_offset
+
+    def follower_error(self, replica_id: int) -> int:
+        """Why another replica may not fetch here; NONE where it may.
+
+        UNKNOWN_LEADER_EPOCH for one that is not in the assignment: it may know of a newer one.
+        """
+        if self.led is None:
+            return NOT_LEADER_OR_FOLLOWER
+        return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
+
+    def advance(self) -> None:
+        """See `Partition`; what is flushed here must be with the followers too."""
+        self._tell_flushed()
+        if self.led is not None:
+            self._raise_to(self.led.high_watermark)
+
+    def follower_fetched(self, replica_id: int, offset: int) -> None:
+        """Another replica of a partition that is led here fetches at ``offset``."""
+        assert self.led is not None
+        now_ms = self._services.time.now().mono_ms
+        self._take(self.led.follower_fetched(replica_id, offset, self.log.log_end_offset, now_ms))
+
+    def tick(self) -> None:
+        """Looks for in-sync replicas that are behind; every half of replica.lag.time.max.ms."""
+        if self.led is not None:
+            self.led.rules = self._services.rules(self.topic)
+            self._take(self.led.tick(self._services.time.now().mono_ms))
+            self._in_sync_changed()
+
+    def isr_written(self, partition_epoch: int) -> None:
+        """The wanted in-sync replicas are in ZooKeeper, as version ``partition_epoch``."""
+        if self.led is not None:
+            now_ms = self._services.time.now().mono_ms
+            self._services.tell_in_sync(self, self.led, now_ms)
+            self._take(self.led.isr_written(partition_epoch, now_ms))
+            self.state = self.led.state
+            self._in_sync_changed()
+
+    def isr_refused(self, error_code: int) -> None:
+        """They are not, and why."""
+        if self.led is not None:
+            self.totals.failed_changes += 1
+            self._take(self.led.isr_refused(error_code))
+
+    def _take(self, step: Step) -> None:
+        if (wanted := step.wanted_isr) is not None:
+            self._services.isr_writer.wanted(self, wanted.isr, wanted.expected_partition_epoch)
+        self._raise_to(step.high_watermark)
+
+    def _raise_to(self, replicated: int) -> None:
+        """Moves the high watermark to what is replicated, and flushed where that is due."""
+        log = self.log
+        stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
+        if stable > self.high_watermark:
+            before, self.high_watermark = self.high_watermark, stable
+            log.committed_offset = stable
+            self.quiet.stir(wake=False)
+            moved = self._stable.moved(before, stable)
+            self._services.long_polls.wake_partition(self.topic, self.index, moved)
+            if self._waiting and not self._promised:
+                self._release()
+
+    # -- a follower
+
+    def append_replicated(
+        self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
+    ) -> int:
+        """Appends what the leader's answer has, which begins at this log's end.
+
+        Returns how many bytes were taken. What is left of many batches is for another call.
+        Raises NotFollower, CorruptRecords with the log untouched, and LogPoisoned.
+        """
+        self._followed()
+        log = self.log
+        now_ms = self._services.time.now().wall_ms
+        try:
+            try:
+                size_bytes = log.append_replicated(batches, now_ms)
+            except BelowEnd as below:
+                if log.log_end_offset > log.log_start_offset:
+                    raise
+                start_offset = log.log_start_offset
+                log.start_at(below.first_offset, now_ms)
+                size_bytes = log.append_replicated(batches, now_ms)
+                log.delete_records(start_offset)
+            if log.log_start_offset < leader_log_start_offset <= log.log_end_offset:
+                log.delete_records(leader_log_start_offset)
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        if log.flush_due:
+            self._promise_flush()
+        self._follow_to(leader_high_watermark)
+        self.totals.taken(self.state, self._services.node_id, size_bytes)
+        return size_bytes
+
+    def _follow_to(self, leader_high_watermark: int) -> None:
+        log = self.log
+        self.high_watermark = log.committed_offset = follower_high_watermark(
+            leader_high_watermark, log.log_end_offset, log.log_start_offset
+        )
+
+    def truncate_for_leader(self, offset: int) -> int:
+        """Drops what the leader does not have, from ``offset`` on; the new end.
+
+        Raises NotFollower; LogPoisoned, also where it can be done in a moment and not now.
+        """
+        end_offset = self._cut(offset, self.log.truncate_to)
+        self._follow_to(self.high_watermark)
+        return end_offset
+
+    def start_at(self, offset: int) -> None:
+        """Drops all: the leader has nothing below ``offset``. Raises what truncation raises."""
+        self._cut(offset, self.log.start_at)
+        self._follow_to(offset)
+
+    def _cut(self, offset: int, cut: Callable[[int, int], int]) -> int:
+        """Has the log end at ``offset``; checkpoints that speak of more are lowered before."""
+        self._followed()
+        log = self.log
+        try:
+            if offset < log.recovery_point:
+                log.recovery_point = offset  # first: checkpoints are written in a thread
+                self._lower_recovery_point((self.topic, self.index), offset)
+            end_offset = cut(offset, self._services.time.now().wall_ms)
+            log.drop_empty_epochs()
+        except (LogBusy, OSError) as error:
+            raise LogPoisoned(str(error)) from error
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        self._stable.moved(end_offset, min(self.high_watermark, end_offset))
+        return end_offset
+
+    def _followed(self) -> PartitionState | None:
+        if self.role is not Role.FOLLOWER:
+            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        return self.state
+
+    def close(self, clean: bool = True) -> None:
+        """See `Partition`; the high watermark stays: what is not replicated is not committed."""
+        self.log.close(clean)

@@ -1,0 +1,80 @@
+"""The parts of a broker in a cluster that each of its replicas uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from broker.quotas.replication_quota import ReplicationQuotas
+from broker.topics.partition_services import PartitionServices
+from broker.topics.replicas.replication_totals import ReplicationTotals
+from replication.events import Event
+from replication.in_sync import isr_events
+from replication.leader import LedReplicas
+from replication.values import PartitionState, Rules
+
+
+class LedPartition(Protocol):
+    """A partition, as it is seen by what writes its in-sync replicas; `Replica` is one."""
+
+    topic: str
+    index: int
+    state: PartitionState | None
+    """What the controller said last, with the changes of in-sync replicas since."""
+
+    @property
+    def led(self) -> object | None:
+        """What its leader knows of the other replicas; None: this broker leads it no more."""
+
+    def isr_written(self, partition_epoch: int) -> None:
+        """What was wanted is in ZooKeeper, as version ``partition_epoch``."""
+
+    def isr_refused(self, error_code: int) -> None:
+        """It is not, and why; it may be wanted again at once."""
+
+
+class IsrWriter(Protocol):
+    """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, some time.
+
+        Then tells the partition what became of it. One change of a partition is under way at once.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaServices(PartitionServices):
+    """What the replicas of a broker in a cluster use besides."""
+
+    in_cluster: ClassVar[bool] = True
+    node_id: int
+    rules: Callable[[str], Rules]
+    """Those of a topic as they are now."""
+    isr_writer: IsrWriter
+    quotas: ReplicationQuotas
+    totals: ReplicationTotals = field(default_factory=ReplicationTotals)
+    observe: Callable[[Event], None] = lambda _: None
+    """Takes what is to be told of in-sync replicas."""
+
+    def tell_in_sync(
+        self,
+        partition: LedPartition,
+        led: LedReplicas,
+        now_ms: int,
+        told: PartitionState | None = None,
+    ) -> None:
+        """Reports and counts who is about to be out of sync, or in: now it is known how far behind.
+
+        ``told`` is what the controller says; None: what the leader wanted is written.
+        """
+        after = told
+        if after is None and led.pending is not None:
+            after = led.state._replace(isr=led.pending.isr)
+            self.totals.isr_changed(led.state.isr, after.isr)
+        if after is not None:
+            place = partition.topic, partition.index
+            by_controller = told is not None
+            for event in isr_events(led, *place, after, now_ms, by_controller=by_controller):
+                self.observe(event)

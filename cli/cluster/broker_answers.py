@@ -1,0 +1,57 @@
+"""What the Musters of a cluster tell by their HTTP, all asked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from cli import clock
+from cli.client.at_once import all_at_once
+from cli.errors import CommandError
+from cli.http import Api
+
+Value = dict[str, Any]
+
+ASKED = "asked_ms"
+"""The field that says when a broker was asked, and when it had answered, by the clock of here."""
+
+
+class BrokerAnswers:
+    """The brokers' HTTP sides; who does not answer is remembered."""
+
+    def __init__(self, apis: Mapping[int, Api | str]) -> None:
+        self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
+        self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
+        """Why each of the others could not be asked."""
+
+    def all(self, path: str, **query: Any) -> dict[int, Value]:
+        """What each broker answers at a path, and when it was asked."""
+
+        def ask(api: Api) -> Value | str:
+            api.renew()
+            try:
+                began_ms = clock.now_ms()
+                answer: Value = api.get(path, **query)
+                ended_ms = clock.now_ms()
+            except CommandError as error:
+                return error.why
+            return {**answer, ASKED: (began_ms, ended_ms)}
+
+        found: dict[int, Value] = {}
+        answers = all_at_once(ask, list(self._apis.values()))
+        for node, answer in zip(self._apis, answers, strict=True):
+            if isinstance(answer, str):
+                self.unasked[node] = answer
+            else:
+                found[node] = answer
+        return found
+
+    def first(self, path: str, timeout_s: float, **query: Any) -> Value | None:
+        """What the first broker answers that does; None: nobody does."""
+        for api in self._apis.values():
+            api.renew(timeout_s)
+            with suppress(CommandError):
+                answer: Value = api.get(path, **query)
+                return answer
+        return None

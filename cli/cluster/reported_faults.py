@@ -1,0 +1,157 @@
+"""What is wrong that the protocol does not tell: answers of Musters' own API in, faults out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cli.cluster.broker_answers import ASKED
+from cli.cluster.faults import Fault
+from cli.groups.why import some
+from cli.output import counted
+from cli.times import span
+
+Value = dict[str, Any]
+
+CLOCKS_APART_MS = 1000
+"""Clocks that differ by more, beyond what cannot be known, are told."""
+
+_SCRAM = "SCRAM-"
+
+
+class Twin(NamedTuple):
+    """A broker that was reached, whose id the cluster knows at another address."""
+
+    broker: int
+    here: str
+    registered: str
+
+
+def reported_faults(
+    told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
+) -> list[Fault]:
+    """All of them: ``told`` is each broker's answer, ``nodes`` what one found in ZooKeeper."""
+    found = [_twin(each) for each in twins]
+    found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
+    if nodes is not None and nodes["bad_nodes"]:
+        found.append(_bad_nodes(nodes))
+    found += _clocks(told)
+    found += _not_followed(told)
+    found += [_strays(node, each) for node, each in told.items() if each["strays"]]
+    return found
+
+
+def _twin(twin: Twin) -> Fault:
+    sentence = (
+        f"the id {twin.broker} is there twice: a broker at {twin.here} has it, and the cluster"
+        f" knows broker {twin.broker} at {twin.registered}"
+    )
+    advice = f"stop the one at {twin.here}, or give it a broker.id and a directory of its own"
+    return Fault("ID_TWICE", sentence, advice, twin.broker, [])
+
+
+def _not_registered(node: int, told: Value) -> Fault:
+    sentence = (
+        f"broker {node} runs and is not registered: its session with ZooKeeper is"
+        f" {told['zookeeper']}"
+    )
+    advice = (
+        f"the others take broker {node} for dead. See its log: does it reach ZooKeeper, and has"
+        " another broker its id?"
+    )
+    return Fault("NOT_REGISTERED", sentence, advice, node, [])
+
+
+def _bad_nodes(nodes: Value) -> Fault:
+    bad = nodes["bad_nodes"]
+    count = len(bad) + nodes["more_bad_nodes"]
+    is_so = "does" if count == 1 else "do"
+    texts = [f"{each['path']}: {_problem(each)}" for each in bad]
+    sentence = f"{counted(count, 'node')} of ZooKeeper {is_so} not parse: {some(texts)}"
+    advice = (
+        "who reads such a node passes over it: its topic or broker stays as it was known. Write it"
+        " anew with ZooKeeper's shell, or delete it where nothing needs it"
+    )
+    return Fault("BAD_NODE", sentence, advice, None, [])
+
+
+def _problem(bad: Value) -> str:
+    """What is wrong with a node, without its path."""
+    return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
+
+
+def _clocks(told: Mapping[int, Value]) -> list[Fault]:
+    """One for each broker whose clock differs from the one that most agree with."""
+    if len(told) < 2:
+        return []
+    offsets = {}
+    for node, each in told.items():
+        began_ms, ended_ms = each[ASKED]
+        offsets[node] = each["now_ms"] - (began_ms + ended_ms) // 2, (ended_ms - began_ms) // 2
+    middle = sorted(offset for offset, _ in offsets.values())[(len(offsets) - 1) // 2]
+    least_sure = max(unsure for _, unsure in offsets.values())
+    found = []
+    for node, (offset, _) in offsets.items():
+        apart_ms = abs(offset - middle) - 2 * least_sure
+        if apart_ms > CLOCKS_APART_MS:
+            way = "ahead of" if offset > middle else "behind"
+            sentence = f"the clock of broker {node} is {span(apart_ms)} or more {way} the others'"
+            advice = (
+                "set the clocks of all machines by one source (NTP): retention, the time of records"
+                " and offsets by time go by the broker's clock"
+            )
+            found.append(Fault("CLOCKS_APART", sentence, advice, node, []))
+    return found
+
+
+def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
+    """Quotas and credentials that tools have set; all Musters read the same."""
+    quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
+    for each in told.values():
+        more = max(more, each.get("more_not_followed", 0))  # a Muster of before has neither field
+        for row in each.get("not_followed", []):
+            scram = [name for name in row["settings"] if name.startswith(_SCRAM)]
+            others = [name for name in row["settings"] if name not in scram]
+            for names, found in ((others, quotas), (scram, credentials)):
+                if names:
+                    found[row["entity"]] = names
+    uncounted = f" ({more} more entities have settings too)" if more else ""
+    faults = []
+    if quotas:
+        sentence = f"quotas of {_entities(quotas)} are set; Muster does not follow them{uncounted}"
+        advice = (
+            "clients at a Muster are not held back, those at Apache Kafka are. Where that must not"
+            " be, leave partitions that they use with Apache Kafka; `kafka-configs.sh --alter"
+            " --delete-config` takes the quotas away"
+        )
+        faults.append(Fault("QUOTAS_NOT_FOLLOWED", sentence, advice, None, []))
+    if credentials:
+        sentence = (
+            f"credentials of {_entities(credentials)} are set; Muster does not ask for them"
+            f"{'' if quotas else uncounted}"
+        )
+        advice = (
+            "whoever reaches a Muster may do all there; let nobody reach it who may not, or put"
+            " a proxy in front. `kafka-configs.sh --alter --delete-config` takes them away"
+        )
+        faults.append(Fault("CREDENTIALS_NOT_FOLLOWED", sentence, advice, None, []))
+    return faults
+
+
+def _entities(settings: Mapping[str, list[str]]) -> str:
+    return some(f"{entity} ({', '.join(names)})" for entity, names in sorted(settings.items()))
+
+
+def _strays(node: int, told: Value) -> Fault:
+    strays = told["strays"]
+    count = len(strays) + told["more_strays"]
+    directories = "1 stray directory" if count == 1 else f"{count} stray directories"
+    sentence = (
+        f"broker {node} has {directories} of partitions that the cluster has not, or not there:"
+        f" {some(strays)}"
+    )
+    advice = (
+        "nobody reads or deletes them. They are of a topic that was deleted while the broker was"
+        " down, or of another cluster: look, then remove them while the broker is stopped"
+    )
+    return Fault("STRAY", sentence, advice, node, [])

@@ -1,0 +1,1 @@
+"""Groups of the classic protocol: joins, rebalances, heartbeats and static members."""

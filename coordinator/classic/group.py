@@ -1,0 +1,384 @@
+"""A group: its members, its generation and its state.
+
+The group keeps its own counts and moves its own state. membership.py, static_members.py and
+rebalance.py decide what a request does. Broken invariants are assertions: they mean a bug, and the
+shard stops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from coordinator.classic.member import Member
+from coordinator.classic.states import LEGAL_PREVIOUS, State
+from coordinator.timers import GroupTimer
+from offsets.runs import GroupMember, GroupRun, GroupValue
+from protocol.consumer_protocol import CONSUMER, subscribed_topics
+from protocol.deadlines import NEVER
+from protocol.errors import FENCED_INSTANCE_ID, NONE, UNKNOWN_MEMBER_ID, ProtocolError
+from protocol.now import Now
+
+_MAX_GENERATION = 2**31 - 1
+
+
+class Awaited(NamedTuple):
+    """Whom a group waits for, and until when."""
+
+    phase: str
+    """"initial delay", "coalescing", "join", "sync", or "" when it waits for nobody."""
+    deadline_ms: int | None
+    """Monotonic; None when it waits for nobody."""
+    members: tuple[str, ...]
+    """Member ids that have not joined or synced, ids given out and not used yet included."""
+
+
+class Group:
+    """One classic group of a shard."""
+
+    __slots__ = (
+        "delay_remaining_ms",
+        "delay_step_ms",
+        "expiry_warned_ms",
+        "generation_id",
+        "group_id",
+        "holding",
+        "initial_delay",
+        "join_deadline_ms",
+        "joined",
+        "last_join_ms",
+        "last_joined_id",
+        "last_wait_ms",
+        "leader_id",
+        "member_added",
+        "members",
+        "offsets_read_ms",
+        "pending",
+        "pending_syncs",
+        "phase",
+        "protocol_name",
+        "protocol_type",
+        "record_offset",
+        "state",
+        "state_since_ms",
+        "state_timestamp_ms",
+        "static_members",
+        "subscribed_topics",
+        "support",
+    )
+
+    def __init__(self, group_id: str, now: Now | None = None) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        """Changed by ``transition_to`` and by ``restored`` alone."""
+        self.state_since_ms = 0 if now is None else now.mono_ms
+        """When it entered its state, by the monotonic clock; 0 after a load."""
+        self.state_timestamp_ms = -1 if now is None else now.wall_ms
+        """The same by the wall clock, as stored; -1 where the record did not say."""
+        self.protocol_type: str | None = None
+        """From the first member into the empty group; None: nobody ever joined (simple group)."""
+        self.protocol_name: str | None = None
+        """What the last vote chose; None without members."""
+        self.generation_id = 0
+        """Goes up at every end of a join phase; 0: there was none."""
+        self.leader_id: str | None = None
+        """Invariant: in ``members``, or None."""
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id. Invariant: exactly the members with an instance id."""
+        self.pending: dict[str, GroupTimer] = {}
+        """Ids given out by MEMBER_ID_REQUIRED and not used yet. Invariant: none is a member."""
+        self.pending_syncs: set[str] = set()
+        """Members that got this generation and have not sent SyncGroup. Empty in other states
+        than AWAITING_SYNC and STABLE."""
+        self.joined = 0
+        """Invariant: the number of members with a parked JoinGroup."""
+        self.subscribed_topics: Collection[str] | None = None
+        """Topics of the current generation's subscriptions, as the vote went; None: unknown, which
+        counts as all. As in Kafka nothing but a new generation (or a load) changes it."""
+        self.support: dict[str, int] = {}
+        """Protocol name to the number of members that offer it; none is 0."""
+        self.phase = GroupTimer(group_id)
+        """PREPARING_REBALANCE: the join phase or initial delay ends. AWAITING_SYNC, and STABLE
+        while ``pending_syncs``: who has not synced is out. Invariant: armed exactly then."""
+        self.initial_delay = False
+        """The join phase is the delay of a group that was empty: time alone ends it."""
+        self.delay_step_ms = 0
+        """Length of the running step of the initial delay."""
+        self.delay_remaining_ms = 0
+        """How much longer the initial delay may be made."""
+        self.member_added = False
+        """Somebody entered during the running step, so that another one follows."""
+        self.holding = False
+        """The join phase is held open for group.join.coalescing.ms although all may have joined."""
+        self.join_deadline_ms = 0
+        """When the join phase that is held open ends at the latest, monotonic."""
+        self.last_joined_id = ""
+        """Whose JoinGroup was parked last in this join phase, or in the last one."""
+        self.last_join_ms = 0
+        """When that was, monotonic."""
+        self.last_wait_ms = 0
+        """How long after the JoinGroup before it."""
+        self.offsets_read_ms = -1
+        """Wall time of the last OffsetFetch of a simple group, where that counts as life."""
+        self.expiry_warned_ms = 0
+        """Of which warning time before their expiry its offsets were warned last; 0: of none."""
+        self.record_offset = -1
+        """Log offset of its metadata record; -1: there is none."""
+
+    @classmethod
+    def restored(cls, group_id: str, value: GroupValue, record_offset: int) -> Group:
+        """The group that a metadata record describes; its timers are armed by ``loaded``."""
+        group = cls(group_id)
+        group.state = State.STABLE if value.members else State.EMPTY
+        group.state_timestamp_ms = value.state_timestamp_ms
+        group.protocol_type = value.protocol_type or None
+        group.protocol_name = value.protocol_name if value.members else None
+        group.generation_id = value.generation_id
+        group.record_offset = record_offset
+        for stored in value.members:
+            if (
+                stored.member_id in group.members
+                or stored.group_instance_id in group.static_members
+            ):
+                continue  # said twice: no coordinator writes that, and the first one stands
+            protocols = [(value.protocol_name or "", stored.subscription)]
+            member = Member(
+                group_id,
+                stored.member_id,
+                stored.group_instance_id,
+                stored.client_id,
+                stored.client_host,
+                stored.session_timeout_ms,
+                stored.rebalance_timeout_ms,
+                protocols,
+                stored.assignment,
+            )
+            member.restored = True
+            group.add(member)
+        if value.leader in group.members:
+            group.leader_id = value.leader
+        group.note_subscriptions()
+        return group
+
+    # ------------------------------------------------------------------------------------ state
+
+    def transition_to(self, state: State, now: Now) -> None:
+        """Enter a state; the only place where one changes."""
+        assert self.state in LEGAL_PREVIOUS[state], (
+            f"group {self.group_id!r} cannot go from {self.state.name} to {state.name}"
+        )
+        self.state = state
+        self.state_since_ms = now.mono_ms
+        self.state_timestamp_ms = now.wall_ms
+        assert self.phase.due_ms != NEVER or state not in (
+            State.PREPARING_REBALANCE,
+            State.AWAITING_SYNC,
+        ), f"group {self.group_id!r} enters {state.name} without a deadline"
+
+    def next_generation(self) -> None:
+        """Begin a generation of the members that there are: its number, leader, protocol, topics.
+
+        After Kafka's last number comes 1. A leader that has not rejoined is replaced by the oldest
+        member that has. A leader whose connection closed is replaced too, where a joined member
+        has an open one: the group would wait for its assignment until its session ends, as Kafka
+        does.
+        """
+        self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
+        joined = [m for m in self.members.values() if m.join_ticket is not None]
+        able = [m for m in joined if m.closed_ms is None] or joined
+        if able and all(m.member_id != self.leader_id for m in able):
+            self.leader_id = able[0].member_id
+        self.protocol_name = vote(m.protocols for m in self.members.values()) if joined else None
+        self.note_subscriptions()
+
+    def awaited(self) -> Awaited:
+        """Whom the group waits for."""
+        match self.state:
+            case State.PREPARING_REBALANCE:
+                phase = "join"
+                if self.initial_delay:
+                    phase = "initial delay"
+                elif self.holding:
+                    phase = "coalescing"
+                absent = [m.member_id for m in self.members.values() if m.join_ticket is None]
+                return Awaited(phase, self.phase.due_ms, (*absent, *self.pending))
+            case State.AWAITING_SYNC:
+                waiting = [name for name in self.members if name in self.pending_syncs]
+                return Awaited("sync", self.phase.due_ms, tuple(waiting))
+            case State.STABLE:
+                waiting = [name for name in self.members if name in self.pending_syncs]
+                if waiting:
+                    return Awaited("sync", self.phase.due_ms, tuple(waiting))
+                return Awaited("", None, ())
+            case State.EMPTY | State.DEAD:
+                return Awaited("", None, ())
+
+    def all_joined(self) -> bool:
+        """Whether every member's JoinGroup is parked and no id is pending."""
+        return self.joined == len(self.members) and not self.pending
+
+    def is_blank(self) -> bool:
+        """Whether only its name is left, and no record keeps even that."""
+        return (
+            self.state is State.EMPTY
+            and not self.pending
+            and self.generation_id == 0
+            and self.record_offset == -1
+        )
+
+    # ---------------------------------------------------------------------------------- members
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> int:
+        """The error of a request that names this member, or NONE.
+
+        All requests check alike: instance id, member id, then generation. An instance id that
+        another member id holds now is fenced: its old process must stop (KIP-345).
+        """
+        if group_instance_id is not None:
+            holder = self.static_members.get(group_instance_id)
+            if holder is None:
+                return UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return FENCED_INSTANCE_ID
+        return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
+
+    def add(self, member: Member) -> None:
+        """Take in a member; the first one leads and gives the group its protocol type."""
+        assert member.member_id not in self.members
+        assert member.member_id not in self.pending
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._count_protocols(member.protocols, 1)
+
+    def remove(self, member: Member) -> None:
+        """Remove a member that has nothing parked; the oldest one left leads."""
+        assert member.join_ticket is None
+        assert member.sync_ticket is None
+        del self.members[member.member_id]
+        self.pending_syncs.discard(member.member_id)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+        member.session.disarm()
+        self._count_protocols(member.protocols, -1)
+
+    def replace(self, old: Member, new: Member) -> None:
+        """Put ``new`` into the place of ``old``: a static member came back."""
+        assert old.group_instance_id == new.group_instance_id
+        assert new.member_id not in self.members
+        led = self.leader_id == old.member_id
+        awaited = old.member_id in self.pending_syncs
+        self.remove(old)
+        self.add(new)
+        if led:
+            self.leader_id = new.member_id
+        if awaited:
+            self.pending_syncs.add(new.member_id)
+
+    def set_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """Replace what a member offers."""
+        member.restored = False
+        if member.offers(protocols):
+            return
+        self._count_protocols(member.protocols, -1)
+        member.protocols = tuple(protocols)
+        self._count_protocols(member.protocols, 1)
+
+    def rebalance_timeout_ms(self) -> int:
+        """How long a join or sync phase lasts: the longest that any member asked for."""
+        return max((max(m.rebalance_timeout_ms, 0) for m in self.members.values()), default=0)
+
+    # -------------------------------------------------------------------------------- protocols
+
+    def accepts(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
+        """Whether a member with these protocols fits in: it shares one with all members."""
+        if not protocol_type or not protocols:
+            return False
+        if self.state is State.EMPTY:
+            return True
+        everybody = len(self.members)  # 0 while an id that was given out keeps the join phase open
+        return protocol_type == self.protocol_type and any(
+            self.support.get(name, 0) == everybody for name, _ in protocols
+        )
+
+    def note_subscriptions(self) -> None:
+        """Read the subscriptions of a new generation."""
+        if not self.members:
+            self.subscribed_topics = ()
+            return
+        self.subscribed_topics = None
+        if self.protocol_type != CONSUMER:
+            return
+        topics: set[str] = set()
+        try:
+            for member in self.members.values():
+                topics.update(subscribed_topics(member.metadata(self.protocol_name)))
+        except ProtocolError:
+            return
+        self.subscribed_topics = topics
+
+    def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
+        """The group's metadata record as it is, or with ``by`` in place of ``replaced``."""
+        leader = self.leader_id
+        members = []
+        for member in self.members.values():
+            said = by if by is not None and member is replaced else member
+            members.append(
+                GroupMember(
+                    said.member_id,
+                    said.group_instance_id,
+                    said.client_id,
+                    said.client_host,
+                    said.rebalance_timeout_ms,
+                    said.session_timeout_ms,
+                    said.metadata(self.protocol_name),
+                    said.assignment,
+                )
+            )
+            if said is not member and leader == member.member_id:
+                leader = said.member_id
+        value = GroupValue(
+            self.protocol_type or "",
+            self.generation_id,
+            self.protocol_name,
+            leader,
+            self.state_timestamp_ms,
+            members,
+        )
+        return GroupRun(self.group_id, value)
+
+    def _count_protocols(self, protocols: Sequence[tuple[str, bytes]], step: int) -> None:
+        support = self.support
+        for name in {name for name, _ in protocols}:
+            count = support.get(name, 0) + step
+            if count:
+                support[name] = count
+            else:
+                del support[name]
+
+
+def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
+    """The protocol that a group uses, given what each member offers in its order of preference.
+
+    Candidates are the names that every member offers. Each member votes for the first candidate
+    of its list; most votes win. A tie goes to the candidate that stands further in front over all
+    lists (the lower sum of ranks), then to the name that sorts first, so that it is never chance.
+    """
+    lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # mostly all the same
+    candidates = set.intersection(*map(set, lists))
+    assert candidates, "accepts() lets nobody in who shares no protocol with all members"
+    votes = dict.fromkeys(candidates, 0)
+    ranks = dict.fromkeys(candidates, 0)
+    for names, members in lists.items():
+        offered = [name for name in dict.fromkeys(names) if name in candidates]
+        votes[offered[0]] += members
+        for rank, name in enumerate(offered):
+            ranks[name] += rank * members
+    return min(candidates, key=lambda name: (-votes[name], ranks[name], name))

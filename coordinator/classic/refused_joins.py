@@ -1,0 +1,98 @@
+"""JoinGroups that are refused: the reply, and the event that says what would have to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.calls import JoinGroup
+from coordinator.classic.group import Group
+from coordinator.config import GroupConfig
+from coordinator.events import JoinRefused
+from coordinator.outcome import JoinReply
+from coordinator.step import Step
+from coordinator.wording import some_of
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED,
+    INCONSISTENT_GROUP_PROTOCOL,
+    INVALID_SESSION_TIMEOUT,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+)
+
+LASTING = frozenset(
+    {
+        INCONSISTENT_GROUP_PROTOCOL,
+        INVALID_SESSION_TIMEOUT,
+        GROUP_MAX_SIZE_REACHED,
+        UNSUPPORTED_VERSION,
+        UNKNOWN_SERVER_ERROR,
+    }
+)
+"""Errors that the client gets again until somebody changes its settings, or the broker's."""
+ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
+"""All that a JoinGroup is refused with here."""
+_NAME_CHARACTERS = 100
+"""Of a protocol's name in a sentence."""
+
+
+def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
+    """Answer a JoinGroup with an error, and report it."""
+    member_id = "" if error_code == GROUP_MAX_SIZE_REACHED else call.member_id
+    step.reply(call.ticket, JoinReply(error_code, member_id))
+    step.events.append(
+        JoinRefused(
+            call.group_id,
+            call.member_id,
+            error_code,
+            call.client_id,
+            call.client_host,
+            _why(step.state.config, group, call, error_code),
+        )
+    )
+
+
+def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: int) -> str:
+    if error_code == INVALID_SESSION_TIMEOUT:
+        return (
+            f"its session.timeout.ms is {call.session_timeout_ms}, the broker accepts"
+            f" {config.min_session_timeout_ms} to {config.max_session_timeout_ms}"
+        )
+    if error_code == GROUP_MAX_SIZE_REACHED:
+        return f"the group has as many members as group.max.size allows: {config.max_size}"
+    if error_code == UNSUPPORTED_VERSION:
+        return "it has a group.instance.id, and the cluster accepts no static members yet"
+    if error_code == UNKNOWN_SERVER_ERROR:
+        return "the group's record would exceed max.message.bytes of __consumer_offsets"
+    if error_code == FENCED_INSTANCE_ID:
+        return f"{call.group_instance_id} is held by another member now"
+    if error_code == UNKNOWN_MEMBER_ID:
+        return "it is not a member of the group"
+    if error_code == INCONSISTENT_GROUP_PROTOCOL and group is not None:
+        return _mismatch(group, call)
+    return "the group is being removed"
+
+
+def _mismatch(group: Group, call: JoinGroup) -> str:
+    """How the protocols that a client offers differ from those of the members."""
+    if not call.protocol_type or not call.protocols:
+        return "it offers no protocol"
+    if group.members and call.protocol_type != group.protocol_type:
+        return (
+            f"its protocol type is {_short(call.protocol_type)}, that of the group is"
+            f" {_short(group.protocol_type or '')}"
+        )
+    everybody = len(group.members)
+    shared = [name for name, members in group.support.items() if members == everybody]
+    offered = list(dict.fromkeys([name for name, _ in call.protocols]))
+    return f"it offers {_names(offered)}; what all members have in common is {_names(shared)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return some_of([_short(name) for name in names], ", ")
+
+
+def _short(name: str) -> str:
+    return name[:_NAME_CHARACTERS]

@@ -1,0 +1,154 @@
+"""Static members that come back (KIP-345): the old id is fenced, the place is kept.
+
+A restarted static member joins without a member id. It gets a new one, and in a stable group
+nothing else changes, so that a rolling restart costs no rebalance.
+"""
+
+from __future__ import annotations
+
+from coordinator.calls import JoinGroup
+from coordinator.classic.group import Group, vote
+from coordinator.classic.member import Member
+from coordinator.classic.rebalance import complete_if_joined, members_for_leader, prepare
+from coordinator.classic.refused_joins import refuse
+from coordinator.classic.states import State
+from coordinator.events import Cause, MemberJoined
+from coordinator.outcome import JoinReply, SyncReply
+from coordinator.step import Step, fits
+from coordinator.wording import plain_host, short
+from protocol.consumer_protocol import CONSUMER, subscribed_topics
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    NONE,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
+    ProtocolError,
+)
+
+
+def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: str) -> None:
+    """Let a static member come back under a new id."""
+    new = Member(
+        group.group_id,
+        member_id,
+        old.group_instance_id,
+        call.client_id,
+        call.client_host,
+        call.session_timeout_ms,
+        call.rebalance_timeout_ms,
+        call.protocols,
+        old.assignment,
+    )
+    new.knows_id = False
+    new.is_new = old.is_new
+    match group.state:
+        case State.PREPARING_REBALANCE:
+            _swap(step, group, old, new, call)
+            _park(step, group, new, call)
+        case State.AWAITING_SYNC:
+            # Always: the assignment under way is for the old id (KAFKA-9801).
+            _swap(step, group, old, new, call)
+            _rebalance(step, group, new, call, "came back before it had its assignment")
+        case State.STABLE:
+            why = _why_rebalance(group, old, new)
+            if why is not None:
+                _swap(step, group, old, new, call)
+                _rebalance(step, group, new, call, why)
+            elif fits([group.run(old, new)], step.state.config.max_record_bytes):
+                _keep_generation(step, group, call, old, new)
+            else:
+                refuse(step, group, call, UNKNOWN_SERVER_ERROR)
+        case State.EMPTY:
+            refuse(step, group, call, UNKNOWN_MEMBER_ID)
+        case State.DEAD:
+            refuse(step, group, call, COORDINATOR_NOT_AVAILABLE)
+
+
+def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
+    """Fence the old id in every state (KAFKA-8500): a request parked under it gets that error."""
+    step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
+    step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
+    group.replace(old, new)
+    lived = old.connection is not None and call.connection not in (None, old.connection)
+    step.state.disconnect(old)
+    step.state.connect(group, new, call.connection)
+    detail = (
+        f"{new.client_id} at {plain_host(new.client_host)} took over {old.group_instance_id}"
+        f" from {old.client_id} at {plain_host(old.client_host)}"
+    )
+    step.emit_left(group, old, Cause.STATIC_MEMBER_REPLACED, detail)
+    step.events.append(
+        MemberJoined(
+            group.group_id,
+            new.member_id,
+            new.group_instance_id,
+            new.client_id,
+            new.client_host,
+            short(call.reason),
+            old.member_id,
+            (old.client_id, old.client_host) if lived else None,
+            -1 if old.closed_ms is None else max(0, step.now.mono_ms - old.closed_ms),
+        )
+    )
+
+
+def _park(step: Step, group: Group, new: Member, call: JoinGroup) -> None:
+    step.park_join(group, new, call.ticket)
+    complete_if_joined(step, group)
+
+
+def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str) -> None:
+    detail = f"static member {new.group_instance_id} from {plain_host(new.client_host)} {why}"
+    prepare(step, group, Cause.STATIC_MEMBER_REPLACED, detail, new.member_id)
+    _park(step, group, new, call)
+
+
+def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
+    """Why a stable group cannot go on as it is with the restarted member; None if it can.
+
+    Kafka compares only the name that a next vote would choose. Subscribed topics are compared
+    here too: a restarted member with other topics would keep an assignment that is not for it.
+    """
+    offers = [(new if m is old else m).protocols for m in group.members.values()]
+    if vote(offers) != group.protocol_name:
+        return f"came back and {vote(offers)} would be chosen instead of {group.protocol_name}"
+    if group.protocol_type == CONSUMER and _topics(old, group) != _topics(new, group):
+        return "came back with other topics"
+    return None
+
+
+def _topics(member: Member, group: Group) -> set[str] | bytes:
+    metadata = member.metadata(group.protocol_name)
+    try:
+        return set(subscribed_topics(metadata))
+    except ProtocolError:
+        return metadata
+
+
+def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
+    """Write the record again without a rebalance; the member gets its assignment by SyncGroup.
+
+    From v9 a leader learns that it leads and need not assign (KIP-814). Before that it gets the id
+    of the old leader, itself under its old id if it led, so that it does not assign.
+    """
+    old_leader = group.leader_id or ""
+    _swap(step, group, old, new, call)
+    step.arm(new.session, new.session_timeout_ms)
+    step.records.append(group.run())
+    leads = group.leader_id == new.member_id
+    reply = JoinReply(
+        NONE,
+        new.member_id,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol_name,
+        old_leader,
+    )
+    if call.supports_skip_assignment:
+        reply.leader = group.leader_id or ""
+        reply.skip_assignment = leads
+        if leads:
+            reply.members = members_for_leader(group)
+    new.knows_id = True
+    step.reply(call.ticket, reply)

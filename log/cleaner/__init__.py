@@ -1,0 +1,1 @@
+"""Cleaning a compacted log, in the cleaner's own process."""

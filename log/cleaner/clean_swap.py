@@ -1,0 +1,100 @@
+"""A cleaned segment replaces the segments it was made from; a crash may come after each step.
+
+Renaming the ``.log.cleaned`` file to ``.swap`` is the step that counts. Before it the old segments
+are the log, and opening it drops the cleaned files. After it opening the log replaces the old
+segments by the new one (leftovers.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from weakref import ref
+
+from log.cleaner.clean_job import CleanedGroup
+from log.files.filesystem import FileSystem
+from log.indexes.transaction_index import TXN_INDEX, TransactionIndex
+from log.leftovers import CLEANED, SWAP, Leaving
+from log.partition_log import PartitionLog
+from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
+
+_INDEXES = (INDEX, TIME_INDEX)
+
+
+def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
+    """The segments that ``group`` was made from; None when the log has them no more."""
+    found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
+    if [segment.base_offset for segment in found] != group.sources or log.active in found:
+        return None
+    return found
+
+
+def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
+    """Make the cleaned files the ones that a crash keeps; in any thread, it waits for the disk.
+
+    Returns what of the transactions is left, for `exchange`; until that is done nobody may delete
+    segments of the log. Raises OSError.
+    """
+    fs = log.fs
+    path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
+    left = TransactionIndex(fs, path + SWAP)
+    if fs.exists(path + CLEANED):
+        fs.rename(path + CLEANED, path + SWAP)
+        left.load()
+    for suffix in (*_INDEXES, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        fs.rename(path + CLEANED, path + SWAP)
+    fs.fsync_directory(log.directory)
+    return left
+
+
+def exchange(
+    log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
+) -> list[Leaving]:
+    """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
+
+    Its index of aborted transactions is what is ``left``. Readers of an old segment can finish.
+    Returns the old files, for `discard`. Raises OSError, after which only opening the log again
+    repairs it.
+    """
+    fs = log.fs
+    sources[0].keep_open()  # its names are the new segment's
+    old = []
+    for replaced in sources[1:]:
+        replaced.rename(DELETED)
+        old.append(Leaving(replaced.paths(), ref(replaced)))
+    if left:
+        left.move(os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX)))
+    else:
+        fs.remove(sources[0].path(TXN_INDEX))
+    for suffix in (*_INDEXES, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        fs.rename(path + SWAP, path)
+    segment = Segment(
+        fs, log.directory, group.base_offset, log.config.segment_index_bytes, create=False
+    )
+    if left:
+        segment.transactions = left
+    if segment.load_indexes() is not None:
+        segment.rebuild_indexes(log.config.index_interval_bytes)
+        segment.seal()
+    segment.release_indexes()
+    segment.unsynced = False
+    log.segments.exchange(sources, segment)
+    return old
+
+
+def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
+    """Remove what `exchange` put aside, and empty ``sources``: who still has one is reading.
+
+    In any thread; to remove and to close a large file may take long. Returns what can't be removed.
+    """
+    sources.clear()
+    return [leaving for leaving in old if leaving.remove(fs) is not None]
+
+
+def abandon(log: PartitionLog, group: CleanedGroup) -> None:
+    """Remove the files of a group whose sources have gone meanwhile. Raises OSError."""
+    for suffix in (*_INDEXES, TXN_INDEX, LOG):
+        path = os.path.join(log.directory, file_name(group.base_offset, suffix))
+        log.fs.remove(path + CLEANED)

@@ -1,0 +1,104 @@
+"""The process that cleans, beside the broker's: a job a line on stdin, its answers on stdout.
+
+It writes ``.cleaned`` files and nothing else, and ends when stdin does, so that it never outlives
+the broker. Started with ``python -m log.cleaner.cleaner_process``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import BinaryIO
+
+from log.cleaner.clean_job import Answer, CleanFailed, CleanProgress, decode_job, encode_answer
+from log.cleaner.cleaner import clean
+from log.files.filesystem import FileSystem, OsFileSystem
+
+PROGRESS_S = 1.0
+"""How often the process says that the work goes on."""
+
+
+class Throttle:
+    """Holds reading and writing together to so many bytes a second; emits how far they are."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        emit: Callable[[CleanProgress], None],
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._rate = bytes_per_second
+        """0 for no limit."""
+        self._emit = emit
+        self._clock = clock
+        self._sleep = sleep
+        self._since = self._emitted = clock()
+        self._bytes = 0
+
+    def __call__(self, count: int) -> None:
+        """Wait until ``count`` more bytes are within the rate."""
+        self._bytes += count
+        while True:
+            now = self._clock()
+            if now - self._emitted >= PROGRESS_S:
+                self._emitted = now
+                self._emit(CleanProgress(self._bytes))
+            ahead = self._bytes / self._rate - (now - self._since) if self._rate > 0 else 0.0
+            if ahead <= 0:
+                return
+            self._sleep(min(ahead, PROGRESS_S))
+
+
+def serve(
+    lines: Callable[[], bytes],
+    write: Callable[[bytes], None],
+    fs: FileSystem,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    """Do the jobs of ``lines`` until an empty one; ``clock`` and ``sleep`` are in seconds."""
+
+    def emit(answer: Answer) -> None:
+        write(encode_answer(answer))
+
+    while line := lines():
+        began = clock()
+        try:
+            job = decode_job(line, iter(lines, b""))
+            done = clean(fs, job, emit, Throttle(job.bytes_per_second, emit, clock, sleep))
+            done.milliseconds = int((clock() - began) * 1000)
+            emit(done)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the broker must hear of it
+            emit(CleanFailed(f"{type(error).__name__}: {error}"))
+
+
+def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
+    for line in source:
+        queue.put(line)
+    os._exit(0)  # the broker has gone, however: what is half done is its successor's to remove
+
+
+def main() -> None:
+    """Serve the process that started this one.
+
+    Nobody above this function could hand it a clock or a thread: it is the first of its process.
+    So it takes the system's own here, and all that it calls gets them as arguments.
+    """
+    queue: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_read_into, args=(queue, sys.stdin.buffer), daemon=True).start()
+    out = sys.stdout.buffer
+
+    def write(line: bytes) -> None:
+        out.write(line)
+        out.flush()
+
+    serve(queue.get, write, OsFileSystem(), time.monotonic, time.sleep)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""A file that is read from the page cache only, for the event loop, which must not wait."""
+
+from __future__ import annotations
+
+from log.errors import NotInMemory
+from log.files.filesystem import File
+
+
+class CachedFile:
+    """The reading half of a File; what would wait for the disk raises NotInMemory."""
+
+    __slots__ = ("_file", "path")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+
+    def read(self, position: int, length: int) -> bytes | bytearray:
+        """See File; the bytes must be below the end of the file."""
+        data = self._file.read_cached(position, length)
+        if data is None or len(data) < length:
+            raise NotInMemory
+        return data

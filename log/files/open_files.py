@@ -1,0 +1,171 @@
+"""A bounded number of descriptors for any number of files.
+
+A broker with ten thousand partitions has tens of thousands of files and uses few of them at a time.
+The descriptor of a file that was not used for a while is closed, and opened again when needed. A
+file that loses its name must be kept open before that (`BoundedFile.keep`), since it could not be
+found again.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from threading import Lock
+from typing import TypeVar
+from weakref import ref
+
+from log.files.os_file import OsFile
+from protocol.buffer import Buffer
+
+T = TypeVar("T")
+
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+
+
+class OpenFiles:
+    """At most ``limit`` files are open; those kept, and those being read just now, come on top.
+
+    Which one is closed next is found as a clock does it: the hand passes over a file that was used
+    since it came by last.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = max(1, limit)
+        self.lock = Lock()
+        """Held while a file is opened, closed or renamed; never for reading and writing."""
+        self._clock: deque[ref[BoundedFile]] = deque()
+        """The files that are open, but kept ones; some are gone already."""
+
+    def open(self, path: str, create: bool) -> BoundedFile:
+        """Open a file. Raises OSError."""
+        with self.lock:
+            file = self._open(path, create)
+            bounded = BoundedFile(self, path, file)
+            self._clock.append(ref(bounded))
+        return bounded
+
+    def reopen(self, bounded: BoundedFile) -> OsFile:
+        """Open a file whose descriptor was closed. Raises OSError."""
+        with self.lock:
+            return self.reopen_locked(bounded)
+
+    def reopen_locked(self, bounded: BoundedFile) -> OsFile:
+        """The same for who has the lock."""
+        file = bounded.file
+        if file is None:
+            file = self._open(bounded.path, False)
+            if file.identity() != bounded.identity:
+                raise OSError(errno.ESTALE, "another file has taken its place", bounded.path)
+            bounded.file = file
+            self._clock.append(ref(bounded))
+        return file
+
+    def count(self) -> int:
+        """How many files are open that could be closed."""
+        with self.lock:
+            return sum(self._closable(entry) is not None for entry in self._clock)
+
+    def with_a_descriptor(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, done again with files closed if the process has none left."""
+        with self.lock:
+            return self._with_a_descriptor(work)
+
+    def _with_a_descriptor(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR:
+                raise
+        self._make_room(len(self._clock) // 2)  # connections took more than their share
+        return work()
+
+    def _open(self, path: str, create: bool) -> OsFile:
+        self._make_room(self.limit - 1)
+        return self._with_a_descriptor(lambda: OsFile(path, create))
+
+    def _make_room(self, most: int) -> None:
+        """Close files until at most ``most`` are open."""
+        clock = self._clock
+        passes = 2 * len(clock)
+        while len(clock) > most and passes:
+            passes -= 1
+            entry = clock.popleft()
+            bounded = self._closable(entry)
+            if bounded is None:
+                continue
+            if bounded.used:
+                bounded.used = False
+                clock.append(entry)
+            else:
+                bounded.file = None  # whoever is reading just now has a reference of its own
+
+    @staticmethod
+    def _closable(entry: ref[BoundedFile]) -> BoundedFile | None:
+        bounded = entry()
+        return None if bounded is None or bounded.kept or bounded.file is None else bounded
+
+
+class BoundedFile:
+    """A file that is opened again when its descriptor was given to another. See File.
+
+    What was written and not fsynced may be without a descriptor for a while. Linux reports a failed
+    write-back to the next who opens the file and calls fsync (since 4.17), so none is missed as
+    long as it has the file in memory.
+    """
+
+    __slots__ = ("__weakref__", "_files", "file", "identity", "kept", "path", "used")
+
+    def __init__(self, files: OpenFiles, path: str, file: OsFile) -> None:
+        self._files = files
+        self.path = path
+        self.file: OsFile | None = file
+        """None while it has no descriptor."""
+        self.identity = file.identity()
+        self.kept = False
+        """Never closed before the last reference to this has gone."""
+        self.used = True
+
+    def opened(self) -> OsFile:
+        """See File."""
+        self.used = True
+        file = self.file
+        return self._files.reopen(self) if file is None else file
+
+    def keep(self) -> None:
+        """See File."""
+        with self._files.lock:
+            self.kept = True
+            self._files.reopen_locked(self)
+
+    def size(self) -> int:
+        """See File."""
+        return self.opened().size()
+
+    def read(self, position: int, length: int) -> bytes:
+        """See File."""
+        self.used = True
+        return (self.file or self._files.reopen(self)).read(position, length)
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """See File; to open it again would wait for the disk too."""
+        self.used = True
+        file = self.file
+        return None if file is None else file.read_cached(position, length)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """See File."""
+        self.used = True
+        (self.file or self._files.reopen(self)).write(position, data)
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        self.opened().truncate(size)
+
+    def reserve(self, size: int) -> None:
+        """See File."""
+        self.opened().reserve(size)
+
+    def fsync(self) -> None:
+        """See File."""
+        self.opened().fsync()

@@ -1,0 +1,148 @@
+"""The common part of the two index files of a segment: ascending entries of one size.
+
+The index of the active segment is kept in memory and written when its segment is rolled or the log
+is closed; after a crash it is rebuilt from the segment, which recovery reads anyway. The index of
+an older segment is read from its file. Kafka fills the active segment's index files with zeros
+up to `segment.index.bytes`; such padding is dropped on opening.
+"""
+
+from __future__ import annotations
+
+from log.errors import NotInMemory
+from log.files.cached_file import CachedFile
+from log.files.filesystem import File, FileSystem
+
+
+class IndexFile:
+    """Entries of ``entry_bytes`` each, at most ``max_bytes`` of them."""
+
+    entry_bytes: int
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        self._fs = fs
+        self.path = path
+        self.base_offset = base_offset
+        self.full_at = max_bytes // self.entry_bytes
+        """So many entries: the segment is rolled then."""
+        self.count = 0
+        self._memory: bytearray | None = bytearray()
+        """All entries, or None when they are to be read from the file."""
+        self._file: File | None = None
+        self._file_bytes = -1
+        """Size of the file as far as it was read or written; -1 when it was not."""
+        self._changed = False
+        """The memory has what the file has not."""
+        self._unsynced = False
+
+    def load(self) -> None:
+        """Take over the entries of the file, which must exist; padding is not counted."""
+        file = self._fs.open(self.path)
+        data = file.read(0, file.size())
+        size = self.entry_bytes
+        count = len(data) // size
+        if count and data[(count - 1) * size : count * size] == bytes(size):
+            count = -(-len(data.rstrip(b"\0")) // size)
+        self._file = file
+        self._file_bytes = len(data)
+        self._memory = bytearray(data[: count * size])
+        self.count = count
+
+    def clear(self) -> None:
+        """Forget all entries, to make them again."""
+        self._memory = bytearray()
+        self.count = 0
+        self._changed = True
+
+    def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
+        """The bytes of entry ``index``; safe beside a thread that stores the index.
+
+        Raises NotInMemory where the disk must be waited for, and ``wait`` says not to.
+        """
+        size = self.entry_bytes
+        memory = self._memory
+        if memory is not None:
+            return bytes(memory[index * size : (index + 1) * size])
+        if wait:
+            return self._opened().read(index * size, size)
+        file = self._file
+        if file is None:
+            raise NotInMemory
+        return CachedFile(file).read(index * size, size)
+
+    def add(self, entry: bytes) -> None:
+        """Put an entry behind the last one."""
+        self.resume()
+        assert self._memory is not None
+        self._memory += entry
+        self.count += 1
+        self._changed = True
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` entries."""
+        self.resume()
+        assert self._memory is not None
+        del self._memory[count * self.entry_bytes :]
+        self.count = count
+        self._changed = True
+
+    def resume(self) -> None:
+        """Take the entries into memory, for more of them."""
+        if self._memory is None:
+            self.load()
+
+    def store(self) -> None:
+        """Write the file, trimmed to its entries; they are read from it from now on.
+
+        It is on the disk after `fsync`.
+        """
+        memory = self._memory
+        if memory is None:
+            return
+        if self._changed or self._file_bytes != len(memory):
+            if self._file is None:
+                self._file = self._fs.open(self.path, create=True)
+            self._file.write(0, bytes(memory))
+            self._file.truncate(len(memory))
+            self._file_bytes = len(memory)
+            self._unsynced = True
+            self._changed = False
+        self._memory = None
+
+    def release(self) -> None:
+        """Leave the memory of an index that was loaded and is not added to."""
+        self.store()
+        if not self._unsynced:
+            self._file = None
+
+    def keep(self) -> None:
+        """Let the entries be read when the file's name is gone. See File."""
+        if self._memory is None:
+            self._opened().keep()
+
+    def rename(self, suffix: str) -> None:
+        """Put ``suffix`` behind the file's name."""
+        path = self.path
+        self._fs.rename(path, path + suffix, self._file)
+        self.path = path + suffix
+
+    def fsync(self) -> None:
+        """Bring what `store` wrote to the disk."""
+        file = self._file
+        if file is not None and self._unsynced:
+            self._unsynced = False
+            try:
+                file.fsync()
+            except BaseException:
+                self._unsynced = True
+                raise
+
+    def _opened(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._fs.open(self.path)
+        return file
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries."""
+        return self.count * self.entry_bytes

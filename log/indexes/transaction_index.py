@@ -1,0 +1,220 @@
+"""Which transactions were aborted whose markers lie in one segment: Kafka's ``.txnindex`` file.
+
+An entry is 34 bytes: version, producer id, first offset, offset of the marker, and the last stable
+offset of that moment. Entries are written as their markers come, so that their last offsets rise.
+A segment without an aborted transaction has no file. The bytes are kept in memory too: Fetch asks
+for the transactions that overlap what it reads, and must not wait for the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from log.files.filesystem import File, FileSystem, read_whole, write_whole
+
+TXN_INDEX = ".txnindex"
+_VERSION = 0
+_ENTRY = struct.Struct(">hqqqq")
+_UNVERSIONED = struct.Struct(">2xqqqq")
+_MARKER = struct.Struct(">18xq")
+_FAN_BITS = 3
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first offset and that of its marker.
+
+    All below ``stable_offset`` had ended when it did.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions of one segment, by the offsets of their markers."""
+
+    __slots__ = ("_data", "_file", "_fs", "_least", "path", "unsynced")
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self.path = path
+        self.unsynced = False
+        """The file has what no fsync has seen."""
+        self._fs = fs
+        self._file: File | None = None
+        self._data = bytearray()
+        """What the file has, too."""
+        self._least: list[array[int]] = []
+        """The least first offset of each 8 entries, of each 8 of those, and so on: what a search
+        passes over."""
+
+    def __len__(self) -> int:
+        return len(self._data) // _ENTRY.size
+
+    def __iter__(self) -> Iterator[Aborted]:
+        return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
+
+    def load(self) -> bool:
+        """Take over the file, which must exist; False when it ends in something else than entries.
+
+        What comes before that is taken.
+        """
+        data = read_whole(self._fs, self.path)
+        whole = len(data) // _ENTRY.size * _ENTRY.size
+        good = last = 0
+        for version, _, first_offset, last_offset, _ in _ENTRY.iter_unpack(data[:whole]):
+            if version < 0 or not 0 <= first_offset < last_offset or last_offset <= last:
+                break
+            last = last_offset
+            good += _ENTRY.size
+        self._take(bytearray(data[:good]))
+        return good == len(data)
+
+    def append(self, aborted: Sequence[Aborted]) -> None:
+        """Write entries behind the last. Raises OSError: nothing is noted then."""
+        if self._file is None:
+            self._file = self._fs.open(self.path, create=True)
+        data = _packed(aborted)
+        try:
+            self._file.write(len(self._data), data)
+        except OSError:
+            self._cut_back()
+            raise
+        self.unsynced = True
+        for entry in aborted:
+            self._note(entry.first_offset)
+            self._data += _ENTRY.pack(_VERSION, *entry)
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` entries; the next to come overwrites what can't be cut."""
+        if count < len(self):
+            self._take(self._data[: count * _ENTRY.size])
+            self._cut_back()
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose markers are at or above ``offset``."""
+        self.cut(self._count_below(offset))
+
+    def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
+        """Have ``aborted``, which was found in the log, as all from ``from_offset`` on.
+
+        A lost file costs a scan at the next start, never data: what fails is not raised.
+        """
+        kept = self._count_below(from_offset) * _ENTRY.size
+        data = _packed(aborted)
+        if self._data[kept:] == data:
+            return
+        self._take(self._data[:kept] + data)
+        self._file = None
+        with suppress(OSError):
+            if self._data:
+                write_whole(self._fs, self.path, bytes(self._data), durable=False)
+                self.unsynced = True
+            else:
+                self._fs.remove(self.path)
+
+    def fsync(self) -> None:
+        """Bring the file to the disk."""
+        if self.unsynced:
+            self.unsynced = False
+            try:
+                (self._file or self._fs.open(self.path)).fsync()
+            except BaseException:
+                self.unsynced = True
+                raise
+
+    def rename(self, suffix: str) -> None:
+        """Put ``suffix`` behind the file's name."""
+        self.move(self.path + suffix)
+
+    def move(self, path: str) -> None:
+        """Have the file at ``path``, in the place of what is there."""
+        self._fs.rename(self.path, path, self._file)
+        self.path = path
+
+    def overlapping(self, offset: int, end: int) -> list[Aborted]:
+        """Those that end at or above ``offset`` and begin below ``end``."""
+        found: list[Aborted] = []
+        data, count, unpack_from = self._data, len(self), _UNVERSIONED.unpack_from
+        index = self._count_below(offset)
+        while index < count:
+            entry = unpack_from(data, index * _ENTRY.size)
+            if entry[1] < end:
+                found.append(Aborted._make(entry))
+                index += 1
+            else:
+                index += self._pass_over(index, end) or 1
+        return found
+
+    def _pass_over(self, index: int, end: int) -> int:
+        """How many entries from ``index`` on begin at or above ``end``, as far as is known."""
+        passed_to = index
+        bits = _FAN_BITS
+        for least in self._least:
+            block = index >> bits
+            if least[block] < end:
+                break
+            passed_to = block + 1 << bits
+            bits += _FAN_BITS
+        return passed_to - index
+
+    def _count_below(self, offset: int) -> int:
+        """How many markers are below ``offset``."""
+        data, unpack_from, size = self._data, _MARKER.unpack_from, _ENTRY.size
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if unpack_from(data, middle * size)[0] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _take(self, data: bytearray) -> None:
+        self._data = data
+        self._least = []
+        below = array("q", [entry[2] for entry in _ENTRY.iter_unpack(data)])
+        while below and (len(below) > 1 << _FAN_BITS or not self._least):
+            fan = 1 << _FAN_BITS
+            below = array("q", [min(below[at : at + fan]) for at in range(0, len(below), fan)])
+            self._least.append(below)
+
+    def _note(self, first_offset: int) -> None:
+        """Enter what is about to stand behind the last entry."""
+        index = len(self)
+        for least in self._least:
+            index >>= _FAN_BITS
+            if index == len(least):
+                least.append(first_offset)
+            elif first_offset < least[index]:
+                least[index] = first_offset
+        top = self._least[-1] if self._least else None
+        if top is None:
+            self._least.append(array("q", [first_offset]))
+        elif len(top) > 1 << _FAN_BITS:
+            self._least.append(array("q", [min(top[:-1]), top[-1]]))
+
+    def _cut_back(self) -> None:
+        with suppress(OSError):
+            if self._file is None:
+                self._file = self._fs.open(self.path)
+            self._file.truncate(len(self._data))
+            self.unsynced = True
+
+
+def _packed(aborted: Sequence[Aborted]) -> bytes:
+    return b"".join([_ENTRY.pack(_VERSION, *entry) for entry in aborted])
+
+
+def aborted_in(fs: FileSystem, directory: str, base_offset: int) -> TransactionIndex:
+    """The aborted transactions whose markers lie in a segment, as its file has them."""
+    index = TransactionIndex(fs, os.path.join(directory, f"{base_offset:020d}{TXN_INDEX}"))
+    if fs.exists(index.path):
+        index.load()
+    return index

@@ -1,0 +1,49 @@
+"""The producers of a log as they will be when its owner has appended what it has accepted.
+
+A shard accepts records during a turn and appends them at its end. What is decided in between must
+see them, or an offset commit is accepted after the marker of its transaction (law 13). So a
+producer that has accepted records has its states here, and any other in the log.
+"""
+
+from __future__ import annotations
+
+from log.batch_scan import Header
+from log.producers.producer_state import ProducerStates
+from log.values import Ended, Marker
+from protocol.records.batch import TRANSACTIONAL_BIT
+
+
+class AcceptedProducers:
+    """See the module."""
+
+    __slots__ = ("_accepted", "_appended")
+
+    def __init__(self, appended: ProducerStates) -> None:
+        self._appended = appended
+        self._accepted: dict[int, ProducerStates] = {}
+        """By producer id, the states of that producer alone."""
+
+    def of(self, producer_id: int) -> ProducerStates:
+        """The states in which a producer is as decisions must see it."""
+        return self._accepted.get(producer_id, self._appended)
+
+    def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:
+        """A batch of a transaction is accepted at these offsets."""
+        batch = Header(
+            0, 0, first_offset, last_offset, -1, TRANSACTIONAL_BIT, -1, producer_id, epoch, 0
+        )
+        self._own(batch).note(batch)
+
+    def end(self, marker: Marker, offset: int) -> None:
+        """A marker is accepted at an offset."""
+        self._own(marker).end(Ended(marker, offset, -1))
+
+    def _own(self, of: Header | Marker) -> ProducerStates:
+        known = self._accepted.get(of.producer_id)
+        if known is None:
+            known = self._accepted[of.producer_id] = self._appended.trial((of,))
+        return known
+
+    def clear(self) -> None:
+        """All that was accepted is appended, or never will be."""
+        self._accepted.clear()

@@ -1,0 +1,102 @@
+"""Kafka's ``.snapshot`` file: the producers of a partition as they were at an offset.
+
+Version, CRC-32C of what follows, count; then an entry of 46 bytes for each producer, with its last
+batch alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+from log.producers.producer_table import A_BATCH, FIRST_BATCH, State, pieces
+from protocol.records.crc import crc32c
+
+SEQUENCE_MASK = 0x7FFFFFFF
+_VERSION = 1
+_HEADER = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CHECKED_FROM = 6  # the CRC covers what is behind it
+
+
+class ProducerImage:
+    """The producers as they were when the log ended at ``offset``, and their file's bytes."""
+
+    def __init__(self, offset: int, shards: Sequence[dict[int, State]]) -> None:
+        self.offset = offset
+        self.is_void = False
+        """The log has been cut, closed or written down since: it is not to be written."""
+        self._shards = shards
+        self._data = bytearray()
+
+    def pack(self) -> Iterator[None]:
+        """Make the file's bytes, in short steps."""
+        count = 0
+        data = bytearray(_HEADER.size)
+        for piece in pieces(self._shards):
+            data += _entries(piece)
+            count += len(piece)
+            yield
+        _HEADER.pack_into(data, 0, _VERSION, 0, count)
+        self._data = data
+        self._shards = ()
+
+    def data(self) -> bytearray:
+        """The bytes, when all is packed; in any thread."""
+        version, _, count = _HEADER.unpack_from(self._data)
+        checksum = crc32c(memoryview(self._data)[_CHECKED_FROM:])
+        _HEADER.pack_into(self._data, 0, version, checksum, count)
+        return self._data
+
+
+def _entries(states: Iterable[tuple[int, State]]) -> bytes:
+    pack = _ENTRY.pack
+    entries = []
+    for producer_id, state in states:
+        last_sequence = last_offset = -1
+        delta = 0
+        if len(state) > FIRST_BATCH:
+            sequence, delta, first_offset, _ = state[-A_BATCH:]
+            last_offset = first_offset + delta
+            if sequence >= 0:
+                last_sequence = (sequence + delta) & SEQUENCE_MASK
+        epoch, timestamp_ms, coordinator_epoch, began = state[:FIRST_BATCH]
+        entries.append(
+            pack(
+                producer_id,
+                epoch,
+                last_sequence,
+                last_offset,
+                delta,
+                timestamp_ms,
+                coordinator_epoch,
+                began,
+            )
+        )
+    return b"".join(entries)
+
+
+def parse(data: bytes) -> Iterator[tuple[int, State]] | None:
+    """Producer ids and states of a file; None for one that is damaged."""
+    if len(data) < _HEADER.size:
+        return None
+    version, checksum, count = _HEADER.unpack_from(data)
+    if (
+        version != _VERSION
+        or crc32c(memoryview(data)[_CHECKED_FROM:]) != checksum
+        or len(data) != _HEADER.size + count * _ENTRY.size
+    ):
+        return None
+    return map(_state, _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :]))
+
+
+def _state(fields: tuple[int, ...]) -> tuple[int, State]:
+    (
+        producer_id, epoch, last_sequence, last_offset,
+        delta, timestamp_ms, coordinator_epoch, began,
+    ) = fields  # fmt: skip
+    state: State = (epoch, timestamp_ms, coordinator_epoch, began)
+    if last_offset >= 0:
+        sequence = (last_sequence - delta) & SEQUENCE_MASK if last_sequence >= 0 else -1
+        state = (*state, sequence, delta, last_offset - delta, timestamp_ms)
+    return producer_id, state

@@ -1,0 +1,399 @@
+"""The producers of a partition: the last five batches of each, and its open transaction.
+
+A batch that is among the five is a duplicate and answered with its first offsets; one that leaves a
+gap is refused with OUT_OF_ORDER_SEQUENCE_NUMBER, one of an older epoch with INVALID_PRODUCER_EPOCH.
+A producer that is not known (its records have gone, or it is new here) may begin with any sequence,
+as in Kafka since 2.5. A marker ends a transaction; which epochs it may have depends on the rules of
+its transaction (KIP-890). The state is a fold of the log's batches; Kafka's ``.snapshot`` files,
+written when a segment is rolled and when the log is closed, save reading them all again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from log.batch_scan import Header
+from log.errors import AppendRefused
+from log.indexes.transaction_index import Aborted
+from log.producers.producer_snapshot import SEQUENCE_MASK, ProducerImage, parse
+from log.producers.producer_table import (
+    A_BATCH,
+    BEGAN,
+    COORDINATOR_EPOCH,
+    EPOCH,
+    FIRST_BATCH,
+    LAST_DELTA,
+    LAST_OFFSET,
+    LAST_SEQUENCE,
+    NEW,
+    TIMESTAMP,
+    ProducerTable,
+    State,
+)
+from log.values import Appended, Ended, Marker
+from protocol.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TRANSACTION_COORDINATOR_FENCED,
+)
+from protocol.records.batch import PRODUCER_EPOCH_MAX, TRANSACTIONAL_BIT, BatchHeader
+
+BATCHES_KEPT = 5
+_SECOND_BATCH = FIRST_BATCH + A_BATCH
+_FULL = FIRST_BATCH + BATCHES_KEPT * A_BATCH
+_SAMPLE = 4096
+
+
+class Producer(NamedTuple):
+    """What is known of a producer: its epoch and the last batches under it, oldest first."""
+
+    epoch: int
+    batches: list[Appended]
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    """The highest that a marker of this producer had; -1 before the first."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; -1 when none is known."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class ProducerStates:
+    """The producers of one partition by producer id."""
+
+    def __init__(self) -> None:
+        self._table = ProducerTable()
+        self.open_transactions: OrderedDict[int, int] = OrderedDict()
+        """First offset of each producer's transaction that has no marker yet; the oldest first."""
+        self.ended: deque[tuple[int, int]] = deque()
+        """Of the transactions that ended, those whose markers may not be stable yet: the offsets of
+        marker and first record, both ascending. One that neither began first nor lasts longest is
+        left out."""
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def highest_id(self) -> int:
+        """The highest producer id that is known, -1 without any."""
+        return max(self.ids(), default=-1)
+
+    @property
+    def without_transaction(self) -> int:
+        """How many have none open."""
+        return len(self._table) - len(self.open_transactions)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether going through all is more than one piece of work."""
+        return self._table.is_large
+
+    def get(self, producer_id: int) -> Producer | None:
+        """What is known of a producer."""
+        state = self._table.get(producer_id)
+        if state is None:
+            return None
+        batches = [_batch(state, at) for at in range(FIRST_BATCH, len(state), A_BATCH)]
+        return Producer(state[EPOCH], batches, state[TIMESTAMP], state[COORDINATOR_EPOCH])
+
+    def ids(self) -> Iterator[int]:
+        """The producer ids; while somebody goes through them, producers may come and go."""
+        for piece in self._table.pieces():
+            for producer_id, _ in piece:
+                yield producer_id
+
+    def state(self, producer_id: int) -> object:
+        """What is known of a producer, as it is now: another one as soon as it writes here, or a
+        marker of it does."""
+        return self._table.get(producer_id)
+
+    # -- what may come next
+
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of this producer, in this epoch, is open here."""
+        state = self._table.get(producer_id)
+        return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
+
+    def duplicate_of(self, batch: BatchHeader) -> Appended | None:
+        """The batch already in the log that ``batch`` repeats."""
+        producer_id = batch.producer_id
+        state = self._table.get(producer_id)
+        if state is None or state[EPOCH] != batch.producer_epoch:
+            return None
+        if batch.base_sequence in state[FIRST_BATCH::A_BATCH]:
+            for at in range(FIRST_BATCH, len(state), A_BATCH):
+                known = _batch(state, at)
+                if (
+                    known.first_sequence == batch.base_sequence
+                    and known.last_sequence == batch.last_sequence
+                ):
+                    return known
+        return None
+
+    def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
+        """Raise AppendRefused unless ``batch``, which is no duplicate, may come next.
+
+        With ``from_zero`` a producer that is not known begins with sequence number 0: under TV2
+        each transaction has an epoch of its own.
+        """
+        producer_id = batch.producer_id
+        state = self._table.get(producer_id) or NEW
+        epoch = state[EPOCH]
+        if epoch < 0:
+            due = 0 if from_zero else batch.base_sequence
+        elif batch.producer_epoch < epoch:
+            raise _old_epoch(producer_id, epoch, "the batch", batch.producer_epoch)
+        elif batch.producer_epoch > epoch or len(state) == FIRST_BATCH:
+            due = 0
+        else:
+            sequence = state[LAST_SEQUENCE]
+            if sequence >= 0:
+                sequence += state[LAST_DELTA]
+            due = (sequence + 1) & SEQUENCE_MASK
+        if batch.base_sequence != due:
+            raise AppendRefused(
+                OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Producer {producer_id} epoch {batch.producer_epoch} sent sequence number"
+                f" {batch.base_sequence} where {due} is due.",
+            )
+        if state[BEGAN] >= 0 and not batch.attributes & TRANSACTIONAL_BIT:
+            raise AppendRefused(
+                INVALID_TXN_STATE,
+                f"Producer {producer_id} sent a batch outside of its transaction, which is"
+                f" open here since offset {state[BEGAN]}.",
+            )
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, rules: int
+    ) -> None:
+        """Raise AppendRefused unless a marker may end the producer's transaction.
+
+        By ``rules`` 1 its epoch is that of the transaction or higher. By ``rules`` 2 it is higher,
+        and equal only when it is sent again, with nothing open, or has no higher one to come.
+        """
+        state = self._table.get(producer_id)
+        if state is None:
+            return
+        known = state[EPOCH]
+        is_repeated = epoch == known and (state[BEGAN] < 0 or epoch == PRODUCER_EPOCH_MAX)
+        if epoch < known or (rules >= 2 and epoch == known and not is_repeated):
+            raise _old_epoch(producer_id, known, "the marker", epoch)
+        if coordinator_epoch < state[COORDINATOR_EPOCH]:
+            raise AppendRefused(
+                TRANSACTION_COORDINATOR_FENCED,
+                f"The marker for producer {producer_id} comes from coordinator epoch"
+                f" {coordinator_epoch}, and one from epoch {state[COORDINATOR_EPOCH]} was here.",
+            )
+
+    def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
+        """The states of the producers of ``batches``, to be changed without changing these."""
+        trial = ProducerStates()
+        for producer_id in {batch.producer_id for batch in batches}:
+            state = self._table.get(producer_id)
+            if state is not None:
+                trial._table.put(producer_id, state)
+        return trial
+
+    # -- what has come
+
+    def note(self, batch: BatchHeader | Header) -> None:
+        """Enter a batch that lies in the log, and is no control batch.
+
+        One of an older epoch, which leaders refuse, opens a transaction, and lowers no epoch.
+        """
+        producer_id = batch.producer_id
+        if producer_id < 0:
+            return
+        state = self._table.get(producer_id) or NEW
+        known, _, coordinator_epoch, began = state[:FIRST_BATCH]
+        epoch, timestamp_ms, sequence, first = (
+            batch.producer_epoch, batch.max_timestamp, batch.base_sequence, batch.base_offset
+        )  # fmt: skip
+        last: State = (sequence, batch.last_offset - first, first, timestamp_ms)
+        if batch.attributes & TRANSACTIONAL_BIT:
+            if began < 0:
+                began = self.open_transactions[producer_id] = first
+        elif sequence < 0:
+            last = ()
+        head = (epoch, timestamp_ms, coordinator_epoch, began)
+        if epoch < known:
+            state = (known, timestamp_ms, coordinator_epoch, began, *state[FIRST_BATCH:])
+        elif known != epoch:
+            state = head + last
+        elif len(state) == _FULL and last:
+            state = head + state[_SECOND_BATCH:] + last
+        else:
+            state = head + state[FIRST_BATCH:] + last
+        self._table.put(producer_id, state)
+
+    def end(self, ended: Ended) -> None:
+        """Enter a marker that lies in the log, and is in the index of aborted transactions."""
+        marker = ended.marker
+        producer_id = marker.producer_id
+        state = self._table.get(producer_id) or NEW
+        epoch = max(marker.producer_epoch, state[EPOCH])
+        kept = state[FIRST_BATCH:] if state[EPOCH] == epoch else ()
+        self._table.put(
+            producer_id, (epoch, ended.timestamp_ms, marker.coordinator_epoch, -1, *kept)
+        )
+        began = self.open_transactions.pop(producer_id, None)
+        if began is not None:
+            ended_ones = self.ended
+            while ended_ones and ended_ones[-1][1] >= began:
+                ended_ones.pop()
+            ended_ones.append((ended.offset, began))
+
+    def settle(self, high_watermark: int) -> None:
+        """All below is stable: transactions whose markers are there hold nobody back."""
+        ended = self.ended
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
+
+    def note_epoch(self, producer_id: int, epoch: int) -> None:
+        """Enter a control batch that a cleaner has emptied: its epoch still fences."""
+        state = self._table.get(producer_id) or NEW
+        if state[EPOCH] < epoch:
+            self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
+
+    def aborted_by(self, batches: Sequence[BatchHeader | Ended]) -> list[Aborted]:
+        """What the index of aborted transactions gets when ``batches`` are appended, in order."""
+        opened = self.open_transactions
+        begun: dict[int, int] = {}
+        over: set[int] = set()
+        aborted: list[Aborted] = []
+        for batch in batches:
+            if isinstance(batch, BatchHeader):
+                producer_id = batch.producer_id
+                if batch.attributes & TRANSACTIONAL_BIT and (
+                    producer_id not in opened or producer_id in over
+                ):
+                    begun.setdefault(producer_id, batch.base_offset)
+                continue
+            producer_id = batch.marker.producer_id
+            since = begun.pop(producer_id, None)
+            if since is None and producer_id not in over:
+                since = opened.get(producer_id)
+            over.add(producer_id)
+            if since is not None and not batch.marker.committed:
+                still = (first for other, first in opened.items() if other not in over)
+                stable = next(still, next(iter(begun.values()), batch.offset + 1))
+                aborted.append(Aborted(producer_id, since, batch.offset, stable))
+        return aborted
+
+    # -- what goes
+
+    def expire(self, before_ms: int) -> Iterator[None]:
+        """Forget the producers that wrote nothing since ``before_ms`` (record timestamps).
+
+        In short steps, between which the states may change. One with an open transaction stays.
+        """
+        for idle in self._idle_since(before_ms):
+            for producer_id in idle:
+                self._table.forget(producer_id)
+            yield
+
+    def _idle_since(self, before_ms: int) -> Iterator[list[int]]:
+        get = self._table.get
+        for piece in self._table.pieces():
+            yield [
+                producer_id
+                for producer_id, _ in piece
+                if (state := get(producer_id)) and state[BEGAN] < 0 and state[TIMESTAMP] < before_ms
+            ]
+
+    def forget_idlest(self, keep: int) -> Iterator[int]:
+        """Forget the producers that have been idle for longest, until about so many are left.
+
+        Those with an open transaction stay and don't count. In short steps, as `expire`; yields how
+        many went with each. A sample says since when the idlest wrote nothing, so that some more or
+        fewer may be left.
+        """
+        table = self._table
+        surplus = self.without_transaction - keep
+        if surplus <= 0:
+            return
+        every = max(1, len(table) // _SAMPLE)
+        sample: list[int] = []
+        at = 0
+        for piece in table.pieces():
+            times = [state[TIMESTAMP] for _, state in piece if state[BEGAN] < 0]
+            sample += times[-at % every :: every]
+            at += len(times)
+            yield 0
+        if not sample:
+            return
+        sample.sort()
+        cut_ms = sample[min(len(sample) - 1, (surplus - 1) * len(sample) // at)]
+        for before_ms in (cut_ms, cut_ms + 1):
+            for idle in self._idle_since(before_ms):
+                if before_ms > cut_ms:
+                    del idle[max(0, surplus) :]  # they are equally idle
+                for producer_id in idle:
+                    table.forget(producer_id)
+                surplus -= len(idle)
+                yield len(idle)
+
+    def clear(self) -> None:
+        """Forget all, to read the log again."""
+        self._table.clear()
+        self.open_transactions.clear()
+        self.ended.clear()
+
+    # -- what is written down
+
+    def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
+        """Offset of the last data batch's last record (-1 without one) and epoch, by producer.
+
+        In pieces, between which the states may change.
+        """
+        for piece in self._table.pieces():
+            yield {
+                producer_id: (
+                    state[LAST_OFFSET] + state[LAST_DELTA] if len(state) > FIRST_BATCH else -1,
+                    state[EPOCH],
+                )
+                for producer_id, state in piece
+            }
+
+    def freeze(self, offset: int) -> ProducerImage:
+        """The producers as they are now, when the log ends at ``offset``.
+
+        Until `thaw`, which is for who has written it, changes cost a little more.
+        """
+        return ProducerImage(offset, self._table.freeze())
+
+    def thaw(self) -> None:
+        """Nobody reads what was frozen any more."""
+        self._table.thaw()
+
+    def restore(self, data: bytes) -> bool:
+        """Take over a ``.snapshot`` file; False, and nothing known, when it is damaged."""
+        self.clear()
+        states = parse(data)
+        if states is None:
+            return False
+        began: list[tuple[int, int]] = []
+        for producer_id, state in states:
+            self._table.put(producer_id, state)
+            if state[BEGAN] >= 0:
+                began.append((state[BEGAN], producer_id))
+        for first_offset, producer_id in sorted(began):
+            self.open_transactions[producer_id] = first_offset
+        return True
+
+
+def _batch(state: State, at: int) -> Appended:
+    sequence, delta, first_offset, timestamp_ms = state[at : at + A_BATCH]
+    last_sequence = (sequence + delta) & SEQUENCE_MASK if sequence >= 0 else -1
+    return Appended(sequence, last_sequence, first_offset, first_offset + delta, timestamp_ms)
+
+
+def _old_epoch(producer_id: int, known: int, what: str, epoch: int) -> AppendRefused:
+    return AppendRefused(
+        INVALID_PRODUCER_EPOCH,
+        f"Producer {producer_id} has epoch {known} here, and {what} has epoch {epoch}.",
+    )

@@ -1,0 +1,246 @@
+"""What a job was asked for: its options, understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from client.errors import ClientError
+from client.spelling import (
+    MisspelledError,
+    duration_ms,
+    is_duration,
+    partition_numbers,
+    time_ms,
+)
+from pipeline.errors import WrongUse
+from pipeline.report.head import Thresholds
+from pipeline.run.as_of import Span
+from pipeline.run.compare import Question, Window
+from pipeline.run.failing import states_of
+from pipeline.run.jobs import Options
+from pipeline.run.options import (
+    AS_OF,
+    BY_TOPIC,
+    COMMAND_CONFIG,
+    FAIL_ON,
+    FIRST,
+    LAG_OPTIONS,
+    LAG_THRESHOLD,
+    PARTITIONS,
+    RECORDS_THRESHOLD,
+    RETENTION,
+    SECOND,
+    SINCE,
+    TEXTFILE,
+    TIMEOUT,
+    UNTIL,
+    Given,
+    Option,
+)
+from pipeline.run.selection import Selection
+from pipeline.run.textfile import check_textfile
+from pipeline.storage.catalogued import SCHEME
+from pipeline.storage.formats import FORMATS
+
+if TYPE_CHECKING:
+    from client.settings import Settings
+
+_A_DAY_S = 86_400
+_LONGEST = 19
+"""Digits of a long."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """A job's options, understood."""
+
+    source: str
+    out: str
+    options: Options
+    settings: Settings | None
+    """How brokers are reached; None where no file says."""
+    timeout_s: float
+    fail_on_damage: bool
+    json: bool
+    format: str | None = None
+    """Of the tables; None for that of those that are there, else Parquet."""
+
+
+def job_options(given: Given) -> JobOptions:
+    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    if not given["source"]:
+        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+    out = given["out"]
+    if given["catalog"]:
+        if out:
+            raise WrongUse("--out and --catalog are opposites: leave one out")
+        if given["group"] or given["partitions"]:
+            raise WrongUse("a catalog has whole days: leave out --group and --partitions")
+        out = SCHEME + given["catalog"]
+    if not out:
+        raise WrongUse("name a folder for the tables: --out FOLDER")
+    if given["topic"] and given["no_topics"]:
+        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+    if given["format"] not in (None, *FORMATS):
+        raise WrongUse(f"--format {given['format']}: there are {', '.join(FORMATS)}")
+    span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
+    text = given["partitions"]
+    textfile, states = _of_lag(given)
+    options = Options(
+        overwrite=given["overwrite"],
+        selection=Selection(
+            given["group"] or None,
+            None if text is None else _spelled(PARTITIONS, text, partition_numbers),
+            span,
+        ),
+        topics=given["topic"] or None,
+        with_topics=not given["no_topics"],
+        offsets_retention=timedelta(
+            milliseconds=_spelled(RETENTION, given["offsets_retention"], duration_ms)
+        ),
+        source=given["source"],
+        thresholds=thresholds_of(given),
+        textfile=textfile,
+        fail_on=states,
+    )
+    return JobOptions(
+        given["source"],
+        out,
+        options,
+        settings_of(given[COMMAND_CONFIG.key]),
+        timeout_of(given["timeout"]),
+        given["fail_on_damage"],
+        given["json"],
+        given["format"],
+    )
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """What two windows are compared by, understood."""
+
+    source: str
+    question: Question
+    settings: Settings | None
+    """How brokers are reached; None where no file says."""
+    timeout_s: float
+    json: bool
+
+
+def comparison_options(given: Given) -> ComparisonOptions:
+    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    if not given["source"]:
+        raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
+    for option in (FIRST, SECOND):
+        if not given[option.key]:
+            raise WrongUse(f"name two windows of time: --{option.name} FROM/TO")
+    if given["topic"] and given["no_topics"]:
+        raise WrongUse("--topic and --no-topics are opposites: leave one out")
+    text = given["partitions"]
+    question = Question(
+        _window(given, FIRST),
+        _window(given, SECOND),
+        by_topic=given[BY_TOPIC.key],
+        groups=given["group"] or None,
+        partitions=None if text is None else _spelled(PARTITIONS, text, partition_numbers),
+        topics=given["topic"] or None,
+        with_topics=not given["no_topics"],
+    )
+    settings = settings_of(given[COMMAND_CONFIG.key])
+    timeout_s = timeout_of(given["timeout"])
+    return ComparisonOptions(given["source"], question, settings, timeout_s, given["json"])
+
+
+def thresholds_of(given: Given) -> Thresholds:
+    """Of the report, from its options; the usual ones where a job has none. See `timeout_of`."""
+    age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
+    return Thresholds(
+        Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
+        None if records is None else int(_spelled(RECORDS_THRESHOLD, records, _count)),
+    )
+
+
+def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
+    """--textfile and --fail-on, of a job that makes lag. See `asked`."""
+    named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
+    if named and given["no_topics"]:
+        raise WrongUse(
+            f"--{named[0].name} needs the lag, and --no-topics asks for none: leave one out"
+        )
+    textfile, text = given.get(TEXTFILE.key), given.get(FAIL_ON.key)
+    if textfile is not None:
+        check_textfile(textfile)
+    return textfile, () if text is None else _spelled(FAIL_ON, text, states_of)
+
+
+def settings_of(file: str | None) -> Settings | None:
+    """What a file of client properties says. WrongUse where it can't be followed."""
+    if not file:
+        return None
+    from client.settings import read_settings
+
+    try:
+        return read_settings(Path(file))
+    except ClientError as error:
+        raise WrongUse(f"--{COMMAND_CONFIG.name}: {error}") from None
+
+
+def timeout_of(text: str) -> float:
+    """Seconds of --timeout. WrongUse where they are none."""
+    return float(_spelled(TIMEOUT, text, _seconds))
+
+
+def _time(given: Given, option: Option) -> int | None:
+    text = given[option.key]
+    return None if text is None else int(_spelled(option, text, time_ms))
+
+
+def _window(given: Given, option: Option) -> Window:
+    since, slash, end = given[option.key].partition("/")
+    if not (since and slash and end):
+        raise WrongUse(f"--{option.name} {given[option.key]}: write it as FROM/TO, or FROM/1h")
+    since_ms = int(_spelled(option, since, time_ms))
+    if is_duration(end):
+        until_ms = since_ms + int(_spelled(option, end, duration_ms))
+    else:
+        until_ms = int(_spelled(option, end, time_ms))
+    if since_ms >= until_ms:
+        raise WrongUse(f"--{option.name} {given[option.key]}: it ends before it begins")
+    return Window(since_ms, until_ms)
+
+
+def _spelled(option: Option, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except MisspelledError as error:
+        raise WrongUse(f"--{option.name} {text}: {error}") from None
+
+
+def _age(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise MisspelledError("it must be seconds, 0 or more")
+    return found
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < _LONGEST):
+        raise MisspelledError("it must be a whole number, 0 or more")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found <= _A_DAY_S:
+        raise MisspelledError(f"it must be seconds, from 0.1 to {_A_DAY_S} (a day)")
+    return found

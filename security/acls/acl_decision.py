@@ -1,0 +1,148 @@
+"""The judgement: may this principal, from this host, do this to that resource, and by which rule.
+
+In this order: a super user may everything; an entry that denies the operation, or ALL, wins; an
+entry that allows it, or ALL, or an operation that implies it, allows; where no entry at all is for
+the resource, ``allow.everyone.if.no.acl.found`` decides; otherwise it is denied. Source: Kafka 3.9
+``StandardAuthorizerData``; the last point is ``Authorizer.authorizeByResourceType``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Generator
+from enum import Enum
+from typing import NamedTuple
+
+from security.acls.index import AT_A_TIME, AclIndex, denies, is_about
+from security.acls.model import (
+    ANYTHING,
+    GRANTS,
+    OPERATIONS,
+    AclEntry,
+    Operation,
+    Pattern,
+    PatternType,
+    ResourceType,
+)
+from security.principal import EVERYBODY
+
+
+class Rule(Enum):
+    """Why a verdict is as it is, where no entry decided."""
+
+    SUPER_USER = "super.users names the principal"
+    NO_ACL_ALLOWS = "the resource has no entry, and allow.everyone.if.no.acl.found is true"
+    NO_ACL_DENIES = "the resource has no entry"
+    NOTHING_ALLOWS = "the resource has entries, and none of them allows it"
+
+
+class Decision(NamedTuple):
+    """What was decided, and by which entry or rule."""
+
+    is_allowed: bool
+    rule: AclEntry | Rule
+
+
+_SUPER_USER = Decision(True, Rule.SUPER_USER)
+_NO_ACL_ALLOWS = Decision(True, Rule.NO_ACL_ALLOWS)
+_NO_ACL_DENIES = Decision(False, Rule.NO_ACL_DENIES)
+_NOTHING_ALLOWS = Decision(False, Rule.NOTHING_ALLOWS)
+_A_NAME = "hardcode"
+"""Stands for some resource that no entry names, as in Kafka."""
+
+
+class AclRules:
+    """See the module."""
+
+    def __init__(
+        self, index: AclIndex, super_users: Container[str] = (), *, allow_everyone: bool = False
+    ) -> None:
+        self.index = index
+        self._super_users = super_users
+        self._without_acl = _NO_ACL_ALLOWS if allow_everyone else _NO_ACL_DENIES
+
+    def verdict(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
+    ) -> Decision:
+        """``principal`` as ``Type:name``, ``host`` as an address without a slash."""
+        if principal in self._super_users:
+            return _SUPER_USER
+        return self._verdict(principal, host, operation, self.index.covering(kind, name))
+
+    def _verdict(
+        self, principal: str, host: str, operation: Operation, patterns: list[Pattern]
+    ) -> Decision:
+        """By the entries of these patterns, which cover the resource."""
+        if not patterns:
+            return self._without_acl
+        allowed_by = None
+        grants = GRANTS.get(operation)
+        for pattern in patterns:
+            for who in (principal, EVERYBODY):
+                for entry in self.index.entries_of(pattern, who):
+                    if is_about(entry, host, operation):
+                        if denies(entry):
+                            return Decision(False, entry)
+                        allowed_by = allowed_by or entry
+                    elif (
+                        grants is not None
+                        and entry.operation in grants
+                        and entry.host in (ANYTHING, host)
+                        and not denies(entry)
+                    ):
+                        allowed_by = allowed_by or entry
+        return _NOTHING_ALLOWS if allowed_by is None else Decision(True, allowed_by)
+
+    def may_somewhere(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType
+    ) -> Generator[None, None, bool]:
+        """Whether there may be a resource of a type on which the operation is allowed.
+
+        An allow counts unless a deny of the same name, or of a prefix of it, takes all of it away.
+        In steps: 20,000 entries of each kind take 40 ms.
+        """
+        if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
+            return True
+        allowed: list[Pattern] = []
+        denied: set[Pattern] = set()
+        for who in (principal, EVERYBODY):
+            for number, entry in enumerate(list(self.index.entries_for(kind, who, operation))):
+                if number % AT_A_TIME == 0:
+                    yield
+                if not is_about(entry, host, operation):
+                    continue
+                if not denies(entry):
+                    allowed.append(entry.pattern)
+                elif entry.pattern == Pattern(kind, ANYTHING):
+                    return False
+                else:
+                    denied.add(entry.pattern)
+        for pattern in allowed:
+            yield  # a long name has 249 prefixes to look up
+            if not _is_dominated(pattern, denied):
+                return True
+        return False
+
+    def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
+        """What is allowed on a resource, as bits (KIP-430)."""
+        operations = OPERATIONS[kind]
+        if principal in self._super_users:
+            return sum(1 << operation for operation in operations)
+        patterns = self.index.covering(kind, name)
+        return sum(
+            1 << operation
+            for operation in operations
+            if self._verdict(principal, host, operation, patterns).is_allowed
+        )
+
+
+def _is_dominated(pattern: Pattern, denied: set[Pattern]) -> bool:
+    """Whether a deny takes all away that a pattern allows."""
+    if not denied:
+        return False
+    kind, name, pattern_type = pattern
+    if pattern_type == PatternType.LITERAL and name == ANYTHING:
+        return False
+    return pattern in denied or any(
+        Pattern(kind, name[:length], PatternType.PREFIXED) in denied
+        for length in range(1, len(name) + 1)
+    )

@@ -1,0 +1,315 @@
+"""What a partition's leader makes of the coordinator's answers, by version; and its patience."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.apis.produce.response import Refused
+from broker.apis.produce.transaction import Transaction
+from broker.apis.shared.add_partitions_on_write import Enlisted
+from broker.cores.hosted_shard import Phase
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TXN_STATE,
+    NETWORK_EXCEPTION,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+from tests.broker.mock_time import MockTime
+from tests.broker.partitions import log_of
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.slow_disk import SlowFiles
+from tests.broker.topic_calls import create_topic
+from tests.broker.transactional import TransactionalProducer, initialized
+from tests.broker.transactions import state_now
+from tests.wire import Wire, batch
+from transactions.calls import TV1, TV2, Client
+
+VERSIONS = range(3, 14)
+
+
+def transactional(**fields: Any) -> bytes:
+    header = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, **fields}
+    return batch(b"v", is_transactional=True, **header)
+
+
+def told(error: int, version: int) -> int:
+    """What a Produce of that version is told for an answer of the coordinator."""
+    request: Any = SimpleNamespace(
+        api_version=version,
+        client_id="client",
+        connection=SimpleNamespace(client_host="/127.0.0.1"),
+    )
+    services: Any = SimpleNamespace(enlisting=None)
+    topics = [("t", [(0, transactional())])]
+    transaction = Transaction(services, request, "id", topics, may_write_internal=False)
+    refused = transaction._refused(error)
+    assert isinstance(refused, Refused)
+    return refused.error_code
+
+
+@pytest.mark.parametrize(
+    ("error", "before_11", "in_11", "from_12"),
+    [
+        (COORDINATOR_LOAD_IN_PROGRESS, *[NOT_ENOUGH_REPLICAS] * 3),
+        (COORDINATOR_NOT_AVAILABLE, *[NOT_ENOUGH_REPLICAS] * 3),
+        (NOT_COORDINATOR, *[NOT_ENOUGH_REPLICAS] * 3),
+        (NETWORK_EXCEPTION, *[NOT_ENOUGH_REPLICAS] * 3),
+        (
+            CONCURRENT_TRANSACTIONS,
+            NOT_ENOUGH_REPLICAS,
+            NOT_ENOUGH_REPLICAS,
+            CONCURRENT_TRANSACTIONS,
+        ),
+        (
+            TRANSACTION_ABORTABLE,
+            INVALID_TXN_STATE,
+            TRANSACTION_ABORTABLE,
+            TRANSACTION_ABORTABLE,
+        ),
+        (INVALID_TXN_STATE, *[INVALID_TXN_STATE] * 3),
+        (INVALID_PRODUCER_EPOCH, *[INVALID_PRODUCER_EPOCH] * 3),
+        (INVALID_PRODUCER_ID_MAPPING, *[INVALID_PRODUCER_ID_MAPPING] * 3),
+        (INVALID_REQUEST, *[INVALID_REQUEST] * 3),
+    ],
+)
+def test_each_version_is_told_what_it_can_go_on_with(
+    error: int, before_11: int, in_11: int, from_12: int
+) -> None:
+    """Sentence 8: while a transaction is completed a Produce says 51 from v12 on, 19 before."""
+    for version in VERSIONS:
+        expected = before_11 if version < 11 else in_11 if version == 11 else from_12
+        assert told(error, version) == expected, version
+
+
+# -- patience
+
+
+class Coordinator:
+    """Answers AddPartitions with these codes in turn, the last one again and again."""
+
+    def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
+        self.codes = list(codes)
+        self.time = time
+        self.asked_ms: list[int] = []
+
+    def submit(self, _: str, call: Any) -> None:
+        self.asked_ms.append(self.time.mono_ms)
+        code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+        asyncio.get_running_loop().call_soon(call.ticket.take, code)
+
+
+async def added(*codes: int) -> tuple[int, list[int]]:
+    """What adding a partition comes to, and when the coordinator was asked."""
+    time = MockTime()
+
+    async def wait(transactional_id: str, at_most_s: float) -> None:
+        assert transactional_id == "id"
+        time.move(round(at_most_s * 1000))
+
+    coordinator = Coordinator(time, codes)
+    services: Any = SimpleNamespace(
+        time=time,
+        transactions=coordinator,
+        markers=SimpleNamespace(wait=wait),
+        config={
+            "add.partitions.to.txn.retry.backoff.ms": 20,
+            "add.partitions.to.txn.retry.backoff.max.ms": 100,
+        },
+    )
+    who = Enlisted("id", 7, 1, TV2, Client())
+    code = await who.add(services, [("t", [0])])
+    first = coordinator.asked_ms[0]
+    return code, [at - first for at in coordinator.asked_ms]
+
+
+async def test_a_transaction_that_is_completed_soon_is_waited_for() -> None:
+    codes = [CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, NONE]
+
+    assert await added(*codes) == (NONE, [0, 20, 40])
+
+
+async def test_nobody_waits_for_it_for_longer_than_a_tenth_of_a_second() -> None:
+    code, asked_ms = await added(CONCURRENT_TRANSACTIONS)
+
+    assert (code, asked_ms) == (CONCURRENT_TRANSACTIONS, [0, 20, 40, 60, 80, 100])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_LOAD_IN_PROGRESS),
+        (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
+        (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH),
+    ],
+)
+async def test_other_errors_are_told_at_once(code: int, said: int) -> None:
+    assert await added(code) == (said, [0])
+
+
+# -- the coordinator is not there
+
+
+@pytest.mark.parametrize(
+    ("phase", "error"),
+    [
+        (Phase.LOADING, COORDINATOR_LOAD_IN_PROGRESS),
+        (Phase.UNWRITABLE, NOT_COORDINATOR),
+        (Phase.FAILED, NOT_COORDINATOR),
+        (Phase.UNLOADED, NOT_COORDINATOR),
+        (None, NOT_COORDINATOR),
+    ],
+)
+def test_a_coordinator_that_does_not_serve_is_no_coordinator(
+    phase: Phase | None, error: int
+) -> None:
+    hosted = None if phase is None else SimpleNamespace(phase=phase)
+    services: Any = SimpleNamespace(
+        transactions=SimpleNamespace(hosted_for=lambda _: hosted),
+        config={"transaction.partition.verification.enable": True},
+    )
+    partition: Any = SimpleNamespace(topic="t", index=0)
+
+    for rules in (TV1, TV2):
+        assert Enlisted("id", 7, 1, rules, Client()).error(services, partition) == error
+        assert Enlisted("", 7, 1, rules, Client()).error(services, partition) == INVALID_REQUEST
+
+
+# -- a setting
+
+
+@pytest.mark.parametrize("verified", [True, False])
+async def test_where_nothing_is_verified_clients_of_tv1_write_where_they_want(
+    tmp_path: Path, verified: bool
+) -> None:
+    """And those of TV2 not: their partitions are added all the same."""
+    settings = {"transaction.partition.verification.enable": str(verified).lower()}
+
+    def work(wire: Wire) -> tuple[int, int]:
+        create_topic(wire, "t", 2)
+        old, new = initialized(wire, "old", rules=1), initialized(wire, "new")
+        codes = old.produce("t", b"v")["error_code"], new.produce("t", b"v")["error_code"]
+        asked = {"transactional_ids": ["old", "new"]}
+        described = wire.call("DescribeTransactions", 0, asked)["transaction_states"]
+        assert [each["transaction_state"] for each in described] == ["Empty", "Ongoing"]
+        return codes
+
+    async with serving(tmp_path, settings) as broker:
+        refused = TRANSACTION_ABORTABLE if verified else NONE
+        assert await asked(broker, work) == (refused, NONE)
+
+
+async def test_two_requests_at_once_for_one_id_are_both_served(tmp_path: Path) -> None:
+    """Kafka answers the first NETWORK_EXCEPTION, for its broker sends one at a time."""
+
+    def work(wire: Wire) -> list[int]:
+        create_topic(wire, "t", 20)
+        producer = initialized(wire, "id")
+        for index in range(20):
+            data = producer.records("t", index, b"v")
+            wire.send("Produce", 12, producer.ask_produce({("t", index): data}))
+        answers = [wire.receive()[1] for _ in range(20)]
+        return [each["responses"][0]["partition_responses"][0]["error_code"] for each in answers]
+
+    async with serving(tmp_path) as broker:
+        assert await asked(broker, work) == [NONE] * 20
+
+
+async def test_a_request_does_not_overtake_the_one_that_adds_its_partition(tmp_path: Path) -> None:
+    """A producer has five on their way: all but the first find the partition added."""
+
+    def work(wire: Wire) -> list[tuple[int, int]]:
+        create_topic(wire, "t", 1)
+        producer = initialized(wire, "id")
+        for sequence in range(5):
+            data = producer.records("t", 0, b"v", base_sequence=sequence)
+            wire.send("Produce", 12, producer.ask_produce({("t", 0): data}))
+        answers = [wire.receive()[1] for _ in range(5)]
+        assert producer.end(commit=True) == NONE
+        entries = [each["responses"][0]["partition_responses"][0] for each in answers]
+        return [(entry["error_code"], entry["base_offset"]) for entry in entries]
+
+    async with serving(tmp_path) as broker:
+        assert await asked(broker, work) == [(NONE, offset) for offset in range(5)]
+
+
+async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> None:
+    """A partition that the broker adds is looked up before, and is not there yet."""
+
+    def work(wire: Wire) -> None:
+        create_topic(wire, "t", 2)
+        new = initialized(wire, "new")
+        assert new.produce("t")["error_code"] == NONE
+        assert new.commit_offsets("g", {("t", 0): 1}) == [NONE]
+        assert new.end(commit=True) == NONE
+
+    def late(wire: Wire) -> None:
+        old = initialized(wire, "old", rules=1)
+        assert old.produce("t")["error_code"] == TRANSACTION_ABORTABLE
+        assert old.commit_offsets("g", {("t", 0): 1}) == [TRANSACTION_ABORTABLE]
+
+    async with serving(tmp_path) as broker:
+        await broker.topics.ensure(OFFSETS_TOPIC)
+        failures = broker.metrics.transactions.verification_failures
+        await asked(broker, work)
+        assert not failures
+        await asked(broker, late)
+        assert failures == {TRANSACTION_ABORTABLE: 2}
+
+
+async def test_nothing_is_written_before_the_record_that_adds_its_partition_is_stable(
+    tmp_path: Path,
+) -> None:
+    """A producer whose connection broke sends again what waits for a slow disk.
+
+    Without the record nobody would end what its batch opens, were the power lost.
+    """
+    fs = SlowFiles(TRANSACTION_TOPIC)
+    settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+    never = str(2**63 - 1)
+    async with serving(tmp_path, settings, fs=fs) as broker:
+        await broker.topics.create("t", 1, {"flush.messages": never})
+        await broker.topics.ensure(OFFSETS_TOPIC)
+        made: list[TransactionalProducer] = []
+        await asked(broker, lambda wire: made.append(initialized(wire, "id")))
+        fs.kind.may_go.clear()
+        log, offsets = log_of(broker, "t"), log_of(broker, OFFSETS_TOPIC)
+
+        def produce(wire: Wire) -> int:
+            code: int = replace(made[0], wire=wire).produce("t")["error_code"]
+            return code
+
+        def commit(wire: Wire) -> list[int]:
+            return replace(made[0], wire=wire).commit_offsets("g", {("t", 0): 1})
+
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(asked(broker, produce))
+            hosted = broker.transactions.hosted_for("id")
+            assert hosted is not None
+            await eventually("it is added", lambda: state_now(broker, "id") == "Ongoing")
+            again = group.create_task(asked(broker, produce))
+            commits = [group.create_task(asked(broker, commit)) for _ in range(2)]
+            await eventually(
+                "all wait", lambda: hosted.partition.waiting == 4 or log.log_end_offset
+            )
+            assert (log.log_end_offset, offsets.log_end_offset) == (0, 0)
+            fs.kind.may_go.set()
+        assert [first.result(), again.result()] == [NONE, NONE]
+        assert [commit.result() for commit in commits] == [[NONE], [NONE]]
+        assert log.log_end_offset == 1, "the second is a duplicate of the first"

@@ -1,0 +1,191 @@
+"""OAUTHBEARER: tokens that are signed let in, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import structlog
+from confluent_kafka import Producer
+from structlog.testing import capture_logs
+
+from broker.authentication.logins import FAILURE, Result
+from broker.broker import Broker
+from broker.time import Time
+from protocol.errors import SASL_AUTHENTICATION_FAILED
+from security.sasl.oauthbearer import TokenClaims, TokenRefused
+from tests.broker.authentication.bearers import (
+    NOW_S,
+    OTHER,
+    RSA,
+    first_message,
+    forged,
+    judge,
+    of_now,
+    settings,
+    token,
+)
+from tests.broker.authentication.letting_in import (
+    AUTHENTICATE,
+    GROUPS,
+    HANDSHAKE,
+    LISTENER,
+    Client,
+    all_until_closed,
+    broker_with_logins,
+    come,
+    port_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as found:
+        yield found
+
+
+def test_a_signed_token_says_whose_it_is_and_when_it_ends(tmp_path: Path) -> None:
+    tokens = judge(tmp_path)
+    good = TokenClaims("alice", (NOW_S + 60) * 1000)
+    assert tokens.check(token()) == good
+    assert tokens.check(token(RSA, "RS256", "r")) == good
+    assert tokens.check(token(exp=NOW_S - 29)) == TokenClaims("alice", (NOW_S - 29) * 1000)
+    strict = judge(tmp_path, audience=("kafka", "k"), issuer="https://i", name_claim="user")
+    assert strict.check(token(user="bob", aud=["x", "k"], iss="https://i")).name == "bob"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: "planted", "the token is no signed JWT"),
+        (lambda: token(None, "none"), "the token is not signed in a way that is taken"),
+        (lambda: token("s" * 32, "HS256"), "the token is not signed in a way that is taken"),
+        (lambda: forged('{"alg":["RS256"],"kid":"r"}'), "the token is not signed in a way"),
+        (lambda: forged('{"alg":{},"kid":"r"}'), "the token is not signed in a way"),
+        (lambda: forged('{"alg":"RS256","kid":["r"]}'), "the token is no signed JWT"),
+        (lambda: token(OTHER), "the token is not valid: InvalidSignatureError"),
+        (lambda: token(kid="b"), "the token names a key that is not known"),
+        (lambda: token("s" * 32, "HS256", "shared"), "the token is not signed in a way"),
+        (lambda: token(RSA, "PS256", "r"), "the token is signed in another way than its key"),
+        (lambda: token(RSA, "RS256", "a"), "the token is signed in another way than its key"),
+        (lambda: token()[:-9], "the token is no signed JWT"),
+        (lambda: token(exp=NOW_S - 30), "the token of 'alice' is over"),
+        (lambda: token(iat=NOW_S + 31), "the token of 'alice' is from the future"),
+        (lambda: token(nbf=NOW_S + 31), "the token of 'alice' is from the future"),
+        (lambda: token(exp=None), "the token does not say when it was issued and ends"),
+        (lambda: token(iat=None), "the token does not say when it was issued and ends"),
+        (lambda: token(exp=1e300), "the token does not say when it was issued and ends"),
+        (lambda: token(sub=None), "the token names nobody in sub"),
+        (lambda: token(sub=7), "the token names nobody in sub"),
+    ],
+)
+def test_any_other_token_is_refused(tmp_path: Path, make: Callable[[], str], reason: str) -> None:
+    made = make()
+    found = judge(tmp_path).check(made)
+    assert isinstance(found, TokenRefused)
+    assert found.reason.startswith(reason)
+    assert made not in repr(found)
+
+
+def test_audience_and_issuer_are_asked_for(tmp_path: Path) -> None:
+    tokens = judge(tmp_path, audience=("kafka",), issuer="i")
+    reasons = [
+        tokens.check(each).reason  # type: ignore[union-attr]
+        for each in (token(iss="i"), token(iss="i", aud="x"), token(aud="kafka", iss="j"))
+    ]
+    assert reasons == [
+        "the token of 'alice' is for another audience",
+        "the token of 'alice' is for another audience",
+        "the token of 'alice' is of another issuer",
+    ]
+
+
+async def test_librdkafka_logs_in_by_a_token(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
+        client = {
+            "bootstrap.servers": f"127.0.0.1:{port_of(broker)}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": lambda _: (of_now(), Time().now().wall_ms / 1000 + 600),
+        }
+
+        def produce() -> int:
+            producer = Producer(client)
+            producer.produce("t", b"x")
+            left: int = producer.flush(20)
+            return left
+
+        assert await asyncio.to_thread(produce) == 0
+
+
+async def test_a_forged_token_is_told_in_two_messages(tmp_path: Path, lines: list[Any]) -> None:
+    async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
+        good, bad = await come(broker), await come(broker)
+        for client in (good, bad):
+            await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
+        answer = await good.call(AUTHENTICATE, 1, auth_bytes=first_message(of_now()))
+        assert answer["error_code"] == 0
+        assert 500_000 < answer["session_lifetime_ms"] <= 600_000, "no longer than the token"
+        assert (await good.call(GROUPS, 0))["error_code"] == 0
+
+        unsigned = of_now(OTHER)
+        told = await bad.call(AUTHENTICATE, 1, auth_bytes=first_message(unsigned))
+        assert (told["error_code"], told["auth_bytes"]) == (0, b'{"status":"invalid_token"}')
+        refused = await bad.call(AUTHENTICATE, 1, auth_bytes=b"\x01")
+        assert refused["error_code"] == SASL_AUTHENTICATION_FAILED
+        assert refused["error_message"] == '{"status":"invalid_token"}'
+        assert await all_until_closed(bad) == b""
+    text = "\n".join(map(repr, lines))
+    assert "InvalidSignatureError" in text
+    assert unsigned not in text
+    assert unsigned.split(".")[2] not in text
+
+
+async def come_with(bearer: str, broker: Broker) -> Client:
+    """A client that has sent its token; what is wrong with it is an error at the next message."""
+    client = await come(broker)
+    await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
+    answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
+    assert answer["error_code"] == 0
+    return client
+
+
+async def test_a_token_with_an_algorithm_that_is_no_text_is_a_failed_login(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, logins):
+        client = await come_with(forged('{"alg":["RS256"]}'), broker)
+        refused = await client.call(AUTHENTICATE, 1, auth_bytes=b"\x01")
+        assert refused["error_code"] == SASL_AUTHENTICATION_FAILED
+        assert logins.counts == {Result(LISTENER, "OAUTHBEARER", FAILURE): 1}
+    (line,) = [each for each in lines if each["event"] == "login failed"]
+    assert line["reason"] == "the token is not signed in a way that is taken"
+
+
+def test_whatever_the_library_raises_is_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(*_: object, **__: object) -> None:
+        raise MemoryError("planted")
+
+    tokens = judge(tmp_path)
+    monkeypatch.setattr(jwt, "decode", decode)
+    assert tokens.check(token()) == TokenRefused("the token can't be judged: MemoryError")
+
+
+async def test_who_does_not_hear_that_its_token_is_forged_is_told_of(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
+        client = await come_with(of_now(OTHER), broker)
+        client.send(GROUPS, 0)
+        assert await all_until_closed(client)
+    (line,) = [each for each in lines if each["event"] == "login failed"]
+    assert line["reason"] == (
+        "the token is not valid: InvalidSignatureError; ListGroups came in the middle of the login"
+    )

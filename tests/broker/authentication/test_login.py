@@ -1,0 +1,485 @@
+"""What a peer gets before its login, byte by byte: Kafka's conversation, and its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.authentication import guesses, login_protocol, logins
+from broker.authentication.logins import FAILURE, NO_MECHANISM, SUCCESS, Result
+from broker.loop import watchdog
+from protocol.errors import (
+    ILLEGAL_SASL_STATE,
+    INVALID_REQUEST,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+    UNSUPPORTED_VERSION,
+)
+from protocol.headers import encode_request_header
+from tests.broker.authentication.letting_in import (
+    AUTHENTICATE,
+    GROUPS,
+    HANDSHAKE,
+    LISTENER,
+    METADATA,
+    VERSIONS,
+    all_until_closed,
+    broker_with_logins,
+    by_scram,
+    come,
+    log_in,
+    plain_token,
+    sized,
+    standing,
+)
+from tests.broker.edge import Client, eventually
+from tests.broker.serving import serving
+from tests.core_waits import CoreWaits
+
+SOFTWARE = {"client_software_name": "tester", "client_software_version": "1"}
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as found:
+        yield found
+
+
+def reasons(lines: list[Any]) -> list[str]:
+    return [line["reason"] for line in lines if line["event"] == "login failed"]
+
+
+async def serves(client: Client) -> bool:
+    """Whether the peer is let in: its requests are answered."""
+    return (await client.call(GROUPS, 0))["error_code"] == 0
+
+
+async def test_a_login_in_requests_is_let_in_for_its_principal(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        client = await come(broker)
+        answer = await log_in(client)
+
+        assert answer == {
+            "error_code": 0,
+            "error_message": "",
+            "auth_bytes": b"",
+            "session_lifetime_ms": 0,
+        }
+        assert await serves(client)
+        (connection,) = broker.server.connections
+        assert str(connection.principal) == "User:alice"
+        assert logins.counts == {Result(LISTENER, "PLAIN", SUCCESS): 1}
+
+
+async def test_requests_that_come_with_the_last_token_are_served_behind_it(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
+        token = client.send(AUTHENTICATE, 1, auth_bytes=plain_token())
+        first, second = client.send(GROUPS, 0), client.send(METADATA, 1, topics=[])
+
+        for handle in (handshake, token, first):
+            assert (await client.receive(handle))["error_code"] == 0
+        assert (await client.receive(second))["brokers"]
+
+
+async def test_every_byte_may_come_alone(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client, copy = await come(broker), await come(broker)
+        sent: list[bytes] = []
+        copy.send_raw = sent.append  # type: ignore[method-assign]
+        handles = [
+            copy.send(HANDSHAKE, 1, mechanism="PLAIN"),
+            copy.send(AUTHENTICATE, 2, auth_bytes=plain_token()),
+            copy.send(GROUPS, 0),
+        ]
+        for byte in b"".join(sent):
+            client.send_raw(bytes([byte]))
+            await asyncio.sleep(0)
+
+        for handle in handles:
+            assert (await client.receive(handle))["error_code"] == 0
+
+
+async def test_trap_2_api_versions_of_an_unknown_version_may_be_asked_again(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        header = struct.pack(">hhihx", VERSIONS, 99, 1, -1)
+        client.send_raw(struct.pack(">i", len(header)) + header)
+        correlation_id, code, count, key = struct.unpack_from(">ihih", await client.receive_raw())
+        assert (correlation_id, code, count, key) == (1, UNSUPPORTED_VERSION, 1, VERSIONS)
+
+        wrong = await client.call(
+            VERSIONS, 3, client_software_name="-", client_software_version="1"
+        )
+        assert wrong["error_code"] == INVALID_REQUEST
+        good = await client.call(VERSIONS, 3, **SOFTWARE)
+        assert {HANDSHAKE, AUTHENTICATE, METADATA} <= {k["api_key"] for k in good["api_keys"]}
+        await log_in(client)
+        assert await serves(client)
+        (connection,) = broker.server.connections
+        assert connection.software == "tester 1"
+
+
+async def test_trap_2_a_second_good_api_versions_closes(tmp_path: Path, lines: list[Any]) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        assert (await client.call(VERSIONS, 0))["error_code"] == 0
+        client.send(VERSIONS, 0)
+
+        assert await all_until_closed(client) == b""
+        assert reasons(lines) == ["a second ApiVersions before the login"]
+
+
+async def test_trap_3_an_unknown_mechanism_is_answered_with_the_list_after_the_delay(
+    tmp_path: Path,
+) -> None:
+    delay = {"connection.failed.authentication.delay.ms": "150"}
+    async with broker_with_logins(tmp_path, delay) as (broker, logins):
+        client = await come(broker)
+        began = asyncio.get_running_loop().time()
+        answer = await client.call(HANDSHAKE, 1, mechanism="GSSAPI")
+
+        assert asyncio.get_running_loop().time() - began >= 0.149
+        assert answer == {
+            "error_code": UNSUPPORTED_SASL_MECHANISM,
+            "mechanisms": ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"],
+        }
+        assert await all_until_closed(client) == b""
+        assert logins.counts == {Result(LISTENER, NO_MECHANISM, FAILURE): 1}
+
+
+async def test_trap_3_metadata_before_the_login_is_not_answered(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        client.send(METADATA, 1, topics=None)
+
+        assert await all_until_closed(client) == b""
+        assert reasons(lines) == ["Metadata came before the login: does the client use SASL?"]
+
+
+async def test_trap_4_raw_tokens_are_answered_by_an_empty_frame_or_by_nothing(
+    tmp_path: Path,
+) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        assert (await client.call(HANDSHAKE, 0, mechanism="PLAIN"))["error_code"] == 0
+        client.send_raw(sized(plain_token()))
+        assert await client.reader.readexactly(4) == bytes(4)
+        assert await serves(client)
+
+        wrong = await come(broker)
+        assert (await wrong.call(HANDSHAKE, 0, mechanism="PLAIN"))["error_code"] == 0
+        wrong.send_raw(sized(plain_token(password="wrong")))
+        assert await all_until_closed(wrong) == b""
+
+
+async def test_trap_4_a_frame_above_the_bound_is_refused_at_its_size(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        for size in (524_289, -1, 7):
+            client = await come(broker)
+            client.send_raw(struct.pack(">i", size))
+            assert await all_until_closed(client) == b""
+        within = await come(broker)
+        within.send_raw(struct.pack(">i", 524_288) + b"x" * 1000)
+        await eventually(lambda: logins.held_bytes == 1004)
+        within.close()
+        await eventually(lambda: logins.held_bytes == 0)
+
+        assert reasons(lines) == [
+            f"a message of {size} bytes; sasl.server.max.receive.size=524288"
+            for size in (524_289, -1, 7)
+        ]
+
+
+async def test_a_raw_token_of_no_bytes_is_a_token(tmp_path: Path, lines: list[Any]) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        await client.call(HANDSHAKE, 0, mechanism="PLAIN")
+        client.send_raw(sized(b""))
+
+        assert await all_until_closed(client) == b""
+        assert reasons(lines) == ["Invalid SASL/PLAIN response: expected 3 tokens, got 1"]
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        (plain_token(password="wrong"), "Authentication failed: Invalid username or password"),
+        (plain_token("mallory"), "Authentication failed: Invalid username or password"),
+        (b"no", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+    ],
+)
+async def test_a_refusal_is_told_after_the_delay(tmp_path: Path, token: bytes, said: str) -> None:
+    delay = {"connection.failed.authentication.delay.ms": "150"}
+    async with broker_with_logins(tmp_path, delay) as (broker, logins):
+        client = await come(broker)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        began = asyncio.get_running_loop().time()
+        answer = await client.call(AUTHENTICATE, 1, auth_bytes=token)
+
+        assert asyncio.get_running_loop().time() - began >= 0.149
+        assert (answer["error_code"], answer["error_message"]) == (SASL_AUTHENTICATION_FAILED, said)
+        assert await all_until_closed(client) == b""
+        assert logins.counts == {Result(LISTENER, "PLAIN", FAILURE): 1}
+
+
+@pytest.mark.parametrize(
+    ("handshake", "said"),
+    [
+        (None, sized(encode_request_header(METADATA, 1, 1, "x") + b"\xff" * 4)),
+        (None, struct.pack(">i", 524_289)),
+        (None, bytes.fromhex("160301020001")),
+        (None, sized(b"\xff" * 12)),
+        (0, sized(plain_token(password="wrong"))),
+        (1, sized(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
+    ],
+)
+async def test_where_nothing_is_answered_the_connection_is_closed_after_the_delay(
+    tmp_path: Path, handshake: int | None, said: bytes
+) -> None:
+    delay = {"connection.failed.authentication.delay.ms": "150"}
+    async with broker_with_logins(tmp_path, delay) as (broker, logins):
+        client = await come(broker)
+        if handshake is not None:
+            await client.call(HANDSHAKE, handshake, mechanism="PLAIN")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client.send_raw(said)
+
+        assert await all_until_closed(client) == b""
+        assert loop.time() - began >= 0.149
+        assert logins.counts.total() == 1
+
+
+async def test_another_request_in_the_middle_gets_an_error_of_its_own(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        assert (await client.call(GROUPS, 0))["error_code"] == ILLEGAL_SASL_STATE
+        assert await all_until_closed(client) == b""
+        other = await come(broker)
+        await other.call(HANDSHAKE, 1, mechanism="PLAIN")
+        other.send(METADATA, 9, topics=[])  # its answer has no place for one
+        assert await all_until_closed(other) == b""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        sized(b"\xff" * 12),
+        sized(encode_request_header(HANDSHAKE, 9, 1, "x") + b"\0\5PLAIN"),
+        sized(encode_request_header(HANDSHAKE, 1, 1, "x") + b"\0\5PLA"),
+        sized(encode_request_header(AUTHENTICATE, 1, 1, "x") + b"\0\0\0\0"),
+        sized(struct.pack(">hhih", HANDSHAKE, 1, 1, 500)),
+    ],
+)
+async def test_what_is_no_login_ends_without_an_answer(tmp_path: Path, frame: bytes) -> None:
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        client = await come(broker)
+        client.send_raw(frame)
+
+        assert await all_until_closed(client) == b""
+        assert logins.strangers == 0
+
+
+async def test_a_tls_client_is_recognised(tmp_path: Path, lines: list[Any]) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        client.send_raw(bytes.fromhex("160301020001"))
+
+        assert await all_until_closed(client) == b""
+        assert reasons(lines) == ["a client with TLS came to a listener without TLS"]
+
+
+async def test_sasl_on_a_plain_listener_is_out_of_place(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        client = await come(broker)
+        answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
+        told = await client.call(AUTHENTICATE, 1, auth_bytes=plain_token())
+        assert told["error_code"] == ILLEGAL_SASL_STATE
+        assert await serves(client)
+
+
+async def test_who_does_not_log_in_in_time_is_closed(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_protocol, "LOGIN_S_MAX", 0.05)
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        silent, halfway = await come(broker), await come(broker)
+        halfway.send_raw(b"\0\0")
+
+        assert await all_until_closed(silent) == b""
+        assert await all_until_closed(halfway) == b""
+        assert reasons(lines) == ["no login within 0.05 s"]
+        assert (logins.strangers, logins.held_bytes) == (0, 0)
+
+
+async def test_too_many_messages_are_no_login(tmp_path: Path, lines: list[Any]) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        header = struct.pack(">hhihx", VERSIONS, 99, 1, -1)
+        client.send_raw((struct.pack(">i", len(header)) + header) * 100)
+
+        await all_until_closed(client)
+        assert reasons(lines) == ["no login within 64 messages"]
+
+
+async def test_many_strangers_cost_the_oldest_of_the_busiest_address_its_place(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "STRANGERS_MAX", 5)
+    async with broker_with_logins(tmp_path) as (broker, all_logins):
+        others = [await come(broker) for _ in range(5)]
+        await eventually(lambda: all_logins.strangers == 5)
+        client = await come(broker)
+
+        assert await all_until_closed(others[0]) == b""
+        await log_in(client)
+        assert await serves(client)
+        assert all_logins.strangers == 4
+        assert reasons(lines) == ["too many connections have not logged in"]
+
+
+async def test_bytes_of_strangers_are_bounded_together(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "STRANGERS_BYTES_MAX", 10_000)
+    async with broker_with_logins(tmp_path) as (broker, all_logins):
+        big, small = await come(broker), await come(broker)
+        big.send_raw(struct.pack(">i", 500_000) + b"x" * 7000)
+        await eventually(lambda: all_logins.held_bytes == 7004)
+        small.send_raw(struct.pack(">i", 500_000) + b"x" * 4000)
+
+        assert await all_until_closed(big) == b""
+        await eventually(lambda: all_logins.held_bytes == 4004)
+        assert reasons(lines) == ["logins together hold too many bytes, and it holds most"]
+
+
+async def test_guessing_is_bounded_by_name_and_address_and_hinders_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "FAILURES_AT_ONCE", 3)
+    async with broker_with_logins(tmp_path, time=standing()) as (broker, logins):
+
+        async def guess() -> None:
+            client = await come(broker)
+            assert (await log_in(client, "alice", "wrong"))["error_code"]
+            client.close()
+
+        for _ in range(4):
+            await guess()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client = await come(broker)
+        await log_in(client)  # even a right one waits for its turn
+        assert loop.time() - began >= 0.199
+        assert await serves(client)
+        assert logins.guesses.wait_ms("10.0.0.1", "alice", 0) == 0
+        began = loop.time()
+        await log_in(await come(broker), "bob")
+        assert loop.time() - began < 0.199
+
+        # Many at once: those whose turn would come too late are refused unjudged.
+        monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
+        late = await come(broker)
+        await late.call(HANDSHAKE, 1, mechanism="PLAIN")
+        late.send(AUTHENTICATE, 1, auth_bytes=plain_token())
+        before = logins.counts.total()
+        assert await all_until_closed(late) == b""
+        assert logins.counts.total() == before, "nothing was judged"
+
+
+async def test_a_login_by_scram_takes_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
+    async with broker_with_logins(tmp_path, scram=True, time=standing()) as (broker, logins):
+        for _ in range(guesses.FAILURES_AT_ONCE + 1):
+            now_ms = broker.time.now().mono_ms
+            logins.guesses.judged("127.0.0.1", "alice", now_ms, is_right=False)
+        waits: list[int | None] = []
+        ask = logins.guesses.wait_ms
+
+        def wait_ms(address: str, name: str, now_ms: int) -> int | None:
+            waits.append(ask(address, name, now_ms))
+            return waits[-1]
+
+        logins.guesses.wait_ms = wait_ms  # type: ignore[method-assign]
+        client = await come(broker)
+        done = await by_scram(client, b"alice", b"alice-secret")
+        assert done["error_code"] == 0
+        assert waits == [guesses.TURN_MS]
+        counts = broker.watchdog.counts
+        # Three messages, and the judging of the last one when its turn had come.
+        assert counts["logins"] == 4
+        assert await serves(client)
+
+
+async def test_a_wrong_password_again_and_again_is_one_line_a_minute(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        for _ in range(5):
+            client = await come(broker)
+            await log_in(client, "alice", "wrong")
+            client.close()
+        client = await come(broker)
+        await log_in(client, "bob", "wrong")
+
+        assert logins.counts == {Result(LISTENER, "PLAIN", FAILURE): 6}
+        told = [line for line in lines if line["event"] == "login failed"]
+        assert [line["reason"] for line in told] == [
+            "'alice' has no such password",
+            "'bob' has no such password",
+        ]
+        assert told[0]["mechanism"] == "PLAIN"
+        assert told[0]["client_id"] == "tester"
+        assert told[0]["peer"].startswith("127.0.0.1:")
+        assert told[0]["listener"] == LISTENER
+
+
+async def test_half_done_logins_by_hundreds_do_not_hold_others_up(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, logins):
+        settled = await come(broker)
+        await log_in(settled)
+        crowd = [await come(broker) for _ in range(300)]
+        for stranger in crowd:
+            stranger.send(HANDSHAKE, 1, mechanism="PLAIN")
+            stranger.send_raw(struct.pack(">i", 400_000) + b"x" * 2000)
+        waits = []
+        loop, cores = asyncio.get_running_loop(), CoreWaits()
+        for _ in range(20):
+            began, waited_s = loop.time(), cores.seconds()
+            assert await serves(settled)
+            waits.append(loop.time() - began - (cores.seconds() - waited_s))
+        await eventually(lambda: logins.strangers == 300)
+        for stranger in crowd:
+            stranger.close()
+        await eventually(lambda: logins.strangers == 0)
+        assert max(waits) < 0.05
+
+
+async def test_a_start_warns_of_passwords_that_can_be_read_and_of_a_module_that_is_not_used(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    unused = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="planted";'
+    async with broker_with_logins(tmp_path, {"sasl.jaas.config": unused}):
+        pass
+    told = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert "passwords of PLAIN can be read on their way: no TLS" in told
+    assert "a login module without a mechanism before its name is not used" in told
+    assert "planted" not in str(lines)

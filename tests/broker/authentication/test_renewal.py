@@ -1,0 +1,329 @@
+"""Sessions that end, and the logins that renew them (KIP-368), to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.authentication import guesses
+from broker.authentication.logins import EXPIRED, RENEWAL_FAILED, RENEWED, SUCCESS, Result
+from broker.broker import Broker
+from protocol.errors import (
+    ILLEGAL_SASL_STATE,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+)
+from security.sasl import exchange
+from tests.broker.authentication.letting_in import (
+    AUTHENTICATE,
+    GROUPS,
+    HANDSHAKE,
+    LISTENER,
+    all_until_closed,
+    broker_with_logins,
+    come,
+    log_in,
+    plain_token,
+    sized,
+    standing,
+)
+from tests.broker.edge import Client, eventually
+from tests.broker.mock_time import MockTime
+
+LONG = {"connections.max.reauth.ms": "60000"}
+SHORT = {"connections.max.reauth.ms": "100"}
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[Any]]:
+    structlog.reset_defaults()
+    with capture_logs() as found:
+        yield found
+
+
+async def list_groups(client: Client) -> int:
+    code: int = (await client.call(GROUPS, 0))["error_code"]
+    return code
+
+
+async def over(broker: Broker, time: MockTime) -> None:
+    """Let the one session end, which is SHORT; it ends no earlier, however long a test takes."""
+    time.move(100)
+    (connection,) = broker.server.connections
+    session = connection.session
+    await eventually(lambda: session._timer is None)  # type: ignore[union-attr]
+
+
+async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, logins):
+        client = await come(broker)
+        assert (await log_in(client))["session_lifetime_ms"] == 60_000
+        (connection,) = broker.server.connections
+        before = connection.principal
+        # What is asked before the renewal is answered before it, all of it in one segment.
+        first = client.send(GROUPS, 0)
+        handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
+        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
+        behind = client.send(GROUPS, 0)
+
+        assert (await client.receive(first))["error_code"] == 0
+        assert (await client.receive(handshake))["error_code"] == 0
+        answer = await client.receive(token)
+        assert (answer["error_code"], answer["session_lifetime_ms"]) == (0, 60_000)
+        assert (await client.receive(behind))["error_code"] == 0
+        assert connection.principal == before
+        assert logins.counts == {
+            Result(LISTENER, "PLAIN", SUCCESS): 1,
+            Result(LISTENER, "PLAIN", RENEWED): 1,
+        }
+
+
+async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: Path) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
+        client = await come(broker)
+        await log_in(client)
+        assert await list_groups(client) == 0
+        await over(broker, time)
+        assert len(broker.server.connections) == 1, "it says nothing and lives"
+        client.send(GROUPS, 0)
+
+        assert await all_until_closed(client) == b""
+        assert logins.counts[Result(LISTENER, "PLAIN", EXPIRED)] == 1
+
+
+async def test_a_wall_clock_that_jumps_changes_no_session(tmp_path: Path) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        time.wall_ms += 3_600_000
+        assert await list_groups(client) == 0
+    async with broker_with_logins(tmp_path / "short", SHORT, time=time) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        time.wall_ms -= 7_200_000
+        await over(broker, time)
+        client.send(GROUPS, 0)
+        assert await all_until_closed(client) == b""
+
+
+async def test_trap_5_an_expired_session_may_be_renewed_still(tmp_path: Path) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        await over(broker, time)
+        assert (await log_in(client))["session_lifetime_ms"] == 100
+        assert await list_groups(client) == 0
+        await over(broker, time)
+        # A second one within a second of the first one's beginning is none: the session is over.
+        client.send(HANDSHAKE, 1, mechanism="PLAIN")
+        assert await all_until_closed(client) == b""
+
+
+async def test_trap_5_a_raw_client_is_cut_at_its_end_too(tmp_path: Path) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
+        client = await come(broker)
+        await client.call(HANDSHAKE, 0, mechanism="PLAIN")
+        client.send_raw(sized(plain_token()))
+        await client.reader.readexactly(4)
+        assert await list_groups(client) == 0
+        await over(broker, time)
+        client.send(GROUPS, 0)
+        assert await all_until_closed(client) == b""
+
+
+async def test_trap_6_a_second_renewal_within_a_second_is_refused_and_the_connection_lives(
+    tmp_path: Path,
+) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path, LONG, time=time) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        await log_in(client)  # the first may follow at once
+        answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
+        assert await list_groups(client) == 0
+        time.move(exchange.RENEWAL_MS_MIN)
+        assert (await log_in(client))["error_code"] == 0
+
+
+async def test_trap_6_without_a_lifetime_there_is_nothing_to_renew(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        assert (await client.call(HANDSHAKE, 1, mechanism="PLAIN"))["error_code"] == (
+            ILLEGAL_SASL_STATE
+        )
+        told = await client.call(AUTHENTICATE, 2, auth_bytes=plain_token())
+        assert (told["error_code"], told["error_message"]) == (
+            ILLEGAL_SASL_STATE,
+            "SaslAuthenticate request received after successful authentication",
+        )
+        assert await list_groups(client) == 0
+
+
+async def test_trap_6_another_user_can_not_take_a_session_over(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, logins):
+        client = await come(broker)
+        await log_in(client)
+        answer = await log_in(client, "bob")
+        assert (answer["error_code"], answer["error_message"]) == (
+            SASL_AUTHENTICATION_FAILED,
+            "Cannot change principals during re-authentication from User.alice: User.bob",
+        )
+        assert await all_until_closed(client) == b""
+        assert logins.counts[Result(LISTENER, "PLAIN", RENEWAL_FAILED)] == 1
+
+
+async def test_trap_6_another_mechanism_closes_at_the_next_frame(
+    tmp_path: Path, lines: list[Any]
+) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        assert (await client.call(HANDSHAKE, 1, mechanism="SCRAM-SHA-256"))["error_code"] == 0
+        client.send(AUTHENTICATE, 1, auth_bytes=b"n,,n=alice,r=x")
+        assert await all_until_closed(client) == b""
+        assert [line["reason"] for line in lines if line["event"] == "login not renewed"] == [
+            "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for"
+            " re-authentication of mechanism 'PLAIN'"
+        ]
+
+
+async def test_a_wrong_password_ends_the_session_after_the_delay(tmp_path: Path) -> None:
+    slow = {**LONG, "connection.failed.authentication.delay.ms": "150"}
+    async with broker_with_logins(tmp_path, slow) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token(password="wrong"))
+        client.send(GROUPS, 0)
+        answer = await client.receive(token)
+        assert loop.time() - began >= 0.149
+        assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
+        assert await all_until_closed(client) == b"", "what is behind it is not answered"
+
+
+async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
+        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:  # told by its text
+            client = await come(broker)
+            await log_in(client)
+            await log_in(client, "bob", password)
+            client.close()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client = await come(broker)
+        await log_in(client, "bob")
+        assert loop.time() - began >= 0.199, "a login waits for its turn"
+        began = loop.time()
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token("bob", "bob-secret"))
+        behind = client.send(GROUPS, 0)
+        assert (await client.receive(token))["error_code"] == 0
+        assert loop.time() - began >= 0.399, "and a renewal does"
+        assert (await client.receive(behind))["error_code"] == 0
+
+        # A renewal whose turn would come too late is refused unjudged.
+        monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
+        now_ms = broker.time.now().mono_ms
+        logins.guesses.judged("127.0.0.1", "bob", now_ms, is_right=False)
+        (connection,) = broker.server.connections
+        session: Any = connection.session
+        session._exchange._renewal_began_ms = None
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(AUTHENTICATE, 2, auth_bytes=plain_token("bob", "bob-secret"))
+        before = logins.counts.copy()
+        assert await all_until_closed(client) == b""
+        assert logins.counts == before, "nothing was judged"
+        assert lines[-1]["reason"] == "too many logins of this user from this address have failed"
+
+
+async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
+        client = await come(broker)
+        await log_in(client)
+        (connection,) = broker.server.connections
+        for _ in range(guesses.FAILURES_AT_ONCE + 10):
+            now_ms = broker.time.now().mono_ms
+            logins.guesses.judged("127.0.0.1", "alice", now_ms, is_right=False)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
+        session: Any = connection.session
+        end = session._timer
+        await eventually(lambda: session._timer is not end)
+        client.close()
+        await eventually(lambda: not broker.server.connections)
+        assert session._timer is None
+        assert logins.counts[Result(LISTENER, "PLAIN", RENEWED)] == 0
+
+
+async def test_an_unknown_mechanism_ends_the_session(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        answer = await client.call(HANDSHAKE, 1, mechanism="X")
+        assert answer["error_code"] == UNSUPPORTED_SASL_MECHANISM
+        assert await all_until_closed(client) == b""
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_nothing_else_is_served_in_the_middle(tmp_path: Path, version: int) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        if version == 1:
+            await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+            assert await list_groups(client) == ILLEGAL_SASL_STATE
+        else:  # tokens without requests are what those send who do not renew
+            client.send(HANDSHAKE, 0, mechanism="PLAIN")
+        assert await all_until_closed(client) == b""
+
+
+async def test_a_token_above_the_bound_ends_the_session(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(AUTHENTICATE, 1, auth_bytes=bytes(524_289))
+        assert await all_until_closed(client) == b""
+
+
+async def test_a_session_that_ends_while_it_is_renewed_is_renewed(tmp_path: Path) -> None:
+    time = MockTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        await over(broker, time)
+        answer = await client.call(AUTHENTICATE, 1, auth_bytes=plain_token())
+        assert (answer["error_code"], answer["session_lifetime_ms"]) == (0, 100)
+        assert await list_groups(client) == 0
+
+
+async def test_a_connection_that_goes_leaves_no_timer(tmp_path: Path) -> None:
+    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+        client = await come(broker)
+        await log_in(client)
+        (connection,) = broker.server.connections
+        session = connection.session
+        assert session is not None
+        assert session._timer is not None  # type: ignore[attr-defined]
+        client.close()
+        await eventually(lambda: not broker.server.connections)
+        assert session._timer is None  # type: ignore[attr-defined]

@@ -1,0 +1,159 @@
+"""The authorizer: judged once for each connection, anew when an entry changes, logged if denied."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.authorizer import acl_authorizer
+from broker.authorizer.acl_authorizer import AclAuthorizer
+from broker.authorizer.audit import Audit
+from broker.net.authorization_cache import NAME_KEPT_MAX
+from broker.time import Time
+from security.acls.acl_decision import AclRules
+from security.acls.index import AclIndex
+from security.acls.model import Operation, Permission, ResourceType
+from security.principal import ANONYMOUS
+from tests.broker.authorizer.peers import allow, peer
+from tests.steps import result_of
+
+TOPIC = ResourceType.TOPIC
+READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+
+
+def authorizer(*entries, super_users=frozenset(), allow_everyone=False):
+    audit = Audit(Time())
+    return AclAuthorizer(AclIndex(entries), super_users, allow_everyone=allow_everyone, audit=audit)
+
+
+async def test_who_is_allowed_and_who_is_not():
+    rights = authorizer(allow("t"), super_users={"User:root"})
+    assert rights.allows(peer(), READ, TOPIC, "t", api="Fetch")
+    assert rights.allows(peer(), DESCRIBE, TOPIC, "t", api="Metadata")
+    assert not rights.allows(peer(), WRITE, TOPIC, "t", api="Produce", count=2)
+    assert not rights.allows(peer("User:bob"), READ, TOPIC, "t", api="Fetch")
+    assert rights.allows(peer("User:root"), WRITE, TOPIC, "other", api="Produce")
+    assert rights.audit.counts == {("Produce", WRITE, TOPIC): 2, ("Fetch", READ, TOPIC): 1}
+    rules = [denial.rule for denial in rights.audit.denials()]
+    assert rules == ["the resource has entries, and none of them allows it"] * 2
+    rights.audit.stop()
+
+
+async def test_who_only_looks_is_not_logged():
+    rights = authorizer()
+    assert not rights.allows(peer(), READ, TOPIC, "t", api="Metadata", is_logged=False)
+    assert rights.operations(peer(), TOPIC, "t") == 0
+    assert rights.audit.denials() == []
+    assert not rights.allows(peer(), READ, TOPIC, "t", api="Fetch")
+    assert len(rights.audit.denials()) == 1
+    rights.audit.stop()
+
+
+async def test_the_host_is_the_bare_address():
+    entry = allow("t")._replace(host="10.0.0.9")
+    rights = authorizer(entry)
+    assert rights.allows(peer(host="/10.0.0.9"), READ, TOPIC, "t", api="Fetch")
+    assert not rights.allows(peer(host="/10.0.0.8"), READ, TOPIC, "t", api="Fetch")
+    assert rights.audit.denials()[0].host == "10.0.0.8"
+    rights.audit.stop()
+
+
+async def test_a_verdict_is_kept_until_an_entry_changes(monkeypatch):
+    judged = []
+    real = AclRules.verdict
+    monkeypatch.setattr(
+        acl_authorizer.AclRules, "verdict", lambda *args: judged.append(args) or real(*args)
+    )
+    rights = authorizer(allow("t"))
+    connection = peer()
+    for _ in range(5):
+        assert rights.allows(connection, READ, TOPIC, "t", api="Fetch")
+        assert not rights.allows(connection, WRITE, TOPIC, "t", api="Produce")
+    assert len(judged) == 2
+    assert rights.audit.counts["Produce", WRITE, TOPIC] == 5, "a kept denial is one all the same"
+
+    denying = allow("t", permission=Permission.DENY)
+    rights.index.add(denying)
+    assert not rights.allows(connection, READ, TOPIC, "t", api="Fetch")
+    assert rights.operations(connection, TOPIC, "t") == 1 << DESCRIBE, "a deny implies nothing"
+    rights.index.remove(denying)
+    assert rights.allows(connection, READ, TOPIC, "t", api="Fetch")
+    assert rights.operations(connection, TOPIC, "t") == 1 << READ | 1 << DESCRIBE
+    rights.audit.stop()
+
+
+async def test_another_principal_is_judged_anew():
+    rights = authorizer(allow("t"))
+    connection = peer()
+    assert rights.allows(connection, READ, TOPIC, "t", api="Fetch")
+    connection.principal = ANONYMOUS
+    assert not rights.allows(connection, READ, TOPIC, "t", api="Fetch")
+    rights.audit.stop()
+
+
+def somewhere(rights, connection, operation):
+    return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
+
+
+async def test_somewhere_is_judged_from_the_entries():
+    rights = authorizer(allow("t", WRITE))
+    connection = peer()
+    assert somewhere(rights, connection, WRITE)
+    assert not somewhere(rights, connection, READ)
+    assert rights.audit.denials()[0].name == ""
+    rights.index.add(allow("*", WRITE, permission=Permission.DENY))
+    assert not somewhere(rights, connection, WRITE)
+    rights.audit.stop()
+
+
+async def test_somewhere_is_judged_once_for_all_connections_until_an_entry_changes(monkeypatch):
+    judged = []
+    real = AclRules.may_somewhere
+    monkeypatch.setattr(
+        acl_authorizer.AclRules, "may_somewhere", lambda *args: judged.append(args) or real(*args)
+    )
+    rights = authorizer(allow("t", WRITE))
+    for connection in (peer(), peer(), peer("User:bob"), peer("User:bob")):
+        allowed = somewhere(rights, connection, WRITE)
+        assert allowed == (str(connection.principal) != "User:bob")
+    assert len(judged) == 2
+    rights.index.remove(allow("t", WRITE))
+    assert not somewhere(rights, peer(), WRITE)
+    assert len(judged) == 3
+    rights.audit.stop()
+
+
+@pytest.mark.parametrize("what", ["allows", "operations"])
+async def test_a_long_name_is_judged_and_not_kept(what):
+    rights = authorizer(allow_everyone=True)
+    connection = peer()
+    for size in (NAME_KEPT_MAX, NAME_KEPT_MAX + 1):
+        if what == "allows":
+            assert rights.allows(connection, READ, ResourceType.GROUP, "g" * size, api="Heartbeat")
+        else:
+            assert rights.operations(connection, ResourceType.GROUP, "g" * size)
+    assert [len(key[-1]) for key in (*rights.verdicts, *rights.bits)] == [NAME_KEPT_MAX]
+
+
+@pytest.mark.parametrize("what", ["allows", "operations"])
+async def test_what_is_kept_is_bounded_for_all_connections_together(what, monkeypatch):
+    monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
+    rights = authorizer(allow_everyone=True)
+    for connection in [peer(f"User:{number}") for number in range(30)]:
+        for number in range(40):
+            if what == "allows":
+                assert rights.allows(connection, READ, TOPIC, f"t{number}", api="Fetch")
+            else:
+                assert rights.operations(connection, TOPIC, f"t{number}") == 3576
+    assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
+
+
+async def test_what_is_asked_for_again_stays_among_what_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
+    judged = []
+    real = AclRules.verdict
+    monkeypatch.setattr(AclRules, "verdict", lambda *args: judged.append(args[-1]) or real(*args))
+    rights = authorizer(allow_everyone=True)
+    for number in range(500):
+        for name in ("mine", f"t{number}"):
+            assert rights.allows(peer(), READ, TOPIC, name, api="Fetch")
+    assert judged.count("mine") == 1

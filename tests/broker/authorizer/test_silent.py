@@ -1,0 +1,81 @@
+"""What clients only try, or get left out of a list, is no denial: Kafka's silent cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from broker.authorizer.audit import Denial
+from broker.config.authorizer_rules import STANDARD
+from protocol.errors import TOPIC_AUTHORIZATION_FAILED
+from security.acls.model import Operation, ResourceType
+from tests.broker.authorizer.peers import allow
+from tests.broker.serving import asked, serving
+from tests.wire import Wire
+
+SETTINGS = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
+ME = "User:ANONYMOUS"
+
+
+def tried(wire: Wire) -> None:
+    """Everything that a poor client does without being told off."""
+    assert wire.call("ListGroups", 4, {"states_filter": []})["groups"] == []
+    names = {"topics": None, "allow_auto_topic_creation": False}
+    everything = wire.call("Metadata", 12, names | {"include_topic_authorized_operations": True})
+    assert [topic["name"] for topic in everything["topics"]] == ["mine"]
+    epochs = [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]
+    topics = [{"topic": "mine", "partitions": epochs}]
+    answer = wire.call("OffsetForLeaderEpoch", 4, {"replica_id": -2, "topics": topics})
+    assert answer["topics"][0]["partitions"][0]["error_code"] == 0
+    # The cluster does not let it produce idempotently; that it may write to a topic does.
+    new = {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1}
+    assert wire.call("InitProducerId", 4, new | {"producer_epoch": -1})["error_code"] == 0
+    made = {"name": "made", "num_partitions": 1, "replication_factor": 1}
+    topic = made | {"assignments": [], "configs": []}
+    request = {"topics": [topic], "timeout_ms": 9000, "validate_only": True}
+    [created] = wire.call("CreateTopics", 7, request)["topics"]
+    assert (created["error_code"], created["topic_config_error_code"]) == (
+        0,
+        TOPIC_AUTHORIZATION_FAILED,
+    )
+
+
+def refused(wire: Wire) -> None:
+    """What it asks for by name."""
+    topics = [{"topic_id": bytes(16), "name": "theirs"}]
+    found = wire.call("Metadata", 12, {"topics": topics, "allow_auto_topic_creation": False})
+    assert found["topics"][0]["error_code"] == TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_a_poor_client_writes_no_audit_lines_by_looking_around(tmp_path: Path) -> None:
+    """Trap 19 of security, its last part, and the others of the kind."""
+    async with serving(tmp_path, SETTINGS) as broker:
+        for name in ("mine", "theirs"):
+            await broker.topics.create(name, 1, {})
+        acls = broker.secured.acls
+        assert acls is not None
+        connection: Any = Someone()
+        entries = [
+            allow("mine", Operation.WRITE, ME),
+            allow("made", Operation.CREATE, ME),
+        ]
+        await acls.add(connection, entries)
+        await asked(broker, tried)
+        assert broker.secured.audit.denials() == []
+        await asked(broker, refused)
+        [denial] = broker.secured.audit.denials()
+    assert isinstance(denial, Denial)
+    assert (denial.api, denial.operation, denial.kind, denial.name) == (
+        "Metadata",
+        Operation.DESCRIBE,
+        ResourceType.TOPIC,
+        "theirs",
+    )
+
+
+class Someone:
+    """Whoever makes the entries."""
+
+    principal = "User:admin"
+    client_host = "/127.0.0.1"
+    client_id = "test"

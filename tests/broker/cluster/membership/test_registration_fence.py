@@ -1,0 +1,73 @@
+"""The mandate: after which pauses ZooKeeper is asked, and who must speak after a lost session."""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.cluster.membership.registration_fence import RegistrationFence
+from broker.time import Time
+from tests.broker.cluster.membership.test_registration import PATH, Scene
+from tests.broker.edge import eventually
+
+SESSION_MS = 6000
+
+
+async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
+    """That of a registered broker, and its clock."""
+    time = Time()
+    registration_fence = RegistrationFence(
+        scene.zookeeper, scene.registration, PATH, SESSION_MS, time
+    )
+    await scene.begin()
+    await scene.registration.start()
+    return registration_fence, time
+
+
+async def test_only_a_pause_that_could_cost_the_session_is_a_reason_to_ask() -> None:
+    scene = Scene()
+    registration_fence, time = await fenced_registration(scene)
+    assert registration_fence.is_sure
+    time.left_out_ms += 1999
+    assert registration_fence.is_sure
+    time.left_out_ms += 1  # pauses add up
+    assert not registration_fence.is_sure
+    assert await registration_fence.until_sure(time.within(5))
+    assert registration_fence.is_sure
+
+
+async def test_a_lost_connection_is_no_reason() -> None:
+    scene = Scene()
+    registration_fence, _ = await fenced_registration(scene)
+    scene.zookeeper.suspend()
+    assert registration_fence.is_sure
+    scene.zookeeper.resume()
+    assert registration_fence.is_sure
+
+
+async def test_who_waits_while_zookeeper_is_silent_waits_in_vain() -> None:
+    scene = Scene()
+    registration_fence, time = await fenced_registration(scene)
+    time.left_out_ms += SESSION_MS
+    scene.zookeeper.suspend()
+    assert not await registration_fence.until_sure(time.within(0.05))
+    scene.zookeeper.resume()
+    assert await registration_fence.until_sure(time.within(5))
+
+
+async def test_once_the_session_is_lost_the_controller_must_speak_in_the_next() -> None:
+    scene = Scene()
+    registration_fence, time = await fenced_registration(scene)
+    time.left_out_ms += SESSION_MS
+    scene.zookeeper.suspend()
+    asked = [
+        asyncio.ensure_future(registration_fence.until_sure(time.within(20))) for _ in range(2)
+    ]
+    scene.ensemble.end_session(scene.zookeeper.session)
+    scene.zookeeper.resume()
+    registration_fence.told()  # what an earlier controller said, which was read late
+    await eventually(lambda: len(scene.epochs) == 2)
+    assert not registration_fence.is_sure
+    assert not any(each.done() for each in asked)
+    registration_fence.told()
+    assert await asyncio.gather(*asked) == [True, True]
+    assert registration_fence.is_sure

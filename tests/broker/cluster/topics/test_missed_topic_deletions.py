@@ -1,0 +1,159 @@
+"""What was deleted while a broker was not registered is gone there too, whoever the controller is.
+
+The loop's time is virtual: pauses take no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.topics import missed_topic_deletions
+from broker.cluster.topics.missed_topic_deletions import MissedTopicDeletions
+from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.loop.background import Background
+from broker.loop.watchdog import Watchdog
+from protocol.znodes import brokers
+from protocol.znodes.topics import topic_path
+from tests.broker.cluster.members import members
+from tests.broker.cluster.told import tell, topic
+from tests.broker.mock_time import NoWaiting
+from tests.broker.serving import asked, eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
+
+
+class Scene:
+    """A broker that was told of topics a and b, which ZooKeeper has, and was away."""
+
+    def __init__(self) -> None:
+        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.cache = MetadataCache(1)
+        self.forgotten: list[Collection[str]] = []
+        self.time = NoWaiting()
+        self.background = Background(self.time, Watchdog(self.time))
+        self.unheard = MissedTopicDeletions(
+            self.zookeeper, self.cache, self._forget, self.time, self.background.spawn
+        )
+
+    def _forget(self, names: Collection[str]) -> None:
+        self.forgotten.append(sorted(names))
+        self.cache.forget(names)
+
+    async def begin(self) -> None:
+        for name in ("a", "b"):
+            await ensure_path(self.zookeeper, topic_path(name))
+            tell(self.cache, topic(name, [2, 3], ID if name == "a" else OTHER_ID))
+        self.unheard.registered(7)
+
+    async def passes(self, looks: int) -> None:
+        """So many looks, or until it looks no more."""
+        while self.background.tasks and len(self.time.slept_s) < looks + 1:
+            await asyncio.sleep(0)
+
+
+async def test_what_has_no_node_goes_and_what_is_shown_is_looked_for_no_more() -> None:
+    there = Scene()
+    await there.begin()
+    await there.zookeeper.delete(topic_path("a"))
+    await there.passes(2)
+    assert there.forgotten == [["a"]]
+    assert set(there.cache.topics) == {"b"}
+    assert there.cache.topic_name(ID) is None
+    tell(there.cache, topic("b", [2, 3], OTHER_ID))
+    await there.passes(1000)
+    assert not there.background.tasks
+    assert there.forgotten == [["a"]]
+
+
+async def test_a_topic_that_is_deleted_later_and_unheard_goes_too() -> None:
+    """The controller has not seen the registration yet, and deletes the topic's nodes."""
+    there = Scene()
+    await there.begin()
+    tell(there.cache, topic("b", [2, 3], OTHER_ID))
+    await there.passes(2)
+    assert there.forgotten == []
+    await there.zookeeper.delete(topic_path("a"))
+    await there.passes(1000)
+    assert there.forgotten == [["a"]]
+    assert not there.background.tasks
+
+
+async def test_pauses_grow_and_end_with_the_broker() -> None:
+    there = Scene()
+    await there.begin()
+    await there.passes(8)
+    assert there.time.slept_s[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    there.unheard.stop()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not there.background.tasks
+
+
+async def test_a_topic_that_is_made_anew_meanwhile_stays() -> None:
+    there = Scene()
+    await there.begin()
+    await there.zookeeper.delete(topic_path("a"))
+    reading = there.zookeeper.children
+
+    async def children(path: str, watch: Any = None) -> list[str]:
+        found = await reading(path)
+        tell(there.cache, topic("a", [2], OTHER_ID), topic("b", [2], ID))
+        return found
+
+    there.zookeeper.children = children  # type: ignore[method-assign, assignment]
+    await there.passes(1000)
+    assert there.forgotten == []
+    assert len(there.cache.topics["a"].partitions) == 1
+
+
+async def test_a_first_registration_looks_for_nothing() -> None:
+    there = Scene()
+    there.unheard.registered(1)
+    assert not there.background.tasks
+
+
+async def test_a_broker_whose_session_was_over_meanwhile_tells_nobody_of_the_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missed_topic_deletions, "FIRST_LOOK_S", 0.01)
+    async with members(tmp_path) as there:
+        await there.create("stays", 1)
+        controller = there.brokers[there.brokers[1].cluster.controller_id]
+        away = next(each for each in there.brokers if there.brokers[each] is not controller)
+        others = [each for each in there.brokers if each != away]
+        made = {
+            "name": "goes",
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [{"partition_index": 0, "broker_ids": others}],
+            "configs": [],
+        }
+        value = {"topics": [made], "timeout_ms": 15_000, "validate_only": False}
+        await asked(controller, lambda wire: wire.call("CreateTopics", 5, value))
+        await there.leader("goes", 0)
+
+        session = there.ensemble.nodes[brokers.path(away)].owner
+        client = there.ensemble.sessions[session]
+        client.suspend()
+        there.ensemble.end_session(session)
+        gone = {"topic_names": ["goes"], "timeout_ms": 15_000}
+        await asked(controller, lambda wire: wire.call("DeleteTopics", 5, gone))
+        await eventually(
+            "the topic's node is gone", lambda: topic_path("goes") not in there.ensemble.nodes
+        )
+        view = there.brokers[away].cluster
+        assert view.partition("goes", 0) is not None, "nobody could tell it"
+        client.resume()
+        await eventually("it is gone there too", lambda: view.partition("goes", 0) is None)
+        assert "goes" not in there.brokers[away].registry.topics
+        await eventually(
+            "it is registered again", lambda: brokers.path(away) in there.ensemble.nodes
+        )
+        assert view.partition("stays", 0) is not None

@@ -1,0 +1,112 @@
+"""What Musters tell of faults that the protocol does not: answers in, verdicts out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.cluster.broker_answers import ASKED
+from cli.cluster.reported_faults import Twin, reported_faults
+
+Value = dict[str, Any]
+
+
+def said(ahead_ms: int = 0, took_ms: int = 10, **more: Any) -> Value:
+    """What a broker answers whose clock is so far ahead of the one here."""
+    return {
+        "epoch": 7,
+        "zookeeper": "connected",
+        "strays": [],
+        "more_strays": 0,
+        "now_ms": 50_000 + took_ms // 2 + ahead_ms,
+        ASKED: (50_000, 50_000 + took_ms),
+        **more,
+    }
+
+
+def verdicts(told: dict[int, Value], nodes: Value | None = None) -> list[tuple[str, str]]:
+    return [(each.verdict, each.sentence) for each in reported_faults(told, nodes, [])]
+
+
+def test_nothing_is_wrong_where_all_agree() -> None:
+    assert verdicts({1: said(), 2: said(300), 3: said(-300)}) == []
+    assert verdicts({}, {"bad_nodes": [], "more_bad_nodes": 0}) == []
+
+
+def test_a_clock_that_is_apart_is_told_against_those_that_agree() -> None:
+    assert verdicts({1: said(), 2: said(90_000), 3: said(5)}) == [
+        ("CLOCKS_APART", "the clock of broker 2 is 90.0 s or more ahead of the others'")
+    ]
+    assert verdicts({1: said(), 2: said(-90_000), 3: said(5)}) == [
+        ("CLOCKS_APART", "the clock of broker 2 is 90.0 s or more behind the others'")
+    ]
+
+
+def test_a_clock_that_a_slow_answer_hides_is_not_told() -> None:
+    assert verdicts({1: said(), 2: said(3_000, took_ms=4_000)}) == []
+    assert verdicts({2: said(90_000)}) == [], "there is nobody to differ from"
+
+
+def test_a_broker_without_registration_is_told() -> None:
+    assert verdicts({1: said(epoch=None, zookeeper="expired"), 2: said()}) == [
+        (
+            "NOT_REGISTERED",
+            "broker 1 runs and is not registered: its session with ZooKeeper is expired",
+        )
+    ]
+
+
+def test_strays_are_counted_and_the_first_are_named() -> None:
+    assert verdicts({1: said(strays=["t-0.00ff-stray"]), 2: said()}) == [
+        (
+            "STRAY",
+            "broker 1 has 1 stray directory of partitions that the cluster has not, or not there:"
+            " t-0.00ff-stray",
+        )
+    ]
+    [(_, many)] = verdicts({1: said(strays=["a-0", "b-0", "c-0", "d-0"], more_strays=7)})
+    assert "11 stray directories" in many
+    assert many.endswith("a-0, b-0, c-0 and 1 more")
+
+
+def test_nodes_that_do_not_parse_are_named_with_the_reason() -> None:
+    path = "/brokers/topics/t"
+    why = f"ZooKeeper's node {path} is no JSON object"
+    nodes = {"bad_nodes": [{"path": path, "why": why}], "more_bad_nodes": 0}
+
+    assert verdicts({1: said()}, nodes) == [
+        ("BAD_NODE", f"1 node of ZooKeeper does not parse: {path}: is no JSON object")
+    ]
+
+
+def test_an_id_that_is_there_twice_comes_first() -> None:
+    found = reported_faults({1: said(epoch=None)}, None, [Twin(1, "a:9092", "b:9092")])
+
+    assert [(each.verdict, each.broker) for each in found] == [
+        ("ID_TWICE", 1),
+        ("NOT_REGISTERED", 1),
+    ]
+    assert found[0].sentence == (
+        "the id 1 is there twice: a broker at a:9092 has it, and the cluster knows broker 1 at"
+        " b:9092"
+    )
+
+
+def test_quotas_and_credentials_that_nobody_follows_are_told_once() -> None:
+    rows = [
+        {"entity": "client-id app", "settings": ["consumer_byte_rate", "producer_byte_rate"]},
+        {"entity": "user alice", "settings": ["SCRAM-SHA-256", "request_percentage"]},
+    ]
+    told = {node: said(not_followed=rows, more_not_followed=4) for node in (1, 2)}
+
+    assert verdicts(told) == [
+        (
+            "QUOTAS_NOT_FOLLOWED",
+            "quotas of client-id app (consumer_byte_rate, producer_byte_rate), user alice"
+            " (request_percentage) are set; Muster does not follow them (4 more entities have"
+            " settings too)",
+        ),
+        (
+            "CREDENTIALS_NOT_FOLLOWED",
+            "credentials of user alice (SCRAM-SHA-256) are set; Muster does not ask for them",
+        ),
+    ]
