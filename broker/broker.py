@@ -37,16 +37,15 @@ from broker.loop.pause_detector import PauseDetector
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
-from broker.metrics.blocked_groups import BlockedGroups
 from broker.metrics.hanging_commits import HangingCommits
 from broker.metrics.lag import Lags
-from broker.metrics.lso_blockers import LsoBlockers
+from broker.metrics.lso_blockers import BlockedGroups, LsoBlockers
 from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
-from broker.net.clients.refused_joins import RefusedJoinLines
+from broker.net.clients.failure_lines import RefusedJoinLines
 from broker.net.clients.stuck_clients import API as NEW_PROTOCOLS_API
 from broker.net.clients.stuck_clients import StuckClients
 from broker.net.clients.unsupported import Unsupported

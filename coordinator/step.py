@@ -21,7 +21,7 @@ from coordinator.outcome import JoinReply, Reply, SyncReply
 from coordinator.timers import GroupTimer
 from offsets.cache import OffsetCache
 from offsets.record_codec import run_bytes_at_most, run_records
-from offsets.record_errors import UnwritableRun
+from offsets.record_values import UnwritableRun
 from offsets.runs import Run
 from protocol.deadlines import Deadlines
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID

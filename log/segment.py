@@ -16,8 +16,7 @@ from log.config import LogConfig
 from log.errors import CorruptLog
 from log.files.cached_file import CachedFile
 from log.files.filesystem import FileSystem
-from log.indexes.offset_index import OffsetIndex
-from log.indexes.time_index import TimeIndex
+from log.indexes.index_file import OffsetIndex, TimeIndex
 from log.indexes.transaction_index import TXN_INDEX, TransactionIndex
 from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES

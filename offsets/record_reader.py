@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from offsets.ascending import ascending
-from offsets.record_errors import CorruptRecord
 from offsets.record_values import (
     KEY_GROUP,
     KEY_OFFSET,
     KEY_OFFSET_LEGACY,
+    CorruptRecord,
     Malformed,
     read_group_value,
     read_offset_value,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from offsets.record_errors import UnwritableRun
 from offsets.runs import GroupMember, GroupValue
+from protocol.records.corrupt import CorruptStoredRecord
 
 KEY_OFFSET_LEGACY = 0
 KEY_OFFSET = 1
@@ -265,3 +265,15 @@ def _version(data: bytes) -> int:
             "A newer Kafka may have written it: open the directory with a newer Muster"
         )
     return version
+
+
+class CorruptRecord(CorruptStoredRecord):
+    """A stored record that can't be what it claims."""
+
+    def __init__(self, log_offset: int, reason: str) -> None:
+        message = f"record at offset {log_offset} of the offsets log: {reason}"
+        super().__init__(message, log_offset, reason)
+
+
+class UnwritableRun(ValueError):
+    """A value that Kafka's record formats cannot hold, such as a group id above 32767 bytes."""

@@ -30,9 +30,8 @@ from offsets.plain_record import (
     VALUE_HEAD,
     VALUE_HEAD_FROM_END,
 )
-from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, RunBuilder, known_names, names_of
-from offsets.record_values import Malformed
+from offsets.record_values import CorruptRecord, Malformed
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stretch import TWO_BYTES_FROM, deltas_from
 from protocol.records.varint import read_varint, read_varlong

@@ -23,7 +23,7 @@ from broker.loop.slices import Slicer, Slices
 from log.files.filesystem import File, read_whole
 from log.partition_log import PartitionLog
 from offsets.columns_image import BadImage
-from offsets.record_errors import UnwritableRun
+from offsets.record_values import UnwritableRun
 from offsets.snapshot_image import (
     BatchMark,
     Image,

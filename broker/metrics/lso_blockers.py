@@ -1,12 +1,13 @@
-"""Who holds readers of committed records back: the transaction at which a partition's LSO stands.
+"""The transactions that hold back a last stable offset (LSO), and the groups that they block.
 
-A partition knows the producer of its oldest open transaction, and the coordinator which id that
-producer has. One that no id has open there hangs: nobody but an operator will end it. That is not
-said while ids may be missing, since they are being loaded, can't be read, or are coordinated by
-other brokers.
+A partition knows the producer of its oldest open transaction; the coordinator knows the
+transactional id of that producer. A transaction that no id has open hangs: only an operator can end
+it. Muster does not report this while ids may be missing: while they load, can't be read, or have
+other brokers as coordinators. `refresh` collects the ids in steps; `of` reads the last result.
 
-The ids of producers are gathered from the open transactions by `refresh`, in steps; `of` is quick
-and goes by the last of these.
+Fetch names no group. A group whose committed offset is the LSO, with records after it, waits for
+the transaction that begins there. Each scan of the groups, every few seconds, detects this, and the
+journal of transactions keeps the groups and the time that they waited.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from broker.cores.hosted_shard import LOADED
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.time import Time
 from broker.topics.partition import Partition
+from journal.texts import Source
 from transactions.calls import BROKER, Client
+from transactions.journal import Journal
+from transactions.journal_entries import Reader, Story
 from transactions.states import State
 from transactions.transaction import Transaction
+from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
 STEP = 500
 """Open transactions of one step."""
@@ -123,3 +128,47 @@ def _has(known: Transaction, partition: Partition) -> bool:
     return any(
         topic == partition.topic and partition.index in ids for topic, ids in known.partitions
     )
+
+
+class BlockedGroups:
+    """See the module."""
+
+    def __init__(self, transactions: TransactionRuntime, journal: Journal, time: Time) -> None:
+        self._transactions = transactions
+        self._journal = journal
+        self._time = time
+
+    def see(self, facts: GroupFacts) -> None:
+        """Takes the facts about a group."""
+        if not facts.members and facts.protocol_type:
+            return  # nobody is there who could wait
+        for each in facts.partitions:
+            if each.hold is not None and each.hold.transactional_id is not None:
+                self._wait(facts, each, each.hold, each.hold.transactional_id)
+
+    def _wait(
+        self, facts: GroupFacts, each: PartitionFacts, hold: HoldFacts, transactional_id: str
+    ) -> None:
+        view = self._transactions.view_of(transactional_id)
+        known = None if view is None else view.get(transactional_id)
+        if known is None or not known.is_open:
+            return
+        member = facts.member(each.owner)
+        reader = Reader(
+            facts.group,
+            each.topic,
+            each.partition,
+            (member.client or "") if member is not None else "",
+            (member.host or "") if member is not None else "",
+            max(hold.since_ms, each.stands_since_ms or 0),
+        )
+        now = self._time.now()
+        self._journal.wait(transactional_id, story_of(known), reader, now)
+
+
+def story_of(known: Transaction) -> Story:
+    """What the core knows of an open transaction of which the journal has nothing."""
+    story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
+    story.source = Source.LOG
+    story.touch(known.partitions, "")
+    return story

@@ -16,10 +16,19 @@ from log.cleaner.clean_scan import (
     LOG_APPEND_BIT,
     Frame,
 )
+from log.errors import CorruptLog
 from protocol.errors import INVALID_RECORD
-from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, assemble_batch
+from protocol.records.batch import (
+    CONTROL_BIT,
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL_BIT,
+    assemble_batch,
+)
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.section import NO_TIMESTAMP, wrap_int64
+from protocol.records.message_set import encode
+from protocol.records.section import NO_TIMESTAMP, Record, wrap_int64
+from protocol.records.stored import read_stored, stored_records, validate_stored
 from protocol.records.varint import encode_varint, read_bits, read_varlong
 
 _INT64_MIN = -(1 << 63)
@@ -242,3 +251,31 @@ def empty(frame: Frame) -> bytes:
         producer_epoch=frame.producer_epoch,
         base_sequence=frame.base_sequence,
     )
+
+
+def messages_of(frame: Frame, path: str) -> list[Record]:
+    """What a message holds, a wrapper opened; its checksum is compared. Raises CorruptLog."""
+    entry = frame.chunk[frame.start : frame.stop]
+    try:
+        header = read_stored(entry)
+        validate_stored(entry, header)
+        return stored_records(entry, header)
+    except CorruptRecords as error:
+        raise CorruptLog(path, frame.position, error.message) from None
+
+
+def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
+    """The wrapper ``frame`` with the messages of ``kept`` alone, at least one."""
+    stamped = bool(frame.attributes & LOG_APPEND_BIT)
+    return encode(
+        kept,
+        frame.magic,
+        frame.attributes & CODEC_BITS,
+        timestamp_type=LOG_APPEND_TIME if stamped else CREATE_TIME,
+        append_time=frame.max_timestamp if stamped else None,
+    )
+
+
+def memory_of(messages: Sequence[Record]) -> int:
+    """Bytes of keys and values: at least what their keys take in the map."""
+    return sum(len(message.key or b"") + len(message.value or b"") for message in messages)

@@ -18,9 +18,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from log.cleaner.clean_batch import cut_records, empty, horizon_of, thin, thin_plain
+from log.cleaner.clean_batch import (
+    cut_records,
+    empty,
+    horizon_of,
+    memory_of,
+    message_with,
+    messages_of,
+    thin,
+    thin_plain,
+)
 from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
-from log.cleaner.clean_messages import memory_of, message_with, messages_of
 from log.cleaner.clean_plan import SegmentFacts, group_segments
 from log.cleaner.clean_scan import Frame, Pace, Transactions, frames, section_of
 from log.cleaner.key_reader import note_keys

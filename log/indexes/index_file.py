@@ -1,4 +1,12 @@
-"""The common part of the two index files of a segment: ascending entries of one size.
+"""The two index files of a segment, ``.index`` and ``.timeindex``: ascending entries of one size.
+
+An entry of ``.index`` has 8 bytes: int32 offset relative to the segment's base offset, int32
+position in the ``.log`` file. The batch at that position ends with that offset. Offsets ascend
+strictly.
+
+An entry of ``.timeindex`` has 12 bytes: int64 timestamp (wall milliseconds), int32 relative offset.
+No batch up to that offset has a later timestamp, and the batch that ends with it has this one.
+Timestamps ascend strictly.
 
 The index of the active segment is kept in memory and written when its segment is rolled or the log
 is closed; after a crash it is rebuilt from the segment, which recovery reads anyway. The index of
@@ -7,6 +15,8 @@ up to `segment.index.bytes`; such padding is dropped on opening.
 """
 
 from __future__ import annotations
+
+import struct
 
 from log.errors import NotInMemory
 from log.files.cached_file import CachedFile
@@ -146,3 +156,129 @@ class IndexFile:
     def size_bytes(self) -> int:
         """Bytes of the entries."""
         return self.count * self.entry_bytes
+
+
+_ENTRY = struct.Struct(">ii")
+
+
+class OffsetIndex(IndexFile):
+    """Sparse map from offset to position."""
+
+    entry_bytes = _ENTRY.size
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch at ``position`` ends with ``offset``."""
+        self.add(_ENTRY.pack(offset - self.base_offset, position))
+
+    def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
+        """Offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
+        relative, position = _ENTRY.unpack(self.entry_at(index, wait))
+        return relative + self.base_offset, position
+
+    def lookup(self, offset: int, wait: bool = True) -> int:
+        """The position of the last entry at or below ``offset``, 0 when there is none.
+
+        Raises NotInMemory, see `entry_at`.
+        """
+        relative = offset - self.base_offset
+        low, high = 0, self.count
+        memory = self._memory
+        while low < high:
+            middle = (low + high) // 2
+            if memory is None:
+                known = _ENTRY.unpack(self.entry_at(middle, wait))[0]
+            else:
+                known = _ENTRY.unpack_from(memory, middle * 8)[0]
+            if known <= relative:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1, wait)[1] if low else 0
+
+    def around(self, position: int, wait: bool = True) -> tuple[int, int | None]:
+        """The position of the last entry below ``position``, 0 when there is none, and the offset
+        of the first one at or above it, None when there is none.
+
+        Raises NotInMemory, see `entry_at`.
+        """
+        low, high = 0, self.count
+        memory = self._memory
+        while low < high:
+            middle = (low + high) // 2
+            if memory is None:
+                known = _ENTRY.unpack(self.entry_at(middle, wait))[1]
+            else:
+                known = _ENTRY.unpack_from(memory, middle * 8)[1]
+            if known < position:
+                low = middle + 1
+            else:
+                high = middle
+        below = self.entry(low - 1, wait)[1] if low else 0
+        return below, self.entry(low, wait)[0] if low < self.count else None
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        count = self.count
+        while count and self.entry(count - 1)[0] >= offset:
+            count -= 1
+        if count < self.count:
+            self.cut(count)
+
+
+_ENTRY = struct.Struct(">qi")
+
+
+class TimeIndex(IndexFile):
+    """Sparse map from the largest timestamp so far to the offset that has it."""
+
+    entry_bytes = _ENTRY.size
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_bytes)
+        self.full_at -= 1  # one entry is kept free for the largest timestamp, noted at the roll
+
+    def append(self, timestamp_ms: int, offset: int) -> None:
+        """Note ``timestamp_ms`` as the largest so far, unless it was noted already."""
+        if timestamp_ms < 0:
+            return
+        self.resume()
+        memory = self._memory
+        if not memory or timestamp_ms > _ENTRY.unpack_from(memory, len(memory) - _ENTRY.size)[0]:
+            self.add(_ENTRY.pack(timestamp_ms, offset - self.base_offset))
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """Timestamp and offset of entry ``index``."""
+        timestamp_ms, relative = _ENTRY.unpack(self.entry_at(index))
+        return timestamp_ms, relative + self.base_offset
+
+    def last(self) -> tuple[int, int]:
+        """The last entry; (-1, base offset) without one."""
+        return self.entry(self.count - 1) if self.count else (-1, self.base_offset)
+
+    def lookup(self, timestamp_ms: int) -> int:
+        """The offset of the last entry at or below ``timestamp_ms``, else the base offset."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle)[0] <= timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1)[1] if low else self.base_offset
+
+    def last_below(self, offset: int) -> tuple[int, int]:
+        """The last entry whose offset is below ``offset``; (-1, base offset) without one."""
+        count = self._count_below(offset)
+        return self.entry(count - 1) if count else (-1, self.base_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above ``offset``."""
+        count = self._count_below(offset)
+        if count < self.count:
+            self.cut(count)
+
+    def _count_below(self, offset: int) -> int:
+        count = self.count
+        while count and self.entry(count - 1)[1] >= offset:
+            count -= 1
+        return count

@@ -12,8 +12,7 @@ from log.checkpoint import (
     write_offsets,
 )
 from log.errors import CorruptLog
-from log.indexes.offset_index import OffsetIndex
-from log.indexes.time_index import TimeIndex
+from log.indexes.index_file import OffsetIndex, TimeIndex
 from log.leader_epochs import SECTOR_BYTES, LeaderEpochs
 from log.segment import file_name
 from tests.log.log_tools import DIRECTORY, batch, open_log

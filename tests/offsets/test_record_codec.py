@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsets.record_codec import run_bytes_at_most, run_records
-from offsets.record_errors import CorruptRecord, UnwritableRun
 from offsets.record_reader import runs_of_records
-from offsets.record_values import group_value, offset_value, read_group_value, read_offset_value
+from offsets.record_values import (
+    CorruptRecord,
+    UnwritableRun,
+    group_value,
+    offset_value,
+    read_group_value,
+    read_offset_value,
+)
 from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
 from offsets.section_reader import runs_of_section
 from protocol.records.batch import assemble_batch, read_header, records_of

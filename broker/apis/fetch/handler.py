@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from broker.apis.fetch.answer import Answer
 from broker.apis.fetch.reading import DenyingReader, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched
-from broker.apis.fetch.rights import FOLLOW, READ, RIGHTS
 from broker.apis.fetch.sessions import (
     CONSUMER,
     FINAL_EPOCH,
@@ -41,10 +40,12 @@ from broker.apis.shared.authorization import are_known, denied, is_allowed
 from broker.apis.shared.inter_broker_listener import comes_from_broker
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi, Steps
+from broker.net.required_acls import HandlerAcl, Rights, cluster_action
 from broker.topics.long_poll import Waiter
 from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
 from protocol.generated.fetch import DECODE_REQUEST, ENCODE_RESPONSE, Forgotten, Topic
 from protocol.messages.fetch import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.shared.services import Services
@@ -387,4 +388,7 @@ class Fetching:
         )
 
 
+READ = HandlerAcl(Operation.READ, ResourceType.TOPIC, "each topic, judged at every request")
+FOLLOW = cluster_action("from brokers")
+RIGHTS = Rights(own=(READ, FOLLOW))
 SERVED = ServedApi(API, 0, 18, _handle, decoders=DECODE_REQUEST, rights=RIGHTS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.cores.groups.records import GroupReader, runs_of_batch
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
-from offsets.record_errors import CorruptRecord
+from offsets.record_values import CorruptRecord
 from offsets.runs import GroupRun, Run
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD

@@ -18,8 +18,8 @@ from broker.cores.pass_over import PassOver
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.shard import GroupShard
 from offsets.partitioner import misplaced
-from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, runs_of_records
+from offsets.record_values import CorruptRecord
 from offsets.runs import MarkerRun, OffsetRun, OwnBatch, Run, TransactionalRun
 from offsets.section_reader import runs_of_section
 from protocol.buffer import Buffer

@@ -8,6 +8,9 @@ from typing import Any, Final
 import structlog
 
 from broker.time import Time
+from coordinator.classic.refused_joins import LASTING
+from coordinator.events import JoinRefused
+from protocol.errors import NAMES
 
 logger = structlog.get_logger(__name__)
 
@@ -64,3 +67,23 @@ class FailureLines:
             return 0 if since is None else max(0, since[1] - ADDRESS_LINES_MAX)
         since[1] += 1
         return 0 if since[1] <= ADDRESS_LINES_MAX else None
+
+
+class RefusedJoinLines:
+    """Of all groups of one broker; only of refusals that do not end by themselves."""
+
+    def __init__(self, time: Time) -> None:
+        self._lines = FailureLines(time)
+
+    def observe(self, event: JoinRefused) -> None:
+        """Write the line of a refused join."""
+        if event.error_code in LASTING:
+            error = NAMES[event.error_code]
+            self._lines.tell(
+                "join refused",
+                event.client_host,
+                f"group {event.group_id}: {error}: {event.detail}",
+                group=event.group_id[:200],
+                client=event.client_id[:200],
+                host=event.client_host,
+            )
