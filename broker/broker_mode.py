@@ -1,4 +1,4 @@
-"""How a broker stands: by itself (`alone.py`) or in a cluster (`in_cluster.py`).
+"""The mode of a broker: standalone (`standalone.py`) or in a cluster (`in_cluster.py`).
 
 `Broker` makes a `StartupParts`, opens its standing on it, makes the coordinators over the
 standing's logs, and has the standing make what changes topics. From there on it does not ask which

@@ -89,20 +89,11 @@ class ClusterBroker:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._startup = startup
         self._endpoints: Sequence[Endpoint] = ()
-        journal_bytes = config["cluster.journal.file.max.bytes"]
-        kept = (
-            time,
-            background.spawn,
-            startup.fs,
-            startup.directory,
-            journal_bytes,
-            startup.errors,
-        )
+        journal_bytes, errors = config["cluster.journal.file.max.bytes"], startup.errors
+        kept = (time, background.spawn, startup.fs, startup.directory, journal_bytes, errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
-        """What happened in the cluster, as this broker saw it, and the file that says so."""
-        self._journal_recorder = JournalRecorder(
-            joined.node_id, self.keeper, self.cache, startup.errors
-        )
+        """The events of the cluster that this broker saw, and the file that keeps them."""
+        self._journal_recorder = JournalRecorder(joined.node_id, self.keeper, self.cache, errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
         )

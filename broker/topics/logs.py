@@ -22,12 +22,7 @@ from broker.topics.directory.partition_mark import check_mark, mark
 from broker.topics.partition import Partition
 from broker.topics.partition_services import PartitionServices
 from broker.topics.produce_rules import produce_rules
-from broker.topics.registry import (
-    BadDirectory,
-    Topic,
-    partition_name,
-    partition_of,
-)
+from broker.topics.registry import BadDirectory, Topic, partition_name, partition_of
 from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
@@ -145,9 +140,8 @@ class LogManager:
         self._begin_checkpoints(truncated, missing)
 
     def _put_strays_aside(self, topics: Mapping[str, Topic]) -> None:
-        from broker.topics.directory.strays import (
-            put_strays_aside,  # what a broker alone need not import
-        )
+        # A standalone broker need not import this.
+        from broker.topics.directory.strays import put_strays_aside
 
         if put_strays_aside(self.fs, self.directory, topics, self.checkpoints.forget_partitions):
             self.checkpoints.read()

@@ -18,16 +18,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from log.cleaner.clean_batch import (
-    cut_records,
-    empty,
-    horizon_of,
-    memory_of,
-    message_with,
-    messages_of,
-    thin,
-    thin_plain,
-)
+from log.cleaner import clean_batch
+from log.cleaner.clean_batch import cut_records, horizon_of, messages_of, thin
 from log.cleaner.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.cleaner.clean_plan import SegmentFacts, group_segments
 from log.cleaner.clean_scan import Frame, Pace, Transactions, frames, section_of
@@ -170,7 +162,7 @@ class _Cleaning:
         return True
 
     def _enter_messages(self, messages: list[Record]) -> bool:
-        if not self.map.has_room(memory_of(messages), len(messages)):
+        if not self.map.has_room(clean_batch.memory_of(messages), len(messages)):
             return False
         self.map.add_records(messages)
         return True
@@ -240,7 +232,7 @@ class _Cleaning:
                 elif is_last and frame.magic < 2:
                     yield frame.chunk[frame.start : frame.stop]
                 elif is_last or self._is_last_of_producer(frame):
-                    yield empty(frame)
+                    yield clean_batch.empty(frame)
 
     def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
         """What stays of a batch, None when nothing does."""
@@ -301,7 +293,7 @@ class _Cleaning:
 
     def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
         """The records at ``live``, none of which is a tombstone."""
-        batch, kept = thin_plain(frame, section, live)
+        batch, kept = clean_batch.thin_plain(frame, section, live)
         self.done.records_kept += kept
         return batch
 
@@ -351,7 +343,7 @@ class _Cleaning:
         self.done.tombstones_kept += sum(message.value is None for message in kept)
         if len(kept) == len(messages):
             return frame.chunk[frame.start : frame.stop]
-        return message_with(frame, kept) if kept else None
+        return clean_batch.message_with(frame, kept) if kept else None
 
     def _is_old(self, message: Record, path: str) -> bool:
         """Whether every reader has had `delete.retention.ms` to see a tombstone."""

@@ -158,21 +158,21 @@ class IndexFile:
         return self.count * self.entry_bytes
 
 
-_ENTRY = struct.Struct(">ii")
+_POSITION_ENTRY = struct.Struct(">ii")
 
 
 class OffsetIndex(IndexFile):
     """Sparse map from offset to position."""
 
-    entry_bytes = _ENTRY.size
+    entry_bytes = _POSITION_ENTRY.size
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch at ``position`` ends with ``offset``."""
-        self.add(_ENTRY.pack(offset - self.base_offset, position))
+        self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
         """Offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
-        relative, position = _ENTRY.unpack(self.entry_at(index, wait))
+        relative, position = _POSITION_ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 
     def lookup(self, offset: int, wait: bool = True) -> int:
@@ -186,9 +186,9 @@ class OffsetIndex(IndexFile):
         while low < high:
             middle = (low + high) // 2
             if memory is None:
-                known = _ENTRY.unpack(self.entry_at(middle, wait))[0]
+                known = _POSITION_ENTRY.unpack(self.entry_at(middle, wait))[0]
             else:
-                known = _ENTRY.unpack_from(memory, middle * 8)[0]
+                known = _POSITION_ENTRY.unpack_from(memory, middle * 8)[0]
             if known <= relative:
                 low = middle + 1
             else:
@@ -206,9 +206,9 @@ class OffsetIndex(IndexFile):
         while low < high:
             middle = (low + high) // 2
             if memory is None:
-                known = _ENTRY.unpack(self.entry_at(middle, wait))[1]
+                known = _POSITION_ENTRY.unpack(self.entry_at(middle, wait))[1]
             else:
-                known = _ENTRY.unpack_from(memory, middle * 8)[1]
+                known = _POSITION_ENTRY.unpack_from(memory, middle * 8)[1]
             if known < position:
                 low = middle + 1
             else:
@@ -225,13 +225,13 @@ class OffsetIndex(IndexFile):
             self.cut(count)
 
 
-_ENTRY = struct.Struct(">qi")
+_TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
     """Sparse map from the largest timestamp so far to the offset that has it."""
 
-    entry_bytes = _ENTRY.size
+    entry_bytes = _TIME_ENTRY.size
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset, max_bytes)
@@ -243,12 +243,15 @@ class TimeIndex(IndexFile):
             return
         self.resume()
         memory = self._memory
-        if not memory or timestamp_ms > _ENTRY.unpack_from(memory, len(memory) - _ENTRY.size)[0]:
-            self.add(_ENTRY.pack(timestamp_ms, offset - self.base_offset))
+        if (
+            not memory
+            or timestamp_ms > _TIME_ENTRY.unpack_from(memory, len(memory) - _TIME_ENTRY.size)[0]
+        ):
+            self.add(_TIME_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def entry(self, index: int) -> tuple[int, int]:
         """Timestamp and offset of entry ``index``."""
-        timestamp_ms, relative = _ENTRY.unpack(self.entry_at(index))
+        timestamp_ms, relative = _TIME_ENTRY.unpack(self.entry_at(index))
         return timestamp_ms, relative + self.base_offset
 
     def last(self) -> tuple[int, int]:
