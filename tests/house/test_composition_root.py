@@ -25,7 +25,7 @@ def assigned_to_parts(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["broker", "alone", "in_cluster"])
+@pytest.mark.parametrize("name", ["broker", "standalone", "in_cluster"])
 def test_nothing_is_assigned_to_a_part_after_it_is_made(name: str) -> None:
     assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
