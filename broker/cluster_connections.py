@@ -51,13 +51,16 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
     mechanism = config[_MECHANISM]
     if mechanism != plain.MECHANISM and mechanism not in BY_NAME:
         raise BadConfig(
-            f"{_MECHANISM}={mechanism}: Muster's brokers log in to each other by"
+            f"{_MECHANISM}={mechanism}: Muster's brokers log in to each other with"
             f" {plain.MECHANISM}, {' or '.join(BY_NAME)}"
         )
     name = f"listener.name.{listener.name.lower()}.{mechanism.lower()}.{_JAAS}"
     text = config.of_mechanism(listener.name, mechanism).own(_JAAS)
     if text is None:
-        raise BadConfig(f"{name} is missing: brokers log in to each other with what it says")
+        raise BadConfig(
+            f"{name} is missing: it has the user and password with which brokers log in to"
+            " each other"
+        )
     try:
         return BrokerLogin(mechanism, credentials_of(mechanism, parse_jaas(text)))
     except JaasError as error:
@@ -78,7 +81,7 @@ class BrokersTls:
         try:
             self._context = self._made(settings)
         except TlsError as error:
-            raise BadConfig(f"the listener {listener.name}: {error}") from None
+            raise BadConfig(f"listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
         """That of the next connection; reads files. One that can't be used changes nothing."""
@@ -92,7 +95,7 @@ class BrokersTls:
                 self._context = self._made(settings)
             except TlsError as error:
                 logger.error(
-                    "certificates for connections to other brokers can't be used; the old ones are",
+                    "inter-broker certificates can't be reloaded, old ones kept",
                     listener=self._listener.name,
                     reason=str(error),
                 )

@@ -257,7 +257,9 @@ async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterSt
         if _has_scram(startup.config):
             secret = await _until_done(lambda: _shared_secret(zookeeper, secret))
     except ZooKeeperError as error:
-        raise CannotJoin(f"what protects the cluster can't be read: {error}") from None
+        raise CannotJoin(
+            f"the cluster's ACLs, users and quotas can't be read from ZooKeeper: {error}"
+        ) from None
     return ClusterStores(acls, users.users(secret), quotas, tokens)
 
 
@@ -267,7 +269,7 @@ def _warn_of_files(startup: StartupParts) -> None:
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
             logger.warning(
-                "a file is not read: in a cluster what it has is in ZooKeeper; see docs/cluster.md",
+                "file ignored: in a cluster its contents are in ZooKeeper, see docs/cluster.md",
                 path=path,
             )
 
@@ -311,7 +313,7 @@ def _credentials(entity: ClientEntity, settings: Mapping[str, str]) -> Credentia
                 found[mechanism] = parse_credential(settings[name])
             except ValueError as error:
                 logger.error(
-                    "a credential can't be understood, and lets nobody in",
+                    "credential can't be parsed, not accepted",
                     entity=entity.words,
                     mechanism=name,
                     reason=str(error),
@@ -344,11 +346,11 @@ def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, floa
             value = float(settings[key])
             wrong = wrong_quota(whose, key, value)
         except ValueError:
-            wrong = f"{key}={settings[key][:50]!r} is no number"
+            wrong = f"{key}={settings[key][:50]!r} is not a number"
         if wrong is None:
             found[key] = value
         else:
-            logger.error("a quota has no effect", entity=entity.words, reason=wrong)
+            logger.error("quota can't be parsed, ignored", entity=entity.words, reason=wrong)
     return found
 
 

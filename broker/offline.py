@@ -31,9 +31,13 @@ def found(directory: str) -> FileSystem:
     try:
         names = fs.list(directory)
     except (FileNotFoundError, NotADirectoryError):
-        raise BadDirectory(f"{directory} is no data directory: it is not there") from None
+        raise BadDirectory(
+            f"{directory} is not a broker's data directory: the directory does not exist"
+        ) from None
     if _ITS_FILES.isdisjoint(names):
-        raise BadDirectory(f"{directory} is no data directory: no file of a broker is in it")
+        raise BadDirectory(
+            f"{directory} is not a broker's data directory: it has no file of a broker"
+        )
     return fs
 
 
@@ -68,9 +72,10 @@ def _check_owner(directory: str) -> None:
     else:
         switch = f"sudo -u {shlex.quote(name or f'#{owner}')}"
     raise BadDirectory(
-        f"{directory} belongs to {name or f'user {owner}'}, whose broker can't read what"
-        f" {_name(user) or f'user {user}'} writes: run the command as {name or 'that user'}, such"
-        f" as by `{switch} muster ...`"
+        f"{directory} belongs to {name or f'user {owner}'}, and the broker of that"
+        f" user can't read files of {_name(user) or f'user {user}'}: run the"
+        f" command as {name or 'that user'}, for example with `{switch} muster"
+        " ...`"
     )
 
 

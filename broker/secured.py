@@ -113,8 +113,8 @@ class Secured:
         )
         if not (super_users or allow_everyone or len(store.index)):
             logger.warning(
-                "nobody may do anything: there is an authorizer, and neither super.users nor"
-                " an entry; `muster acls add --data-dir` adds one while the broker is stopped"
+                "authorizer denies everything: no super.users and no ACLs;"
+                " stop the broker and run muster acls add --data-dir"
             )
 
     def apply_quotas(self, server: Server, fetch_sessions: FetchSessions) -> None:

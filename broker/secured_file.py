@@ -40,14 +40,14 @@ class SecuredFile:
         try:
             value = json.loads(read_whole(self._fs, self.path))
         except ValueError:
-            raise BadDirectory(f"{self.path} is damaged: it is no JSON") from None
+            raise BadDirectory(f"{self.path} is damaged: it is not JSON") from None
         version = value.pop(_VERSION, None) if isinstance(value, dict) else None
         if not isinstance(version, int):
-            raise BadDirectory(f"{self.path} is damaged: it says no version")
+            raise BadDirectory(f"{self.path} is damaged: it has no version")
         if version > self._version:
             raise BadDirectory(
-                f"{self.path} has version {version}, and this Muster knows {self._version};"
-                " start the newer Muster that wrote it"
+                f"{self.path} has version {version}, but this Muster reads version"
+                f" {self._version}: start the newer Muster that wrote it"
             )
         return dict(value)
 

@@ -70,7 +70,7 @@ class Standalone(BrokerMode):
         registry.note_files()
         if found := registry.adopted:
             registry.raise_producer_ids(self._highest_producer_id())
-            logger.info("topics found on disk were adopted", topics=len(found))
+            logger.info("topics from the data directory added to the topic list", topics=len(found))
 
     def _highest_producer_id(self) -> int:
         """The highest that the logs know: producers have it, and transactional ids may."""

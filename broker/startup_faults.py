@@ -49,7 +49,7 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
     try:
         listener_tls(tls_settings(endpoint, config.of_listener(endpoint.name)))
     except TlsError as error:
-        sentence = f"the listener {endpoint.name}: {error}"
+        sentence = f"listener {endpoint.name}: {error}"
         yield Fault(_names_in(config, endpoint.name, sentence), sentence)
 
 

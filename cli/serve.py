@@ -288,7 +288,7 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     try:
         fresh = reread()
     except BadConfig as error:
-        structlog.get_logger(__name__).error("settings are not reloaded", reason=str(error))
+        structlog.get_logger(__name__).error("configs not reloaded", reason=str(error))
         return
     await broker.reload(fresh)
 

@@ -189,7 +189,7 @@ class Controller:
             case Ready():
                 self._begin()
             case Resigned():
-                work.resign("its session with ZooKeeper is lost")
+                work.resign("its ZooKeeper session is lost")
             case Tick():
                 self._tick()
 

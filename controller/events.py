@@ -13,13 +13,13 @@ class Cause(Enum):
     """Why a state was written."""
 
     CREATED = "created"
-    OFFLINE = "its leader or a member of its ISR was lost"
-    UNCLEAN = "no member of its ISR lives, and an unclean election is allowed"
-    SHUTDOWN = "its broker is about to stop"
-    PREFERRED = "the preferred leader was asked for"
-    BALANCE = "its preferred leader is back"
-    REASSIGNED = "its replicas change"
-    ISR = "its leader changed its ISR"
+    OFFLINE = "leader or ISR member failed"
+    UNCLEAN = "unclean leader election: no live broker in the ISR"
+    SHUTDOWN = "controlled shutdown"
+    PREFERRED = "preferred leader election requested"
+    BALANCE = "preferred leader is back"
+    REASSIGNED = "replicas reassigned"
+    ISR = "leader changed the ISR"
 
 
 @dataclass(slots=True, frozen=True)

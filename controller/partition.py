@@ -22,20 +22,20 @@ class Moving(Enum):
     """How far the reassignment of a partition is."""
 
     NO = "not being reassigned"
-    NODE = "its topic's node is being written"
-    START = "all its replicas are to be told"
-    CATCHING_UP = "the ISR does not have the whole target yet"
-    LEAVING = "the target leads, and the other replicas are taken out of the ISR"
-    FINISHED = "its topic's node is being written without the replicas that left"
+    NODE = "its topic's ZooKeeper node is being written"
+    START = "its replicas are being notified"
+    CATCHING_UP = "some target replicas are not in the ISR yet"
+    LEAVING = "the leader is a target replica; the others are being removed from the ISR"
+    FINISHED = "its topic's ZooKeeper node is being written without the removed replicas"
 
 
 class Deletion(Enum):
     """How far the deletion of a topic is."""
 
     NO = "not being deleted"
-    QUEUED = "waits until none of its partitions is being written or reassigned"
+    QUEUED = "waits until its partitions are neither written nor reassigned"
     STARTED = "its replicas are being deleted"
-    ERASING = "its znodes are being deleted"
+    ERASING = "its ZooKeeper nodes are being deleted"
 
 
 class Partition:

@@ -88,7 +88,7 @@ def checked(work: Work, partition: Partition, pending: PendingReassignment) -> C
         change = led_by(work.cluster, partition, known, assignment.replicas)
         if change is not None and set(change.state.isr) <= set(assignment.replicas):
             return replace(change, pending=pending)
-        text = "No live member of the ISR would be left: records could be lost."
+        text = "All live brokers of the ISR would be removed: records could be lost."
         refusal = errors.INVALID_REPLICA_ASSIGNMENT, text
     if refusal is None:
         begin(work, partition, pending)
@@ -132,7 +132,7 @@ def _refusal(
     elif min(target) < 0:
         text = f"The list of replicas {list(target)} has a negative id."
     elif dead := [each for each in target if each not in alive]:
-        text = f"The brokers {dead} are not alive."
+        text = f"The brokers {dead} are down or unknown."
     else:
         return None
     return errors.INVALID_REPLICA_ASSIGNMENT, text

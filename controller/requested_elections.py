@@ -18,12 +18,12 @@ from protocol.znodes.admin import PREFERRED
 
 _NO_TOPIC = (errors.UNKNOWN_TOPIC_OR_PARTITION, "This partition does not exist.")
 _DELETED = (errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted.")
-_NOT_NEEDED = (errors.ELECTION_NOT_NEEDED, "The partition has the leader that was asked for.")
+_NOT_NEEDED = (errors.ELECTION_NOT_NEEDED, "The partition already has the requested leader.")
 _NOT_PREFERRED = (
     errors.PREFERRED_LEADER_NOT_AVAILABLE,
-    "The preferred leader is not alive, or not in the ISR.",
+    "The preferred leader is down or not in the ISR.",
 )
-_NOBODY = (errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive.")
+_NOBODY = (errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "All replicas of the partition are down.")
 _DONE = (errors.NONE, "")
 BALANCE_AFTER_MS = 5_000
 """How long after its election a controller looks at the balance for the first time."""

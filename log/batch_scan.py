@@ -54,7 +54,7 @@ _ENTRY_BEGINS = re.compile(
 )
 """A batch, or a message of less than 16 MiB with an offset below 2^48 and a CRC that is not 0."""
 _OFFSET_MAX = (1 << 63) - 1
-_ZEROS = "zeros where a batch is due"
+_ZEROS = "zeros instead of a batch"
 _TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
 
@@ -117,7 +117,7 @@ def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header
         if length < HEADER_BYTES - _OVERHEAD or batch_end > end:
             raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
         if last_offset_delta < 0:
-            raise CorruptLog(file.path, position, f"a last offset delta of {last_offset_delta}")
+            raise CorruptLog(file.path, position, f"the last offset delta is {last_offset_delta}")
         yield Header(
             position, batch_end, base_offset, base_offset + last_offset_delta, leader_epoch,
             attributes, max_timestamp, producer_id, producer_epoch, base_sequence,
@@ -136,7 +136,7 @@ def _old_header(
     if not _may_be_entry(length, magic, end - position) or left < SMALLEST_BYTES[magic]:
         raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
     if offset < 0:
-        raise CorruptLog(file.path, position, f"a message's offset of {offset}")
+        raise CorruptLog(file.path, position, f"the message has offset {offset}")
     timestamp = _OLD_TIMESTAMP.unpack_from(chunk, at)[0] if magic else NO_TIMESTAMP
     return Header(
         position, position + _OVERHEAD + length, offset, offset, -1, attributes & ATTRIBUTES[magic],
@@ -299,12 +299,12 @@ def holds_whole_batch(file: File, position: int, end: int) -> bool:
 
 
 def _short(count: int) -> str:
-    return f"{count} bytes are left, and a batch header takes {HEADER_BYTES}"
+    return f"{count} bytes are left, but a batch header has {HEADER_BYTES}"
 
 
 def _misfit(length: int, magic: int, left: int) -> str:
     if length == 0 and magic == 0:
         return _ZEROS
     if not 0 <= magic <= 2:
-        return f"magic {magic} where 0, 1 or 2 is due"
-    return f"a batch claims {length} bytes, and {left - _OVERHEAD} are left"
+        return f"magic {magic}, expected 0, 1 or 2"
+    return f"the batch has a length of {length} bytes, but {left - _OVERHEAD} are left"

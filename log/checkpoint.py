@@ -39,7 +39,7 @@ def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
         words = line.decode("utf-8", "replace").split()
         try:
             if number == 0 and int(words[0]) != 0:
-                raise CorruptLog(path, 0, f"version {words[0]} where 0 is known")
+                raise CorruptLog(path, 0, f"version {words[0]}, expected 0")
             if number >= 2:
                 topic, partition, offset = words
                 offsets[topic, int(partition)] = int(offset)
@@ -47,7 +47,9 @@ def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
             raise CorruptLog(path, position, f"line {number + 1} is {line!r}") from None
         position += len(line)
     if len(lines) < 2 or not lines[1].strip().isdigit() or int(lines[1]) != len(lines) - 2:
-        raise CorruptLog(path, position, f"{max(0, len(lines) - 2)} entries, another count claimed")
+        raise CorruptLog(
+            path, position, f"{max(0, len(lines) - 2)} entries, but its header has another count"
+        )
     return offsets
 
 

@@ -20,7 +20,7 @@ def format_magic(version: str) -> int:
     """
     found = _VERSION.fullmatch(version)
     if found is None or (number := (int(found[1]), int(found[2]))) < (0, 8):
-        raise ValueError(f"{version!r} is no version of Kafka, such as 0.10.2 or 3.0-IV1")
+        raise ValueError(f"{version!r} is not a Kafka version such as 0.10.2 or 3.0-IV1")
     if number < (0, 10):
         return 0
     return 1 if number < (0, 11) else 2

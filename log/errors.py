@@ -21,7 +21,7 @@ class CorruptLog(Exception):
             self.file,
             self.position,
             f"{self.reason}; restore the file from a copy, or start once with"
-            f" log.recovery.truncate={partition} to let the log end there",
+            f" log.recovery.truncate={partition} to truncate the log there",
         )
 
 
@@ -38,8 +38,8 @@ class MissingFiles(CorruptLog):
         """See CorruptLog."""
         return MissingFiles(
             self.file,
-            f"{self.reason}; bring back what is gone, or start once with"
-            f" log.recovery.missing={partition} to go on without it",
+            f"{self.reason}; restore the missing files, or start once without them,"
+            f" with log.recovery.missing={partition}",
         )
 
 
@@ -69,8 +69,7 @@ class OffsetOutOfRange(Exception):
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(
-            f"Offset {offset} is outside of the log, which holds"
-            f" {log_start_offset} to {log_end_offset}."
+            f"Offset {offset} is not in the log, which has {log_start_offset} to {log_end_offset}."
         )
         self.offset = offset
         self.log_start_offset = log_start_offset

@@ -50,7 +50,7 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
         if log in names or log + DELETED in names or log + CUT in names:
             continue
         if expected.log_start_offset <= int(base) < expected.reached:
-            raise MissingFiles(os.path.join(directory, log), f"its {name} is there")
+            raise MissingFiles(os.path.join(directory, log), f"its {name} exists")
 
 
 def check_beginning(
@@ -65,7 +65,7 @@ def check_beginning(
         if expected.reached > expected.log_start_offset:
             why = f"the checkpoints say that offsets up to {expected.reached} were written"
         elif expected.known:
-            why = "the checkpoints say that there was a log"
+            why = "the checkpoints name its log"
         else:
             return
         raise MissingFiles(os.path.join(directory, f"*{LOG}"), why)
@@ -87,8 +87,8 @@ def check_beginning(
     if not gone:
         raise MissingFiles(
             os.path.join(directory, file_name(begins, LOG)),
-            f"{file} says that the log begins at offset {begins}, and the first segment"
-            f" begins at {first}",
+            f"{file} says that the log begins at offset {begins}, but the first"
+            f" segment begins at {first}",
         )
 
 
@@ -96,6 +96,6 @@ def gap(path: str, end_offset: int, following: int) -> MissingFiles:
     """The error of a segment that ends before the next one begins."""
     return MissingFiles(
         os.path.join(os.path.dirname(path), file_name(end_offset, LOG)),
-        f"{os.path.basename(path)} ends at offset {end_offset}, and the segment behind it begins"
-        f" at {following}",
+        f"{os.path.basename(path)} ends at offset {end_offset}, but the next"
+        f" segment begins at {following}",
     )

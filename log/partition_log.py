@@ -281,8 +281,8 @@ class PartitionLog:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
         if first_offset != self.log_end_offset:
             raise ValueError(
-                f"{self.directory} ends at offset {self.log_end_offset}, and the batches to append"
-                f" begin with {first_offset}."
+                f"{self.directory} ends at offset {self.log_end_offset}, but the batches"
+                f" to append begin at {first_offset}."
             )
         if not headers:
             self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
@@ -472,7 +472,7 @@ class PartitionLog:
         try:
             self.active.cut_back()
         except OSError as error:
-            self.fail_for_good(f"cutting {self.active.file.path} back failed: {error}")
+            self.fail_for_good(f"truncating {self.active.file.path} failed: {error}")
 
     def fail_for_good(self, reason: str) -> None:
         """Take no append, probe or flush any more."""
@@ -760,7 +760,7 @@ class PartitionLog:
         try:
             gone = self.segments.start_at(offset, self.config)
         except OSError as error:
-            reason = f"beginning {self.directory} anew at offset {offset} failed: {error}"
+            reason = f"starting {self.directory} again at offset {offset} failed: {error}"
             self.fail_for_good(reason)
             raise LogPoisoned(reason, final=True) from error
         self.log_start_offset = offset
@@ -770,7 +770,7 @@ class PartitionLog:
 
     def _begin_cut(self) -> None:
         if self.segments.swapping:
-            raise LogBusy(f"{self.directory}: a cleaner is exchanging segments.")
+            raise LogBusy(f"{self.directory}: the cleaner is replacing segments.")
         self._drop_image()
         self._rolled_since = False
 

@@ -116,13 +116,12 @@ def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogC
 def _too_large(size: int, config: LogConfig) -> AppendRefused:
     return AppendRefused(
         MESSAGE_TOO_LARGE,
-        f"A batch of {size} bytes is more than the {config.max_message_bytes} of"
-        " max.message.bytes.",
+        f"The batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}.",
     )
 
 
 def _too_long(size: int, config: LogConfig) -> AppendRefused:
     return AppendRefused(
         RECORD_LIST_TOO_LARGE,
-        f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
+        f"The batch of {size} bytes does not fit into a segment of {config.segment_bytes} bytes.",
     )

@@ -150,7 +150,7 @@ class TimeReader:
             if attributes & _CODEC:  # or it opens to more than is wanted here
                 return RecordTime(first_ms, True)
             raise CorruptLog(
-                segment.file.path, batch.position, f"its records end early: {error}"
+                segment.file.path, batch.position, f"its records are truncated: {error}"
             ) from None
         for record in records:
             if record.offset >= offset:

@@ -133,7 +133,7 @@ def open_segments(
         raise CorruptLog(
             last_segment.file.path,
             last_segment.size,
-            f"the log ends at offset {end_offset}, below its recovery point {recovery_point}",
+            f"the log ends at offset {end_offset}, before its recovery point {recovery_point}",
         )
     if end_offset < log_start_offset:
         _drop(opening, segments, "log-start-offset-checkpoint")
@@ -260,8 +260,8 @@ def _refuse_or_cut(
         raise CorruptLog(
             damage.file,
             position,
-            f"{damage.reason}; offsets below {opening.recovery_point} were already on the disk,"
-            " so this is not a torn tail",
+            f"{damage.reason}; offsets before {opening.recovery_point} were flushed to"
+            " the disk, so this is not a torn tail",
         )
     kept_as = None
     if opening.truncate or holds_whole_batch(segment.file, position, segment.size):
@@ -280,7 +280,7 @@ def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
         path = segment.file.path
         if segment.size:
             opening.report.cuts.append(
-                Cut(path, 0, segment.size, f"behind the end that {because} has now", path + CUT)
+                Cut(path, 0, segment.size, f"after the new log end offset in {because}", path + CUT)
             )
             opening.fs.rename(path, path + CUT)
         for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):

@@ -37,7 +37,7 @@ class BelowEnd(CorruptRecords):
 
     def __init__(self, first_offset: int, end_offset: int) -> None:
         super().__init__(
-            f"A batch begins at offset {first_offset}, below the log's end {end_offset}.",
+            f"The batch begins at offset {first_offset}, before the log end offset {end_offset}.",
             CORRUPT_MESSAGE,
         )
         self.first_offset = first_offset
@@ -98,16 +98,16 @@ def _check_order(header: BatchHeader, due: int, epoch: int, end_offset: int) -> 
             if due == end_offset and header.last_offset >= due:
                 raise BelowEnd(header.base_offset, end_offset)
             raise CorruptRecords(
-                f"A batch begins at offset {header.base_offset} where {due} is due.",
+                f"The batch begins at offset {header.base_offset}, expected {due}.",
                 CORRUPT_MESSAGE,
             )
         if 0 <= header.partition_leader_epoch < epoch:
             raise CorruptRecords(
                 f"The batch at offset {header.base_offset} has leader epoch"
-                f" {header.partition_leader_epoch}, behind one of epoch {epoch}.",
+                f" {header.partition_leader_epoch}, after a batch of epoch {epoch}.",
                 CORRUPT_MESSAGE,
             )
     elif header.last_offset < due:  # of a wrapper this is all that its header says
         raise CorruptRecords(
-            f"A message has offset {header.last_offset} where {due} is due.", CORRUPT_MESSAGE
+            f"The message has offset {header.last_offset}, expected {due}.", CORRUPT_MESSAGE
         )

@@ -293,10 +293,10 @@ class Segment:
         if self.index.count:
             offset, position = self.index.entry(self.index.count - 1)
             if not self._has(position, offset):
-                return f"{self.index.path} did not fit its segment"
+                return f"{self.index.path} did not match its segment"
         timestamp_ms, offset = self.time_index.last()
         if self.time_index.count and (timestamp_ms < 0 or offset < self.base_offset):
-            return f"{self.time_index.path} held what no segment has"
+            return f"{self.time_index.path} had entries that its segment does not have"
         self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, offset
         return None
 
@@ -346,7 +346,7 @@ class Segment:
         """Raise CorruptLog unless a batch at ``position`` may follow ``end_offset``."""
         if not end_offset <= base_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
             raise CorruptLog(
-                self.file.path, position, f"base offset {base_offset} where {end_offset} is due"
+                self.file.path, position, f"base offset {base_offset}, expected {end_offset}"
             )
 
     def load_tail(self) -> int:

@@ -95,7 +95,7 @@ class Message:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"a string is not UTF-8: {error.reason}"
-    return "ends too early"
+    return "truncated"
 
 
 class StructCodec:
@@ -173,10 +173,10 @@ class StructCodec:
     def write(self, out: bytearray, value: dict[str, Any]) -> None:
         """Append the bytes of a value; fields left out take their defaults."""
         if not isinstance(value, dict):
-            raise ProtocolError(f"a dict is needed, not {value!r:.80}")
+            raise ProtocolError(f"expected a dict, not {value!r:.80}")
         if not self._known.issuperset(value):
             unknown = ", ".join(sorted(map(str, value.keys() - self._known)))
-            raise ProtocolError(f"no such field: {unknown}")
+            raise ProtocolError(f"unknown field: {unknown}")
         get = value.get
         for what, write, is_run in self._writes:
             try:
@@ -209,7 +209,7 @@ def _names(what: Any, is_run: bool) -> str:
 def _check_uuid(value: Any) -> None:
     # struct's "16s" would pad or cut in silence.
     if value is not None and not (isinstance(value, bytes) and len(value) == 16):
-        raise ProtocolError(f"a UUID is 16 bytes, not {value!r:.80}")
+        raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
 
 
 class TagSection:
@@ -284,7 +284,7 @@ class TagSection:
             for tag, data in unknown.items():
                 if tag in self._known or not isinstance(data, bytes):
                     raise ProtocolError(
-                        f"{TAGGED_FIELDS}: tag {tag} must be unknown, its data bytes"
+                        f"{TAGGED_FIELDS}: tag {tag} is a known field, or its data is not bytes"
                     )
                 sections[tag] = data
         write_varint(out, len(sections))
@@ -327,7 +327,7 @@ def _nullable(read: Reader, write: Writer, null: int) -> Codec:
         if mark == null:
             return None, position + 1
         if mark != 1:
-            raise ProtocolError(f"a struct's mark is 1 or {-1 if null else 0}, not {mark}")
+            raise ProtocolError(f"expected 1 or {-1 if null else 0} before a struct, not {mark}")
         return read(buffer, position + 1)
 
     def write_nullable(out: bytearray, value: Any) -> None:
@@ -367,7 +367,7 @@ def _array_codec(array: Array, version: int, flexible: bool, nullable: bool) -> 
         count, position = read_count(buffer, position, least)
         if count < 0:
             if not nullable:
-                raise ProtocolError("null where an array must be")
+                raise ProtocolError("null, expected an array")
             return None, position
         if letter:
             return (
@@ -389,7 +389,7 @@ def _array_codec(array: Array, version: int, flexible: bool, nullable: bool) -> 
                 write_count(out, values.count)
                 out += values.data
                 return
-            raise ProtocolError(f"a list is needed, not {values!r:.80}")
+            raise ProtocolError(f"expected a list, not {values!r:.80}")
         write_count(out, len(values))
         if letter:
             out += struct.pack(f">{len(values)}{letter}", *values)

@@ -110,7 +110,9 @@ def compact_text(value: Any) -> bytes:
     if size < 255:
         return _VARINTS[size + 1] + encoded
     if size > MAX_STRING_BYTES:
-        raise ProtocolError(f"text of {size} bytes is above Kafka's {MAX_STRING_BYTES}")
+        raise ProtocolError(
+            f"the string of {size} bytes exceeds Kafka's limit of {MAX_STRING_BYTES}"
+        )
     return varint(size + 1) + encoded
 
 
@@ -138,7 +140,7 @@ def count_prefix(count: int) -> bytes:
 def uuid(value: bytes) -> bytes:
     """UUID; nothing but 16 bytes will do."""
     if len(value) != len(ZERO_UUID):
-        raise ProtocolError(f"a UUID is 16 bytes, not {value!r:.80}")
+        raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
     return value
 
 

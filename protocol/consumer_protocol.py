@@ -27,7 +27,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         end = self.position + size
         if size < 0 or end > len(self.data):
-            raise ProtocolError(f"consumer protocol: {size} bytes claimed, fewer are left")
+            raise ProtocolError(f"consumer protocol: {size} bytes expected, fewer are left")
         taken = self.data[self.position : end]
         self.position = end
         return taken
@@ -41,7 +41,7 @@ class _Reader:
     def count(self, least_size: int) -> int:
         count = self.int32()
         if count < 0 or count * least_size > len(self.data) - self.position:
-            raise ProtocolError(f"consumer protocol: {count} elements claimed, fewer are left")
+            raise ProtocolError(f"consumer protocol: {count} elements expected, fewer are left")
         return count
 
     def string(self) -> str:

@@ -65,13 +65,13 @@ class ElementCounter:
         try:
             end = self._skip(buffer, position, tally)
         except TooManyElements:
-            raise TooManyElements(f"{self.title} names more than {at_most} elements") from None
+            raise TooManyElements(f"{self.title} has more than {at_most} elements") from None
         except ProtocolError as error:
             raise ProtocolError(f"{self.title}: {error}") from None
         except _DECODE_ERRORS:
-            raise ProtocolError(f"{self.title}: ends too early") from None
+            raise ProtocolError(f"{self.title}: truncated") from None
         if end > len(buffer):
-            raise ProtocolError(f"{self.title}: ends too early")
+            raise ProtocolError(f"{self.title}: truncated")
         return at_most - tally.left
 
 

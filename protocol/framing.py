@@ -89,7 +89,7 @@ class Framer:
 
     def _refusal(self, length: int) -> str:
         if length > self._max_bytes and length >> 16 == _TLS_BEGINS:
-            return "a client with TLS came to a listener without TLS"
+            return "a TLS client connected to a listener without TLS: check its security.protocol"
         if length > self._max_bytes:
-            return f"a frame of a claimed {length} bytes is above the limit of {self._max_bytes}"
-        return f"a frame of a claimed {length} bytes is shorter than any header"
+            return f"frame of {length} bytes exceeds the limit of {self._max_bytes}"
+        return f"frame of {length} bytes is shorter than a request header"

@@ -865,5 +865,5 @@ def encode(name: str, version: int, value: dict[str, Any]) -> bytes:
 def _find(name: str) -> LogRecord:
     record = BY_NAME.get(name)
     if record is None:
-        raise ProtocolError(f"no record is called {name}")
+        raise ProtocolError(f"unknown record type {name}")
     return record

@@ -151,8 +151,8 @@ class Api:
 
         if version not in self.versions:
             raise ProtocolError(
-                f"{self.name} has no version {version}; "
-                f"known are {self.versions.start} to {self.versions.stop - 1}"
+                f"{self.name} has no version {version}: use {self.versions.start} to"
+                f" {self.versions.stop - 1}"
             )
         kind, fields = ("request", self.request) if is_request else ("response", self.response)
         message = Message(f"{self.name} {kind}", fields, version, self.is_flexible(version))

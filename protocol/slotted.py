@@ -127,4 +127,4 @@ def _repr(self: Any) -> str:
 
 
 def _refuse(self: Any, name: str, *_: object) -> None:
-    raise FrozenInstanceError(f"{name!r} of a {type(self).__qualname__} is not set again")
+    raise FrozenInstanceError(f"{name!r} of a {type(self).__qualname__} can't be set again")

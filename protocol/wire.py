@@ -70,7 +70,7 @@ def varint(value: int) -> bytes:
 def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
     end = position + length
     if end > len(buffer):
-        raise ProtocolError(f"a string of {length} bytes in {len(buffer) - position}")
+        raise ProtocolError(f"a string of {length} bytes, but {len(buffer) - position} are left")
     return str(buffer[position:end], "utf-8"), end
 
 
@@ -113,7 +113,7 @@ def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | N
 def _data(buffer: Buffer, position: int, length: int) -> tuple[bytes, int]:
     end = position + length
     if end > len(buffer):
-        raise ProtocolError(f"{length} bytes of data in {len(buffer) - position}")
+        raise ProtocolError(f"data of {length} bytes, but {len(buffer) - position} are left")
     return bytes(buffer[position:end]), end
 
 
@@ -173,7 +173,7 @@ def skip_tags(buffer: Buffer, position: int) -> int:
     """Where a section of tagged fields ends, held to the same rules as if it were read."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
-        raise ProtocolError(f"{count} tagged fields, more than {MAX_SKIPPED_TAGS}")
+        raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")
     if count * 2 > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields in {len(buffer) - position} bytes")
     last = -1
@@ -184,27 +184,29 @@ def skip_tags(buffer: Buffer, position: int) -> int:
             raise ProtocolError(f"tag {tag} after tag {last}")
         position += size
         if position > len(buffer):
-            raise ProtocolError(f"tag {tag} claims {size} bytes, more than there are")
+            raise ProtocolError(f"tag {tag} has {size} bytes, more than are left")
         last = tag
     return position
 
 
 def _no_length(what: str, length: int) -> str:
     if length == -1:
-        return f"null where {what} must be"
-    return f"{what} of a claimed {length} bytes"
+        return f"null, expected {what}"
+    return f"{what} of {length} bytes"
 
 
 def _bad_count(count: int, left: int) -> str:
-    return f"an array of a claimed {count} elements in {left} bytes"
+    return f"an array of {count} elements, but {left} bytes are left"
 
 
 def _encoded(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise ProtocolError(f"text is needed, not {value!r:.80}")
+        raise ProtocolError(f"expected text, not {value!r:.80}")
     data = value.encode()
     if len(data) > MAX_STRING_BYTES:
-        raise ProtocolError(f"text of {len(data)} bytes is above Kafka's {MAX_STRING_BYTES}")
+        raise ProtocolError(
+            f"the string of {len(data)} bytes exceeds Kafka's limit of {MAX_STRING_BYTES}"
+        )
     return data
 
 
@@ -212,7 +214,7 @@ def _checked(value: Any) -> Any:
     if not isinstance(value, bytes | bytearray) and not (
         isinstance(value, memoryview) and value.itemsize == 1
     ):
-        raise ProtocolError(f"bytes are needed, not {value!r:.80}")
+        raise ProtocolError(f"expected bytes, not {value!r:.80}")
     return value
 
 

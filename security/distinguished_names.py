@@ -45,7 +45,7 @@ def subject_of(certificate: bytes) -> str:
         _, name, _ = _element(signed, at)
         relative = [list(_elements(each)) for _, each, _ in _elements(name)]
     except IndexError:
-        raise ValueError("it is no certificate") from None
+        raise ValueError("it is not a certificate") from None
     return ",".join(
         "+".join(map(_attribute, (pair for _, pair, _ in each))) for each in relative[::-1]
     )

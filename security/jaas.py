@@ -48,16 +48,16 @@ def parse_jaas(text: str) -> LoginModule:
     module = words.word("the name of a login module")
     flag = words.word("one of " + ", ".join(FLAGS))
     if flag.lower() not in FLAGS:
-        raise JaasError(f"after {module} comes one of {', '.join(FLAGS)}")
+        raise JaasError(f"after {module} one of {', '.join(FLAGS)} is expected")
     options: dict[str, str] = {}
     while (name := words.next()) != (";", "sign"):
         if name is None or name[1] == "sign":
-            raise JaasError(f"the options of {module} end with a semicolon")
+            raise JaasError(f"a semicolon is expected after the options of {module}")
         if words.next() != ("=", "sign"):
-            raise JaasError(f"after the option {name[0]} comes = and its value")
+            raise JaasError(f"after the option {name[0]}, = and its value are expected")
         options[name[0]] = words.word(f"the value of {name[0]}, in quotes")
     if words.next() is not None:
-        raise JaasError("a value has one login module; something comes after its semicolon")
+        raise JaasError("the value has one login module: remove the text after its semicolon")
     return LoginModule(module, options)
 
 
@@ -81,8 +81,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         found = _TOKEN.match(text, position)
         if found is None:
             raise JaasError(
-                f"the character at {position + 1} begins no word:"
-                " a value with other signs than letters, or that begins with a digit, needs quotes"
+                f"unexpected character at position {position + 1}: put values in quotes"
             )
         position = found.end()
         kind = found.lastgroup

@@ -79,8 +79,8 @@ def parse_mapping_rules(text: str) -> MappingRules:
         found = _RULE.match(text, position)
         if found is None:
             raise ValueError(
-                f"at {text[position : position + 40]!r} comes neither DEFAULT nor"
-                " RULE:pattern/replacement/ with L or U behind it, and a comma before the next"
+                f"unexpected text at {text[position : position + 40]!r}: write DEFAULT or"
+                " RULE:pattern/replacement/, with L or U after it, separated by commas"
             )
         position = found.end()
         if found["default"]:
@@ -90,7 +90,9 @@ def parse_mapping_rules(text: str) -> MappingRules:
         parts = _parts(found["replacement"].replace(r"\/", "/"), pattern)
         rules.append(_Rule(pattern, parts, found["case"]))
     if not rules:
-        raise ValueError("there is no rule, so no client would be let in; DEFAULT takes all names")
+        raise ValueError(
+            "it has no rule, so every client would be rejected; DEFAULT accepts all names"
+        )
     return MappingRules(rules)
 
 
@@ -101,8 +103,8 @@ def _compiled(pattern: str) -> re2._Regexp:
         inner = re.sub(r"\\.", "", found[0][1:])
         if "[" in inner or "&&" in inner:
             raise ValueError(
-                f"the pattern {pattern!r} can't be used: classes in {found[0]!r} are combined in a"
-                " way that is Java's alone; write one class"
+                f"the pattern {pattern!r} can't be used: the combined classes in"
+                f" {found[0]!r} are Java's own syntax; write one class"
             )
     try:
         return re2.compile(pattern)
@@ -127,8 +129,9 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
             parts.append(pattern.groupindex[name])
         else:
             raise ValueError(
-                f"the replacement {replacement!r} has {found[0]!r}, which is no group of its"
-                r" pattern; \$ is a dollar sign"
+                f"the replacement {replacement!r} has {found[0]!r}, which is not a group"
+                " of its pattern; write"
+                r" \$ for a dollar sign"
             )
     return [*parts, replacement[end:]]
 

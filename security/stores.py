@@ -68,8 +68,9 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
     """The key of a keystore, and the certificates that go with it."""
     if data.startswith(_JKS):
         raise StoreError(
-            f"{place} is a JKS keystore, whose keys Java alone reads: convert it with keytool"
-            f" -importkeystore -srckeystore {place} -destkeystore {place}.p12 -deststoretype PKCS12"
+            f"{place} is a JKS keystore, whose keys only Java can read: convert it"
+            f" with keytool -importkeystore -srckeystore {place} -destkeystore"
+            f" {place}.p12 -deststoretype PKCS12"
         )
     if data[:1] == bytes([_DER_SEQUENCE]):
         key, certificates = _of_pkcs12(data, place, password)
@@ -85,8 +86,8 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
 def refuse_password(setting: str, password: str | None, place: str) -> None:
     """Raises StoreError where a password is given for PEM, as Kafka's DefaultSslEngineFactory."""
     if password:
-        instead = "; an encrypted key takes ssl.key.password" if "keystore" in setting else ""
-        raise StoreError(f"{setting} is for PKCS12 and JKS, and {place} is PEM: remove it{instead}")
+        instead = "; for an encrypted key set ssl.key.password" if "keystore" in setting else ""
+        raise StoreError(f"{setting} is for PKCS12 and JKS, but {place} is PEM: remove it{instead}")
 
 
 def _pem_of(certificate: bytes) -> str:
@@ -111,15 +112,15 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
         )
     except ImportError:
         raise StoreError(
-            f"{place} is PKCS12, which needs the package cryptography; or convert it with"
+            f"{place} is PKCS12: install the package cryptography, or convert it with"
             f" openssl pkcs12 -in {place} -out {place}.pem"
         ) from None
     try:
         store: Any = pkcs12.load_pkcs12(data, (password or "").encode())
     except ValueError:
         raise StoreError(
-            f"{place} can't be read: is its password right (ssl.truststore.password,"
-            " ssl.keystore.password)?"
+            f"{place} can't be read: check its password (ssl.truststore.password,"
+            " ssl.keystore.password)"
         ) from None
     own = [store.cert] if store.cert is not None else []
     certificates = "".join(
@@ -138,7 +139,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
     if password:
         secret = password.encode("utf-16-be")
         if hashlib.sha1(secret + _SALT + body, usedforsecurity=False).digest() != digest:
-            raise StoreError(f"ssl.truststore.password does not fit {place}")
+            raise StoreError(f"ssl.truststore.password is wrong for {place}")
     at = _Reader(body, place)
     at.take(4)
     version, count = at.number(4), at.number(4)
@@ -153,7 +154,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
         elif kind == _TRUSTED_ENTRY:
             yield at.certificate(version)
         else:
-            raise StoreError(f"{place} is a damaged JKS: an entry of kind {kind}")
+            raise StoreError(f"{place} is a damaged JKS: an entry has the unknown type {kind}")
 
 
 class _Reader:
@@ -168,7 +169,7 @@ class _Reader:
         """The next bytes."""
         taken = self._data[self._position : self._position + size]
         if len(taken) < size:
-            raise StoreError(f"{self._place} is a damaged JKS: it ends too early")
+            raise StoreError(f"{self._place} is a damaged JKS: it is truncated")
         self._position += size
         return taken
 

@@ -71,9 +71,9 @@ be open while its operator believes it closed. So it does not start, and one sen
 them:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
-    muster serve: settings that protect are never ignored, and Muster does not have classes of Java
-    (ssl.provider), policies for topics and settings (create.topic.policy.class.name); take out what
-    you can do without
+    muster serve: security settings are never ignored, and Muster does not support
+    Java plug-in classes (ssl.provider), policies for topics and settings
+    (create.topic.policy.class.name); remove the ones that you do not need
 
 It makes no difference whether they come from a file, the environment or `--set`. If SIGHUP finds
 one, the settings stay as they were, with a log line; AlterConfigs is answered INVALID_CONFIG. A

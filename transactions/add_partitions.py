@@ -39,7 +39,7 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
         return NONE
     partitions = joined(old.partitions, added)
     if not step.fits(call.transactional_id, partitions):
-        why = "the transaction would have more partitions than its record may name"
+        why = "the transaction would have too many partitions for its record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
     now_ms = step.now.wall_ms
     value = step.next(
@@ -51,7 +51,7 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
     )
     step.write(call.transactional_id, value, transaction.last_epoch)
     if cell is Act.BEGIN:
-        detail = f"its first partition is {_first(call)}"
+        detail = f"first partition {_first(call)}"
         step.moved(call.transactional_id, old, value, Cause.CLIENT, detail)
     step.events.append(
         PartitionsAdded(

@@ -85,7 +85,7 @@ def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndR
         value,
         transaction.producer_epoch if bumps else transaction.last_epoch,
     )
-    detail = "EndTxn committed it" if call.committed else "EndTxn aborted it"
+    detail = "committed by EndTxn" if call.committed else "aborted by EndTxn"
     step.moved(call.transactional_id, transaction.value, value, Cause.CLIENT, detail)
     if not bumps:
         return EndReply(NONE)
@@ -163,7 +163,7 @@ def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> i
     if isinstance(call, MarkersRefused):
         error = f"{NAMES[call.error_code]} ({call.error_code})"
         cause = Cause.ADMIN
-        detail = f"a partition refused its marker with {error}: an operator had ended it there"
+        detail = f"a partition rejected the marker with {error}: an operator ended it there"
     step.write(call.transactional_id, value, transaction.last_epoch)
     step.moved(call.transactional_id, old, value, cause, detail)
     return NONE

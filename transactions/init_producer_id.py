@@ -28,7 +28,10 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
     """
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
-        why = f"the timeout of {call.timeout_ms} ms is not from 1 to {config.max_timeout_ms} ms"
+        why = (
+            f"transaction.timeout.ms is {call.timeout_ms}, the broker allows 1 to"
+            f" {config.max_timeout_ms}"
+        )
         return _refused(step, call, INVALID_TRANSACTION_TIMEOUT, why)
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -53,7 +56,7 @@ def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
 def _make(step: Step, call: InitProducerId) -> InitReply:
     """The id is new: it gets a producer id and epoch 0, whatever its client had."""
     if not step.fits(call.transactional_id, ()):
-        why = "the transactional id is longer than a record may be"
+        why = "the transactional id is too long for a record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
     producer_id = step.state.config.producer_ids.take()
     if producer_id is None:
@@ -68,7 +71,7 @@ def _make(step: Step, call: InitProducerId) -> InitReply:
         -1,
         previous_producer_id=producer_id,
     )
-    return _taken(step, call, None, value, NO_EPOCH, "InitProducerId made it")
+    return _taken(step, call, None, value, NO_EPOCH, "created by InitProducerId")
 
 
 def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
@@ -83,16 +86,20 @@ def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> In
     last = NO_EPOCH if expected == NO_EPOCH else stored
     producer_id, epoch = old.producer_id, stored + 1
     if expected in (NO_EPOCH, stored):
-        detail = "its producer went on behind an error" if expected == stored else "it began anew"
+        detail = (
+            "its producer continued after an error"
+            if expected == stored
+            else "its producer restarted"
+        )
         if stored >= EXHAUSTED_EPOCH:
             taken = step.state.config.producer_ids.take()
             if taken is None:
                 return InitReply(COORDINATOR_LOAD_IN_PROGRESS)
             producer_id, epoch = taken, 0
-            detail += "; its epochs had run out"
+            detail += "; the epochs of its producer id were exhausted"
     elif expected == transaction.last_epoch:
         epoch, last = stored, expected
-        detail = "its producer asked again"
+        detail = "its producer retried InitProducerId"
     else:
         return _refused(step, call, PRODUCER_FENCED, owner(old))
     value = step.next(
@@ -126,9 +133,9 @@ def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitRe
     """A transaction is open: it is aborted first, and the client comes again."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
-        cause, detail = Cause.CLIENT, "its producer goes on with InitProducerId behind an error"
+        cause, detail = Cause.CLIENT, "its producer continues with InitProducerId after an error"
     else:
-        cause, detail = Cause.FENCED, "InitProducerId fenced the producer whose transaction it was"
+        cause, detail = Cause.FENCED, "InitProducerId fenced its producer"
     error, value = abort_fenced(step, transaction, cause, detail)
     if value is not None and cause is Cause.FENCED:
         _fenced(step, transaction, value)

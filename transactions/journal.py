@@ -48,7 +48,7 @@ RECENT_KEPT = 4
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """An open transaction is written down once it is so old."""
-HUNG = "it hung, and an operator's request ended it past its coordinator"
+HUNG = "it was hanging, and an operator ended it with WriteTxnMarkers, bypassing its coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
 

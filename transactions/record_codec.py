@@ -131,14 +131,14 @@ def runs_of_records(
 def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
     key = record.key
     if key is None or len(key) < 2:
-        raise ProtocolError("its key is missing or shorter than its version")
+        raise ProtocolError("its key is missing or too short for a version")
     key_version = int.from_bytes(key[:2], "big", signed=True)
     if key_version != KEY_VERSION:
         skipped[key_version] += 1
         return None
     size = int.from_bytes(key[2:4], "big", signed=True)
     if size != len(key) - 4:
-        raise ProtocolError(f"its key of {len(key)} bytes says that its id has {size}")
+        raise ProtocolError(f"its key of {len(key)} bytes has an id of {size} bytes")
     transactional_id = str(key[4:], "utf-8")
     if record.value is None:
         return TransactionRun(transactional_id, None)
@@ -149,10 +149,10 @@ def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
 def decode_value(data: bytes) -> tuple[TransactionValue, int]:
     """A value and its version. Raises ProtocolError or ValueError."""
     if len(data) < 2:
-        raise ProtocolError(f"its value of {len(data)} bytes is shorter than its version")
+        raise ProtocolError(f"its value of {len(data)} bytes is too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version not in VALUE_VERSIONS:
-        raise ProtocolError(f"its value has version {version}; 0 and 1 are known")
+        raise ProtocolError(f"its value has version {version}, expected 0 or 1")
     value = _decode_usual(data) if version == 1 else None
     return value or _decode_by_schema(data, version), version
 
@@ -238,7 +238,7 @@ def _decode_by_schema(data: bytes, version: int) -> TransactionValue:
     status = fields["transaction_status"]
     state = BY_NUMBER.get(status)
     if state is None or state is State.DEAD:
-        raise ProtocolError(f"its status is {status}; 0 to 5 are known")
+        raise ProtocolError(f"its status is {status}, expected 0 to 5")
     partitions = fields["transaction_partitions"] or ()
     return TransactionValue(
         fields["producer_id"],

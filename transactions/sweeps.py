@@ -50,8 +50,8 @@ def _abort(step: Step, budget: int) -> int:
             continue
         transaction = timeout.transaction
         detail = (
-            f"open for {now_ms - transaction.start_ms} ms, its timeout is"
-            f" {transaction.timeout_ms} ms"
+            f"open for {now_ms - transaction.start_ms} ms, transaction.timeout.ms is"
+            f" {transaction.timeout_ms}"
         )
         _, value = abort_fenced(step, transaction, Cause.TIMEOUT, detail)
         if value is None:  # no producer id is at hand: the next sweep tries again

@@ -79,7 +79,7 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     slices.end()
     if services.audit is not None:
         changed = [str(entity) for entity in edits if entity not in failed]
-        services.audit.changed_all(request.connection, "quotas were changed", changed)
+        services.audit.changed_all(request.connection, "client quotas changed", changed)
     request.respond({"entries": answers}, worst)
 
 

@@ -91,6 +91,6 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    "a broker has one directory: no replica moves",
+    "the broker has one log directory: replicas can't be moved to another",
     rights=Rights((_ALTER,)),
 )

@@ -54,7 +54,7 @@ async def _alter(services: Services, request: Request) -> None:
     request.respond({"results": results})
     if services.audit is not None:
         names = [name for name, outcome in outcomes.items() if not outcome.error_code]
-        services.audit.changed_all(request.connection, "credentials were changed", names)
+        services.audit.changed_all(request.connection, "SCRAM credentials changed", names)
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:

@@ -82,5 +82,5 @@ SERVED = ServedApi(
     0,
     4,
     _handle,
-    rights=nothing("asked before a login, and says no more than the program's version"),
+    rights=nothing("sent before the login; the response contains only the broker's versions"),
 )

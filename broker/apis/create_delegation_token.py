@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 _CREATE_TOKENS = HandlerAcl(
-    Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for somebody else"
+    Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for another owner"
 )
 
 
@@ -70,7 +70,7 @@ async def _create(
     )
     if services.audit is not None:
         services.audit.changed(
-            request.connection, "a token was made", token=made.token_id, owner=str(owner)
+            request.connection, "delegation token created", token=made.token_id, owner=str(owner)
         )
 
 

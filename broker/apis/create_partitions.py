@@ -133,7 +133,7 @@ def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
         keys = OWNED[name].keys
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
-            f"The number of partitions of {name} is fixed: it decides where {keys} are.",
+            f"The number of partitions of {name} is fixed: it maps {keys} to partitions.",
         )
     if count == topic.partitions:
         raise Refused(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -166,7 +166,7 @@ async def _grow(services: Services, name: str, count: int, assignment: Assignmen
     try:
         await services.topics.add_partitions(name, count, assignment)
     except NoSuchTopic:
-        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.") from None
+        raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted concurrently.") from None
     except BadFactor as error:
         raise Refused(INVALID_REPLICATION_FACTOR, str(error)) from None
     except BeingReassigned as error:
@@ -175,7 +175,7 @@ async def _grow(services: Services, name: str, count: int, assignment: Assignmen
         raise Refused(REQUEST_TIMED_OUT, str(error)) from None
     except OSError as error:
         logger.error("partitions can't be added", topic=name, error=str(error))
-        raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
+        raise Refused(KAFKA_STORAGE_ERROR, f"The disk reports: {error.strerror}.") from None
 
 
 SERVED = ServedApi(API, 0, 3, _handle, rights=Rights(each=_ALTER))

@@ -199,7 +199,10 @@ async def create(
     except TopicExists as error:
         raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
     if name in INTERNAL_TOPICS:
-        raise Refused(INVALID_TOPIC_EXCEPTION, f"The broker creates {name} when it is needed.")
+        raise Refused(
+            INVALID_TOPIC_EXCEPTION,
+            f"The broker creates the internal topic {name} itself when it is needed.",
+        )
     same = services.topics.collisions(name)
     if same:
         raise Refused(
@@ -225,8 +228,8 @@ async def create(
         except CannotChange as error:
             raise Refused(REQUEST_TIMED_OUT, str(error)) from None
         except OSError as error:
-            logger.error("a topic can't be created", topic=name, error=str(error))
-            raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
+            logger.error("topic can't be created", topic=name, error=str(error))
+            raise Refused(KAFKA_STORAGE_ERROR, f"The disk reports: {error.strerror}.") from None
     return Made(topic_id, assignment, configs)
 
 

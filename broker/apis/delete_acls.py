@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 _ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000
 """Entries under all filters of a request together; each is shown once for each filter."""
-_TOO_MANY = f"The filters take more than {MATCHES_MAX} entries together; this one deletes nothing."
+_TOO_MANY = (
+    f"The filters match more than {MATCHES_MAX} ACLs together: this filter"
+    " deletes nothing; use narrower filters."
+)
 
 
 def _handle(services: Services, request: Request) -> None:

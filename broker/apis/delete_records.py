@@ -117,7 +117,7 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
         except OffsetOutOfRange:
             error_code = OFFSET_OUT_OF_RANGE
         except OSError as error:
-            logger.error("records can't be deleted", partition=partition.name, why=str(error))
+            logger.error("DeleteRecords failed", partition=partition.name, why=str(error))
             error_code = KAFKA_STORAGE_ERROR
     return _entry(index, error_code, low_watermark)
 

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 _DELETE_ANY = cluster(Operation.DELETE, is_logged=False)
 _DELETE = of_each(ResourceType.TOPIC, Operation.DELETE, _DELETE_ANY)
-_DESCRIBE = HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it")
+_DESCRIBE = HandlerAcl(
+    Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to see that it exists"
+)
 FIRST_STRICT = 5
 """From here on what is beyond a client's quota is refused (KIP-599)."""
 
@@ -99,7 +101,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     going = {each["name"]: each for each in answers if each["error_code"] == NONE}
     if going:
         for name in await slices.beside(services.topics.gone(going, value["timeout_ms"])):
-            late = "The topic is being deleted; not all brokers have done it yet."
+            late = "The topic is marked for deletion, but some brokers still have its replicas."
             going[name] |= {"error_code": REQUEST_TIMED_OUT, "error_message": late}
     answers += refused
     slices.end()
@@ -192,7 +194,7 @@ async def _delete(
     services: Services, name: str, topic_id: bytes, mutations: Mutations
 ) -> dict[str, Any]:
     if name in OWNED:
-        message = f"{name} belongs to {OWNED[name].owner} and is not deleted."
+        message = f"{name} is an internal topic of {OWNED[name].owner} and can't be deleted."
         return _answer((name, topic_id), INVALID_TOPIC_EXCEPTION, message)
     topic = services.registry.topic(name)
     if topic is not None and not mutations.take(topic.partitions):
@@ -208,8 +210,10 @@ async def _delete(
     except CannotChange as error:
         return _answer((name, topic_id), REQUEST_TIMED_OUT, str(error))
     except OSError as error:
-        logger.error("a topic can't be deleted", topic=name, error=str(error))
-        return _answer((name, topic_id), KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.")
+        logger.error("topic can't be deleted", topic=name, error=str(error))
+        return _answer(
+            (name, topic_id), KAFKA_STORAGE_ERROR, f"The disk reports: {error.strerror}."
+        )
     return _answer((name, topic_id), NONE, None)
 
 

@@ -70,7 +70,7 @@ def _component(given: dict[str, Any]) -> Component:
             raise ValueError(f"An exact match of {kind} needs a name")
         return Component(kind, name=name)
     if name is not None:
-        raise ValueError(f"A match of type {how} of {kind} takes no name")
+        raise ValueError(f"A match of type {how} of {kind} can't have a name")
     if how == _DEFAULT:
         return Component(kind)
     if how == _ANY:

@@ -46,7 +46,11 @@ def _handle(services: Services, request: Request) -> Steps:
         error_code, message, entries = _describe(services, kind, name)
         if (kind, name) in seen:
             # Kafka repeats all of it, and no client asks so.
-            error_code, message, entries = INVALID_REQUEST, "Named before in this request.", ()
+            error_code, message, entries = (
+                INVALID_REQUEST,
+                "The resource is named twice in this request.",
+                (),
+            )
         seen.add((kind, name))
         worst = worst or error_code
         keys = resource["configuration_keys"]
@@ -97,7 +101,7 @@ def _describe(
             return INVALID_TOPIC_EXCEPTION, str(error), ()
         topic = services.registry.topic(name)
         if topic is None:
-            return UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.", ()
+            return UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} does not exist.", ()
         return NONE, None, topic_entries(services.config, topic.configs)
     if kind == BROKER_RESOURCE:
         if not name:
@@ -106,7 +110,7 @@ def _describe(
         if problem:
             return INVALID_REQUEST, problem, ()
         return NONE, None, broker_entries(services.config, services.advertised.http)
-    return INVALID_REQUEST, f"Resources of type {kind} have no settings here.", ()
+    return INVALID_REQUEST, f"Resources of type {kind} have no configs on this broker.", ()
 
 
 def _shown(entry: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:

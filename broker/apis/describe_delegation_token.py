@@ -33,7 +33,7 @@ _DESCRIBE_TOKENS = HandlerAcl(
     Operation.DESCRIBE_TOKENS,
     ResourceType.USER,
     "the token's owner",
-    "to see those of others",
+    "to see tokens of other owners",
     unless=_DESCRIBE_TOKEN,
     is_logged=False,
 )

@@ -40,7 +40,9 @@ def _handle(services: Services, request: Request) -> Steps:
         partitions = request.array("topics", "partitions")
         for partition in topic["partition_indexes"]:
             if (name, partition) in seen:
-                entry = _failed(partition, INVALID_REQUEST, "Named before in this request.")
+                entry = _failed(
+                    partition, INVALID_REQUEST, "The partition is named twice in this request."
+                )
             else:
                 entry = yield from _described(services, request, name, partition)
             seen.add((name, partition))
@@ -85,7 +87,9 @@ def _described(
         return _failed(partition, error_code, "This server does not host this topic-partition.")
     error_code = there.serving_error(-1)
     if error_code and not _follows_and_is_stable(there):
-        return _failed(partition, error_code, "This server does not lead this topic-partition.")
+        return _failed(
+            partition, error_code, "This server is not the leader of this topic-partition."
+        )
     log = there.log
     producers = request.array("topics", "partitions", "active_producers")
     for producer_id in log.producers.ids():

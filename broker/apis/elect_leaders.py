@@ -49,7 +49,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
     if services.logs.get(name, partition) is None:
-        error_code, message = UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition."
+        error_code, message = UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
     else:
         error_code, message = ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
     return {"partition_id": partition, "error_code": error_code, "error_message": message}

@@ -24,7 +24,7 @@ def _handle(services: Services, request: Request) -> None:
     async def change(tokens: Tokens) -> Token | int:
         return await tokens.expire(value["hmac"], who, value["expiry_time_period_ms"])
 
-    answer_change(services, request, change, "a token was given an end")
+    answer_change(services, request, change, "delegation token expiry changed")
 
 
 SERVED = ServedApi(
@@ -32,5 +32,5 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    rights=nothing("the token itself says who may end it"),
+    rights=nothing("the token itself names the principals that may expire it"),
 )

@@ -48,7 +48,7 @@ _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
 """Whose partitions say who the coordinator is, by the type of the key."""
 _NOT_SERVED = {_SHARE: "share group"}
-_ADVICE = {_SHARE: "share groups are not served: use a consumer"}
+_ADVICE = {_SHARE: "share groups are not supported: use a consumer group"}
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -119,17 +119,19 @@ def _find(
 ) -> dict[str, Any]:
     if key_type not in _TOPICS:
         kind = _NOT_SERVED.get(key_type, f"type {key_type}")
-        advice = _ADVICE.get(key_type, f"there is no coordinator for keys of {kind}")
+        advice = _ADVICE.get(key_type, f"the keys are of {kind}, which have no coordinator")
         services.unsupported.asked(request.connection, API.name, advice)
-        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for {kind} keys.")
+        return _error(key, INVALID_REQUEST, f"This broker does not coordinate {kind} keys.")
     if not made:
-        message = f"{_TOPICS[key_type]} could not be created; see the broker's log."
+        message = f"{_TOPICS[key_type]} can't be created: see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     if key_type == _GROUP:
         services.stuck_clients.asked(request.connection, key)
     node = _coordinator(services, request, _TOPICS[key_type], key)
     if node is None:
-        return _error(key, COORDINATOR_NOT_AVAILABLE, "The coordinator is being elected.")
+        return _error(
+            key, COORDINATOR_NOT_AVAILABLE, "The coordinator's partition has no leader yet."
+        )
     return {
         "key": key,
         "node_id": node.node_id,
@@ -171,6 +173,6 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    "keys of share groups get INVALID_REQUEST, a final error",
+    "keys of share groups are answered INVALID_REQUEST, which clients do not retry",
     rights=Rights(own=(*_DESCRIBE.values(), _OF_SHARE)),
 )

@@ -174,7 +174,7 @@ def _partition(
         if committed:
             found = _stable(partition, timestamp, found)
     except CorruptLog as error:
-        logger.error("a log can't be read", partition=partition.name, error=str(error))
+        logger.error("log can't be read", partition=partition.name, error=str(error))
         return _error(index, KAFKA_STORAGE_ERROR)
     return {"partition_index": index, "error_code": NONE, **found._asdict()}
 

@@ -208,7 +208,7 @@ async def _ensured(services: Services, name: str) -> Found:
         except BadFactor:
             return missing(INVALID_REPLICATION_FACTOR, name)
         except OSError as error:
-            logger.error("a topic can't be created", topic=name, error=str(error))
+            logger.error("topic can't be created", topic=name, error=str(error))
             return missing(KAFKA_STORAGE_ERROR, name)
     return _by_name(services, name)
 

@@ -24,7 +24,7 @@ def _handle(services: Services, request: Request) -> None:
     async def change(tokens: Tokens) -> Token | int:
         return await tokens.renew(value["hmac"], who, value["renew_period_ms"])
 
-    answer_change(services, request, change, "a token was renewed")
+    answer_change(services, request, change, "delegation token renewed")
 
 
 SERVED = ServedApi(
@@ -32,5 +32,5 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    rights=nothing("the token itself says who may renew it"),
+    rights=nothing("the token itself names the principals that may renew it"),
 )

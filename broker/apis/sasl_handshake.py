@@ -26,4 +26,4 @@ def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
         session.renew(request)
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("it is how a peer says who it is"))
+SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("it is part of authentication"))

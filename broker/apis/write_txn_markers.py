@@ -91,7 +91,7 @@ def _handle(services: Services, request: Request) -> Steps:
     worst = next((code for code in gather.replies if code != NONE), NONE)
     request.respond({"markers": answers}, worst)
     for written, closed, begun_ms in to_report:
-        with services.transactions.errors.reporting("a marker of an operator"):
+        with services.transactions.errors.reporting("a marker written by an operator"):
             yield from _tell(services, request, written, closed, begun_ms)
 
 

@@ -64,8 +64,8 @@ def bearer_settings(settings: MechanismSettings) -> BearerSettings:
         parts.scheme in ("https", "file") or (parts.scheme == "http" and parts.hostname in _LOCAL)
     ):
         raise BadConfig(
-            f"{start}jwks.endpoint.url: OAUTHBEARER needs the keys that sign tokens, at an https:"
-            " or a file: URL; tokens without a signature are not taken"
+            f"{start}jwks.endpoint.url: OAUTHBEARER needs the signing keys at an"
+            " https: or file: URL; unsigned tokens are not accepted"
         )
     return BearerSettings(
         url,
@@ -100,7 +100,7 @@ class SignedTokens:
             try:
                 self._keys = _keys_of(_read(settings.url))
             except _UNREADABLE as error:
-                raise BadConfig(f"{settings.url} has no keys: {error}") from None
+                raise BadConfig(f"{settings.url} has no signing keys: {error}") from None
         else:
             self._read_in_thread()
 
@@ -110,7 +110,7 @@ class SignedTokens:
         try:
             return self._checked(token)
         except Exception as error:  # noqa: BLE001 - a stranger's bytes, judged by a library
-            return TokenRefused(f"the token can't be judged: {type(error).__name__}")
+            return TokenRefused(f"the token can't be checked: {type(error).__name__}")
 
     def _checked(self, token: str) -> TokenClaims | TokenRefused:
         jwt = self._jwt
@@ -119,16 +119,16 @@ class SignedTokens:
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError:
-            return TokenRefused("the token is no signed JWT")
+            return TokenRefused("the token is not a signed JWT")
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-            return TokenRefused("the token is not signed in a way that is taken")
+            return TokenRefused("the token's signature algorithm is not supported")
         key = self._keys.get(header.get("kid"))
         if key is None:
             self._refresh(self._settings.retry_ms)
-            return TokenRefused("the token names a key that is not known")
+            return TokenRefused("the token names an unknown key")
         if key.get("kty") != ALGORITHMS[algorithm] or key.get("alg", algorithm) != algorithm:
-            return TokenRefused("the token is signed in another way than its key is for")
+            return TokenRefused("the token's signature algorithm does not match its key")
         try:
             # What depends on the time is judged by the broker's clock.
             claims = jwt.decode(
@@ -155,19 +155,19 @@ class SignedTokens:
         issued: Any = claims.get("iat")
         begins: Any = claims.get("nbf", issued)
         if not isinstance(name, str) or not name:
-            return TokenRefused(f"the token names nobody in {settings.name_claim}")
+            return TokenRefused(f"the token has no user name in claim {settings.name_claim}")
         if not (_is_time(expires) and _is_time(issued) and _is_time(begins)):
-            return TokenRefused("the token does not say when it was issued and ends")
+            return TokenRefused("the token lacks exp or iat")
         if now_ms >= expires * 1000 + settings.skew_ms:
-            return TokenRefused(f"the token of {name!r} is over")
+            return TokenRefused(f"the token of {name!r} has expired")
         if max(issued, begins) * 1000 > now_ms + settings.skew_ms:
-            return TokenRefused(f"the token of {name!r} is from the future")
+            return TokenRefused(f"the token of {name!r} is not valid yet")
         audience = claims.get("aud", [])
         audiences = audience if isinstance(audience, list) else [audience]
         if settings.audience and not any(each in settings.audience for each in audiences):
             return TokenRefused(f"the token of {name!r} is for another audience")
         if settings.issuer is not None and claims.get("iss") != settings.issuer:
-            return TokenRefused(f"the token of {name!r} is of another issuer")
+            return TokenRefused(f"the token of {name!r} is from another issuer")
         return TokenClaims(name, int(expires * 1000))
 
     # -- the keys
@@ -188,7 +188,7 @@ class SignedTokens:
             self._keys = _keys_of(_read(self._settings.url))
         except _UNREADABLE as error:
             logger.warning(
-                "the keys of tokens could not be read", url=self._settings.url, error=str(error)
+                "signing keys of tokens can't be fetched", url=self._settings.url, error=str(error)
             )
         finally:
             self._is_reading = False
@@ -206,7 +206,7 @@ class _ToHttpsAlone(HTTPRedirectHandler):
     ) -> Request | None:
         """Raises HTTPError for any URL but an https: one."""
         if urlsplit(newurl).scheme != "https":
-            raise HTTPError(newurl, code, "a redirection to a URL without TLS", headers, fp)
+            raise HTTPError(newurl, code, "redirected to a URL without TLS", headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -223,7 +223,7 @@ def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
-        raise ValueError("it is no JSON object with keys")
+        raise ValueError("it is not a JSON object with keys")
     usable = {
         key.get("kid"): key
         for key in keys
@@ -233,5 +233,5 @@ def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
         and isinstance(key.get("kid"), str | None)
     }
     if not usable:
-        raise ValueError("none of them is a public key of signatures")
+        raise ValueError("none of its keys is a public key for signatures")
     return usable

@@ -165,13 +165,16 @@ class LoginProtocol(asyncio.Protocol):
     def _may_be(self, size: int) -> bool:
         """Whether a frame of this size may come; the connection fails where it may not."""
         if self._received.startswith(_TLS) and self._frames == 0:
-            self._fail("a client with TLS came to a listener without TLS", None)
+            self._fail(
+                "a TLS client connected to a listener without TLS: check its security.protocol",
+                None,
+            )
             return False
         least = 0 if self._exchange.takes_raw else MIN_REQUEST_BYTES
         if least <= size <= self._sasl.frame_bytes_max:
             return True
         bound = self._sasl.frame_bytes_max
-        self._fail(f"a message of {size} bytes; sasl.server.max.receive.size={bound}", None)
+        self._fail(f"message of {size} bytes exceeds sasl.server.max.receive.size={bound}", None)
         return False
 
     def _take(self, frame: bytes) -> None:
@@ -191,7 +194,7 @@ class LoginProtocol(asyncio.Protocol):
                 api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
                 body = api.decode_request(header.api_version, frame, header.position)
         except ProtocolError as error:
-            self._fail(f"not a request of a login: {error}", None)
+            self._fail(f"unexpected request before login: {error}", None)
             return
         if header.api_key == SASL_AUTHENTICATE:
             self._in_turn(body["auth_bytes"], lambda: self._judge(header, frame, body))

@@ -20,7 +20,7 @@ LOGIN_S_MAX: Final = 10.0
 
 LOGINS: Final = "logins"
 """What the watchdog calls work on them."""
-TOO_MANY_FAILED: Final = "too many logins of this user from this address have failed"
+TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
 """In place of a mechanism where none was chosen yet."""
 
@@ -84,7 +84,7 @@ class Logins:
         self._by_address[stranger.address][stranger] = None
         if len(self._strangers) > STRANGERS_MAX:
             busiest = max(self._by_address.values(), key=len)
-            next(iter(busiest)).cut("too many connections have not logged in")
+            next(iter(busiest)).cut("too many connections without login")
 
     def gone(self, stranger: Stranger) -> None:
         """It has logged in, or is closed."""
@@ -100,7 +100,7 @@ class Logins:
         self.held_bytes += more_bytes
         if self.held_bytes > STRANGERS_BYTES_MAX:
             biggest = max(self._strangers, key=lambda each: each.held_bytes)
-            biggest.cut("logins together hold too many bytes, and it holds most")
+            biggest.cut("unfinished logins hold too many bytes, and this one the most")
 
     def counted(self, listener: str, mechanism: str, result: str) -> None:
         """A login, or its renewal, has come to this."""

@@ -90,7 +90,11 @@ class Session:
 
     def _cut(self, request: Request) -> None:
         self._count(EXPIRED)
-        self._tell("session ended", "a request came after the session's end", request)
+        self._tell(
+            "session expired",
+            "a request arrived after the session expired: the client did not reauthenticate",
+            request,
+        )
         self._connection.drain()
 
     # -- its renewal
@@ -106,7 +110,7 @@ class Session:
             else:
                 request.respond({"error_code": ILLEGAL_SASL_STATE, "mechanisms": []})
         elif self._exchange.takes_raw:
-            self._fail(request, "a renewal by SaslHandshake version 0, without requests", None)
+            self._fail(request, "reauthentication with SaslHandshake v0 is not supported", None)
         elif reply.then == Then.GO_ON:
             self._is_renewed = True
             self._connection.serve_by(self._routes(_renewing))
@@ -119,7 +123,7 @@ class Session:
         key = request.served.api.key
         body: Mapping[str, Any] = request.value if key == SASL_AUTHENTICATE else {}
         if len(request.buffer) - request.position > self._sasl.frame_bytes_max:
-            self._fail(request, "a message above sasl.server.max.receive.size", None)
+            self._fail(request, "message exceeds sasl.server.max.receive.size", None)
             return
         wait_ms: int | None = 0
         self._tried = None
@@ -189,7 +193,7 @@ class Session:
         self._cancel()
         if is_judged:
             self._count(RENEWAL_FAILED)
-        self._tell("login not renewed", reason, request)
+        self._tell("reauthentication failed", reason, request)
         request.park()
         if delayed:
             delay_s = self._sasl.failure_delay_ms / 1000

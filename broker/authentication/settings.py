@@ -65,11 +65,11 @@ def _finder(users: Users, tokens: Tokens | None, mechanism: ScramMechanism) -> F
 def _warn(config: Config, listener: str, mechanisms: Sequence[str]) -> None:
     has_tls = any(each.name == listener and each.has_tls for each in config.listeners)
     if PLAIN in mechanisms and not has_tls:
-        logger.warning("passwords of PLAIN can be read on their way: no TLS", listener=listener)
+        logger.warning("PLAIN passwords are sent without TLS", listener=listener)
     name = "sasl.jaas.config"
     if config.of_listener(listener)[name]:
         logger.warning(
-            "a login module without a mechanism before its name is not used",
+            "login module ignored: its setting lacks a mechanism prefix",
             listener=listener,
             instead=f"{mechanisms[0].lower()}.{name}",
         )

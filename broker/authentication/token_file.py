@@ -40,7 +40,7 @@ class TokenFile:
             found = [_token(each) for each in (self._file.read() or {}).get(_TOKENS, ())]
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BadDirectory(
-                f"{self._file.path} is damaged: it has no tokens as Muster writes them"
+                f"{self._file.path} is damaged: it has no delegation tokens in Muster's format"
             ) from None
         self.tokens = {each.token_id: each for each in found}
         """All that are kept, by id."""

@@ -207,17 +207,17 @@ class Tokens:
     def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
         """Whether a token may not be made; the operator is told why, once a minute."""
         if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
-            reason = f"its owner and renewers take more than {NAMES_BYTES_MAX} bytes"
+            reason = f"its owner and renewers have more than {NAMES_BYTES_MAX} bytes"
         elif self._owned[owner] >= OWNED_MAX:
-            reason = f"its owner has {OWNED_MAX}"
+            reason = f"its owner already has {OWNED_MAX} tokens"
         elif len(self._known) >= TOKENS_MAX:
-            reason = f"there are {TOKENS_MAX}"
+            reason = f"the cluster already has {TOKENS_MAX} tokens"
         else:
             return False
         now_ms = self._time.now().mono_ms
         if now_ms - self._told_full_ms >= AGAIN_MS:
             self._told_full_ms = now_ms
-            logger.warning("a token is not made", owner=str(owner)[:300], reason=reason)
+            logger.warning("delegation token not created", owner=str(owner)[:300], reason=reason)
         return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
@@ -270,7 +270,7 @@ class Tokens:
                 token = await self._store.read(token_id)
                 if token is not None and is_over(token, self._now_ms()):
                     await self._store.remove(token)
-                    logger.info("a token is over", token=token_id, owner=str(token.owner))
+                    logger.info("delegation token expired", token=token_id, owner=str(token.owner))
                     token = None
                 await self.told(token_id, token)
 
@@ -305,9 +305,9 @@ def offered_by(config: Config) -> list[ScramMechanism]:
 
 
 def _not_kept(error: CannotKeep) -> int:
-    logger.error("a token can't be kept", reason=str(error))
+    logger.error("delegation token can't be stored", reason=str(error))
     return UNKNOWN_SERVER_ERROR
 
 
 def _failed(error: Exception) -> None:
-    logger.warning("tokens that are over can't be removed", reason=str(error))
+    logger.warning("expired delegation tokens can't be removed", reason=str(error))

@@ -45,7 +45,7 @@ class UserFile:
             self._secret = fresh_secret(time) if secret is None else b64decode(secret)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise BadDirectory(
-                f"{self._file.path} is damaged: it has no users as Muster writes them"
+                f"{self._file.path} is damaged: it has no users in Muster's format"
             ) from None
 
     def users(self) -> Users:
@@ -57,8 +57,10 @@ class UserFile:
         try:
             altered, self._texts = await self._time.in_thread(self._put_edits, edits)
         except OSError as error:
-            logger.warning("users could not be written", path=self._file.path, error=str(error))
-            return dict.fromkeys(edits, "the broker can't write its users down")
+            logger.warning("SCRAM users can't be written", path=self._file.path, error=str(error))
+            return dict.fromkeys(
+                edits, "the broker can't write its SCRAM users to the disk: see its log"
+            )
         for name, credentials in altered.items():
             if credentials:
                 self._known[name] = credentials

@@ -35,7 +35,7 @@ class AclChanges:
     ) -> Mapping[AclEntry, str]:
         """Adds entries; those that were not, with the reason."""
         failed = await self._store.change(entries, ())
-        self._tell(connection, "entries were added", entries, failed)
+        self._tell(connection, "ACLs added", entries, failed)
         return failed
 
     async def remove(
@@ -43,7 +43,7 @@ class AclChanges:
     ) -> Mapping[AclEntry, str]:
         """Removes entries; those that were not, with the reason."""
         failed = await self._store.change((), entries)
-        self._tell(connection, "entries were removed", entries, failed)
+        self._tell(connection, "ACLs removed", entries, failed)
         return failed
 
     def _tell(

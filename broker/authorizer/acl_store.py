@@ -74,13 +74,15 @@ class AclFile:
                 member_of(PatternType, value["patternType"]),
             )
             entry = entry_of(pattern, value)
-            wrong = wrong_with(entry) if isinstance(pattern.name, str) else "its name is no text"
+            wrong = (
+                wrong_with(entry) if isinstance(pattern.name, str) else "its name is not a string"
+            )
         except (KeyError, TypeError, AttributeError) as error:
             wrong = f"it lacks {error}"
         except ValueError as error:
             wrong = str(error)
         if wrong:
-            raise BadDirectory(f"{self._file.path} is damaged: entry {number}: {wrong}")
+            raise BadDirectory(f"{self._file.path} is damaged: ACL {number}: {wrong}")
         return entry
 
 

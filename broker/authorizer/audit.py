@@ -160,7 +160,7 @@ class Audit:
             denial.untold = 0
         if left_out:
             self._forgotten = 0
-            logger.info("more was denied than the log takes", count=left_out, **_AUDIT)
+            logger.info("denials omitted from the log", count=left_out, **_AUDIT)
         if untold or was_told:
             self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
 

@@ -70,7 +70,7 @@ class QuotaFile:
         try:
             self._values = dict(_kept(each) for each in found.get(_ENTITIES, ()))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise BadDirectory(f"{self._file.path} is damaged: it has what is no quota") from None
+            raise BadDirectory(f"{self._file.path} is damaged: an entry is not a quota") from None
         return self._values
 
     def follow(self, changed: Changed) -> None:
@@ -97,7 +97,7 @@ class QuotaFile:
             await self._run_outside(self._put, after)
         except OSError as error:
             logger.error("quotas can't be written", file=self._file.path, error=str(error))
-            return dict.fromkeys(changed, f"The disk says: {error.strerror}.")
+            return dict.fromkeys(changed, f"The disk reports: {error.strerror}.")
         self._values = after
         for told in self._following:
             told(changed)

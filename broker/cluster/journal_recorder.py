@@ -63,12 +63,12 @@ class JournalRecorder:
         """The hooks, with what is seen of them."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
-            with self._errors.reporting("a role was given"):
+            with self._errors.reporting("role change"):
                 self.role_given(replica)
             hook(replica, epoch)
 
         def on_learnt(learnt: Learnt) -> None:
-            with self._errors.reporting("the controller told"):
+            with self._errors.reporting("controller metadata"):
                 self.told()
             hooks.on_learnt(learnt)
 
@@ -117,7 +117,7 @@ class JournalRecorder:
             case Connection.CONNECTED:
                 self._session = Session.BACK if before is Session.LOST else Session.BEGUN
         if self._session is not before:
-            with self._errors.reporting("the session changed"):
+            with self._errors.reporting("session change"):
                 self._keeper.observe(SessionChanged(self._session))
 
     def registered(self, epoch: int) -> None:

@@ -41,7 +41,7 @@ def authorizer_faults(settings: Settings) -> Iterator[Fault]:
     if asked and asked not in CLASSES:
         yield Fault(
             (_CLASS,),
-            f"{_CLASS}={asked}: Muster has Kafka's own authorizer, {STANDARD}, and no other",
+            f"{_CLASS}={asked}: not supported; the only authorizer is Kafka's own, {STANDARD}",
         )
     try:
         users = parse_super_users(settings[_SUPER_USERS])
@@ -51,6 +51,6 @@ def authorizer_faults(settings: Settings) -> Iterator[Fault]:
     if users and not asked:
         yield Fault(
             (_SUPER_USERS, _CLASS),
-            f"{_SUPER_USERS} protects nothing without {_CLASS}: set that to {STANDARD}, or remove"
-            f" {_SUPER_USERS}",
+            f"{_SUPER_USERS} has no effect without {_CLASS}: set {_CLASS}={STANDARD}, or"
+            f" remove {_SUPER_USERS}",
         )

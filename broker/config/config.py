@@ -168,7 +168,8 @@ class Config:
                 wrong.add(name)
                 yield Fault(
                     (name,),
-                    f"{name}: it refers to a config provider, and Muster has none; write its value",
+                    f"{name}: the value refers to a config provider, which Muster does not have:"
+                    " write the value itself",
                 )
                 continue
             try:
@@ -192,12 +193,13 @@ class Config:
         if len(ids) > 1:
             yield Fault(
                 ("broker.id", "node.id"),
-                "broker.id and node.id mean the same and have different values",
+                "broker.id and node.id are the same setting, but have different values",
             )
         if len(self.directories) > 1:
             yield Fault(
                 ("log.dirs", "log.dir"),
-                f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one",
+                f"log.dirs has {len(self.directories)} directories, but Muster has one data"
+                " directory: name only one",
             )
         yield from http_faults(self)
         yield from self._listener_faults()
@@ -210,7 +212,7 @@ class Config:
         yield from faults
         if not faults and not self[bound] and not self.connections_per_ip_overrides:
             yield Fault(
-                (bound, overrides), f"{bound}=0 lets nobody in without {overrides}, as in Kafka"
+                (bound, overrides), f"{bound}=0 without {overrides} rejects every connection"
             )
 
     def _listener_faults(self) -> Iterator[Fault]:
@@ -239,7 +241,7 @@ class Config:
         """Where to listen: for clients, not for the controller that a file of Kafka may name."""
         found = self._for_clients(self["listeners"])
         if not found:
-            raise BadValue("every one of the listeners is a controller's; name one for clients")
+            raise BadValue("listeners has only listeners of a controller: add one for clients")
         return found
 
     @cached_property
@@ -303,7 +305,7 @@ class Config:
             if ":" in host and host.startswith("[") and host.endswith("]"):
                 host = host[1:-1]
             if not is_address(host) and not is_name(host):
-                raise BadValue(f"{setting}={part}: {host} is no address, and no name of a host")
+                raise BadValue(f"{setting}={part}: {host} is neither an address nor a host name")
             pairs[host] = int(number)
         return pairs
 
@@ -354,7 +356,7 @@ def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
     low, high = "min.compaction.lag.ms", "max.compaction.lag.ms"
     if values[low] > values[high]:
         names = (*BROKER_NAME_OF_TOPIC_SETTING[low], *BROKER_NAME_OF_TOPIC_SETTING[high])
-        yield Fault(names, f"{low} is above {high}")
+        yield Fault(names, f"{low} must not be above {high}")
 
 
 def _from_broker(config: Config, setting: Setting) -> Any:

@@ -57,56 +57,57 @@ _MUSTER: Final = (
         INT,
         0,
         "[0,...]",
-        "How long a join into a stable group waits for more joins before the group rebalances;"
-        " 0: not at all. Muster's own.",
+        "How long a join into a stable group waits for further joins before the group"
+        " rebalances; 0: it does not wait. Muster's own.",
     ),
     S(
         "cluster.journal.file.max.bytes",
         INT,
         8 * 1024 * 1024,
         "[0,...]",
-        "How much of the journal of the cluster is kept on disk, in cluster.journal and"
-        " cluster.journal.old, so that cluster why tells of what was before a restart; at least"
-        " 64 KiB, or 0: nothing. Muster's own.",
+        "Bytes of the cluster's journal kept on disk, in cluster.journal and"
+        " cluster.journal.old, so that cluster why shows events before a restart; at"
+        " least 64 KiB, or 0: none. Muster's own.",
     ),
     S(
         "group.journal.file.max.bytes",
         INT,
         8 * 1024 * 1024,
         "[0,...]",
-        "How much of the journal of groups is kept on disk, in groups.journal and"
-        " groups.journal.old, so that groups why tells of what was before a restart; at least"
-        " 64 KiB, or 0: nothing. Muster's own.",
+        "Bytes of the groups' journal kept on disk, in groups.journal and"
+        " groups.journal.old, so that groups why shows events before a restart; at least"
+        " 64 KiB, or 0: none. Muster's own.",
     ),
     S(
         "group.offsets.fetch.counts.as.activity",
         BOOLEAN,
         False,
         "",
-        "Whether a fetch of the offsets of a group without members (assign() users) keeps them"
-        " from expiring. Muster's own.",
+        "Whether fetching the offsets of a group without members (assign() users) keeps"
+        " them from expiring. Muster's own.",
     ),
     S(
         "http.advertised.listener",
         STRING,
         "",
         "",
-        "Where commands find this broker's HTTP: HOST:PORT. Empty: where http.listener is bound,"
-        " which DescribeConfigs then tells; off where nothing is. Muster's own.",
+        "The HOST:PORT at which commands find this broker's HTTP, reported by"
+        " DescribeConfigs. Empty: the address of http.listener; off where HTTP is off."
+        " Muster's own.",
     ),
     S(
         "group.verdict.abandoned.ms",
         INT,
         60_000,
         "[0,...]",
-        "ABANDONED: a group may be empty so long with unread records. Muster's own.",
+        "ABANDONED: how long a group may be empty with unread records. Muster's own.",
     ),
     S(
         "group.verdict.blocked.ms",
         INT,
         10_000,
         "[0,...]",
-        "BLOCKED: a rebalance may wait for a member so long. Muster's own.",
+        "BLOCKED: how long a rebalance may wait for a member. Muster's own.",
     ),
     S(
         "group.verdict.dead.letter.ms",
@@ -120,75 +121,75 @@ _MUSTER: Final = (
         INT,
         30_000,
         "[0,...]",
-        "STUCK_RECORD: one partition may be stuck so long while its owner goes on with others."
-        " Muster's own.",
+        "STUCK_RECORD: how long one partition may be stuck while its owner reads its"
+        " other partitions. Muster's own.",
     ),
     S(
         "group.verdict.refused.ms",
         INT,
         600_000,
         "[0,...]",
-        "REFUSED: so long after its last refused join a client counts. Muster's own.",
+        "REFUSED: how long a client counts after its last rejected join. Muster's own.",
     ),
     S(
         "group.verdict.flapping.ms",
         INT,
         300_000,
         "[0,...]",
-        "FLAPPING: so far back returns and rebalances count. Muster's own.",
+        "FLAPPING: the window in which restarts and rebalances are counted. Muster's own.",
     ),
     S(
         "group.verdict.flapping.rebalances",
         INT,
         8,
         "[1,...]",
-        "FLAPPING: so many rebalances because a member was lost are too many. Muster's own.",
+        "FLAPPING: this many rebalances because of lost members are too many. Muster's own.",
     ),
     S(
         "group.verdict.flapping.returns",
         INT,
         3,
         "[1,...]",
-        "FLAPPING: so many returns of one client are too many. Muster's own.",
+        "FLAPPING: this many restarts of one client are too many. Muster's own.",
     ),
     S(
         "group.verdict.lagging.ms",
         INT,
         60_000,
         "[0,...]",
-        "LAGGING: the oldest unread record may be so old. Muster's own.",
+        "LAGGING: the highest allowed age of the oldest unread record. Muster's own.",
     ),
     S(
         "group.verdict.held.back.ms",
         INT,
         30_000,
         "[0,...]",
-        "HELD_BACK: readers may wait for an open transaction so long. Muster's own.",
+        "HELD_BACK: how long readers may wait for an open transaction. Muster's own.",
     ),
     S(
         "group.verdict.stalled.ms",
         INT,
         30_000,
         "[0,...]",
-        "STALLED: a committed offset may stand so long while unread records wait. Muster's own.",
+        "STALLED: how long a committed offset may be stuck while records are unread. Muster's own.",
     ),
     S(
         "http.allowed.hosts",
         LIST,
         "",
         "",
-        "Host names that the HTTP side answers to, besides addresses and this machine's own names:"
-        " NAME, *.NAME for all below it, or * for any, which lets pages of the internet read it."
-        " Muster's own.",
+        "Host names at which HTTP is served, in addition to addresses and this machine's"
+        " names: NAME, *.NAME for all names below it, or * for any, which lets pages of"
+        " the internet read it. Muster's own.",
     ),
     S(
         "http.authentication",
         LIST,
         "",
         "[basic, certificate]",
-        "How readers of the page, /api and /metrics say who they are: basic, with the names and"
-        " passwords of the listeners' users; certificate, with that of a client of TLS. Empty:"
-        " nobody has to. Muster's own.",
+        "How readers of the page, /api and /metrics authenticate: basic, with the names"
+        " and passwords of the listeners' users; certificate, with that of a TLS client."
+        " Empty: no authentication. Muster's own.",
     ),
     S(
         "http.listener",
@@ -202,39 +203,41 @@ _MUSTER: Final = (
         PASSWORD,
         None,
         "",
-        "What opens /metrics as Authorization: Bearer TOKEN, all of it. With it or"
-        " http.authentication nothing but /healthz, /livez and /readyz is for everybody."
-        " Muster's own.",
+        "The token that Prometheus sends to read /metrics, as Authorization: Bearer"
+        " TOKEN. With it or http.authentication, only /healthz, /livez and /readyz are"
+        " public. Muster's own.",
     ),
     S(
         "http.security.protocol",
         STRING,
         "PLAINTEXT",
         "[PLAINTEXT, SSL]",
-        "Whether http.listener speaks TLS, by the settings http.ssl.*: SSL. Muster's own.",
+        "The protocol of http.listener; SSL: TLS, with the settings http.ssl.*. Muster's own.",
     ),
     S(
         "http.unprotected.allowed",
         BOOLEAN,
         False,
         "",
-        "Whether an http.listener that other machines reach may be open to all, or take passwords"
-        " in the clear: behind a proxy, or in a network of one's own. Muster's own.",
+        "Allows an http.listener that other machines reach to be public, or to accept"
+        " passwords without TLS: for use with a proxy, or in a private network. Muster's"
+        " own.",
     ),
     S(
         "metrics.compat",
         LIST,
         "",
         "[jmx, kminion, lag_exporter]",
-        "Other exporters whose names /metrics uses too, beside kafka_exporter's. Muster's own.",
+        "Other exporters whose metric names /metrics uses too, in addition to"
+        " kafka_exporter's. Muster's own.",
     ),
     S(
         "metrics.series.max",
         INT,
         1_000_000,
         "[1000,...]",
-        "The most series of /metrics that stand for groups, members, topics and partitions;"
-        " muster_metrics_series_left_out counts those beyond it. Muster's own.",
+        "The most series of /metrics for groups, members, topics and partitions;"
+        " muster_metrics_series_left_out counts the series above it. Muster's own.",
     ),
     S("log.format", STRING, "console", "[console, json]", "The format of log lines. Muster's own."),
     S(
@@ -249,36 +252,37 @@ _MUSTER: Final = (
         LIST,
         "",
         "",
-        "What is known to be gone from the data directory, by the names of the refused start:"
-        " TOPIC-PARTITION, TOPIC-*, or a file. The broker starts without it. Set it for one start."
-        " Muster's own.",
+        "Files and logs known to be lost from the data directory, by the names in the"
+        " refused start: TOPIC-PARTITION, TOPIC-*, or a file. The broker starts without"
+        " them. Set it for one start. Muster's own.",
     ),
     S(
         "log.recovery.truncate",
         LIST,
         "",
         "",
-        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and ends where it is"
-        " first damaged; what is cut off is kept in a file. Set it for one start. Muster's own.",
+        "Partitions (TOPIC-PARTITION) whose log is checked whole at start and truncated"
+        " where it is first damaged; the rest is kept in a file. Set it for one start."
+        " Muster's own.",
     ),
     S(
         "producer.ids.remembered.max",
         INT,
         1_000_000,
         "[1,...]",
-        "How many producers without an open transaction all partitions together remember. Of more,"
-        " the idlest are forgotten where there are most, as if producer.id.expiration.ms were over."
-        " Muster's own.",
+        "How many producers without an open transaction the broker remembers, over all"
+        " partitions. Above it, the partitions with the most producers forget the longest"
+        " idle ones, as after producer.id.expiration.ms. Muster's own.",
     ),
     S(
         TRANSACTION_VERSION,
         INT,
         TRANSACTION_VERSION_MAX,
         "[0,...,2]",
-        "The level of Kafka's feature of this name, which clients are told when they connect. 2: a"
-        " producer's epoch rises with every transaction, and its records add their partitions"
-        " themselves (KIP-890). 1: only the records of __transaction_state are the new ones. 0: all"
-        " is as in Kafka 3. Muster's own.",
+        "The level of Kafka's feature transaction.version, which ApiVersions reports. 2:"
+        " each transaction raises the producer's epoch, and produce requests add their"
+        " partitions (KIP-890). 1: only the record format of __transaction_state is new."
+        " 0: as in Kafka 3. Muster's own.",
     ),
 )
 
@@ -288,29 +292,29 @@ _COMPRESSION: Final = (
         INT,
         -1,
         "[1,...,9] or -1",
-        "The level for batches that compression.type converts to gzip; -1 is zlib's 6.",
+        "Compression level for batches that compression.type converts to gzip; -1 is zlib's 6.",
     ),
     S(
         "compression.lz4.level",
         INT,
         9,
         "[1,...,17]",
-        "The level for batches that compression.type converts to lz4; 9 is the fast mode, any"
-        " other a thorough one.",
+        "Compression level for batches that compression.type converts to lz4; 9 is the"
+        " fast mode, any other a thorough one.",
     ),
     S(
         "compression.type",
         STRING,
         "producer",
         "[uncompressed, zstd, lz4, snappy, gzip, producer]",
-        "Codec of stored batches; producer keeps the producer's.",
+        "Codec of stored batches; producer keeps the codec of the producer.",
     ),
     S(
         "compression.zstd.level",
         INT,
         3,
         "[-131072,...,22]",
-        "The level for batches that compression.type converts to zstd.",
+        "Compression level for batches that compression.type converts to zstd.",
     ),
 )
 """Of a broker and of a topic, under the same names."""
@@ -321,7 +325,7 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "The addresses that clients connect to, if they are not ``listeners``; never 0.0.0.0.",
+        "The addresses that clients connect to, if they differ from ``listeners``; never 0.0.0.0.",
     ),
     S("alter.config.policy.class.name", CLASS, None, ""),
     S("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False, ""),
@@ -332,9 +336,9 @@ _KAFKA: Final = (
         STRING,
         "",
         "",
-        "Who decides what clients may do. Empty: everybody may do everything. The authorizer by"
-        " access control entries: org.apache.kafka.metadata.authorizer.StandardAuthorizer, or one"
-        " of its older names kafka.security.authorizer.AclAuthorizer and"
+        "The authorizer. Empty: every client may do everything. ACLs:"
+        " org.apache.kafka.metadata.authorizer.StandardAuthorizer, or its older names"
+        " kafka.security.authorizer.AclAuthorizer and"
         " kafka.security.auth.SimpleAclAuthorizer; no other class.",
     ),
     S(
@@ -342,7 +346,8 @@ _KAFKA: Final = (
         BOOLEAN,
         True,
         "",
-        "Metadata of an unknown topic creates it, with num.partitions and the defaults.",
+        "Whether a Metadata request for an unknown topic creates it, with num.partitions"
+        " and the defaults.",
     ),
     S("auto.include.jmx.reporter", BOOLEAN, True, ""),
     S(
@@ -350,7 +355,7 @@ _KAFKA: Final = (
         BOOLEAN,
         True,
         "",
-        "In a cluster: whether the controller gives leadership back to preferred leaders.",
+        "In a cluster: whether the controller returns leadership to preferred leaders.",
     ),
     S("background.threads", INT, 10, "[1,...]"),
     S("broker.heartbeat.interval.ms", INT, 2000, ""),
@@ -359,16 +364,16 @@ _KAFKA: Final = (
         INT,
         -1,
         "",
-        "This broker's id; the same as node.id. Unset: that of meta.properties, or 1.",
+        "This broker's id; the same as node.id. Unset: the id in meta.properties, or 1.",
     ),
     S(
         "broker.id.generation.enable",
         BOOLEAN,
         True,
         "",
-        "In a cluster: whether a broker without an id takes one from ZooKeeper.",
+        "In a cluster: whether a broker without an id gets one from ZooKeeper.",
     ),
-    S("broker.rack", STRING, None, "", "The rack of this broker in Metadata."),
+    S("broker.rack", STRING, None, "", "The rack of this broker, reported in Metadata."),
     S("broker.session.timeout.ms", INT, 9000, ""),
     S("client.quota.callback.class", CLASS, None, ""),
     *_COMPRESSION,
@@ -377,21 +382,21 @@ _KAFKA: Final = (
         INT,
         100,
         "[0,...]",
-        "How long the answer to a failed login, and the end of its connection, are held back.",
+        "How long the response to a failed login, and closing its connection, are delayed.",
     ),
     S(
         "connections.max.idle.ms",
         LONG,
         600000,
         "",
-        "A connection without requests for so long is closed; negative: never.",
+        "A connection without requests is closed after this time; negative: never.",
     ),
     S(
         "connections.max.reauth.ms",
         LONG,
         0,
         "",
-        "How long a login by SASL holds before it must be renewed; 0 for ever.",
+        "How long a SASL login is valid until the client must reauthenticate; 0: for ever.",
     ),
     S("control.plane.listener.name", STRING, None, ""),
     S("controlled.shutdown.enable", BOOLEAN, True, ""),
@@ -417,14 +422,14 @@ _KAFKA: Final = (
         INT,
         11,
         "[1,...]",
-        "Number of windows whose quota of topic changes may be used at once.",
+        "Number of windows over which the quota of topic changes is counted.",
     ),
     S(
         "controller.quota.window.size.seconds",
         INT,
         1,
         "[1,...]",
-        "How long each of these windows is.",
+        "Length of each of these windows.",
     ),
     S(
         "controller.socket.timeout.ms",
@@ -439,21 +444,22 @@ _KAFKA: Final = (
         INT,
         1,
         "",
-        "For topics created without one; above 1 it is lowered, with a log line.",
+        "Replication factor of topics created without one; a value above 1 is lowered,"
+        " with a log line.",
     ),
     S(
         "delegation.token.expiry.check.interval.ms",
         LONG,
         3600000,
         "[1,...]",
-        "How often delegation tokens that are over are removed.",
+        "How often expired delegation tokens are removed.",
     ),
     S(
         "delegation.token.expiry.time.ms",
         LONG,
         86400000,
         "[1,...]",
-        "How long a delegation token holds until it must be renewed.",
+        "How long a delegation token is valid until it must be renewed.",
     ),
     S(
         "delegation.token.master.key",
@@ -467,15 +473,15 @@ _KAFKA: Final = (
         LONG,
         604800000,
         "[1,...]",
-        "How long a delegation token holds at most, however often it is renewed.",
+        "The longest lifetime of a delegation token, including renewals.",
     ),
     S(
         "delegation.token.secret.key",
         PASSWORD,
         None,
         "",
-        "Turns delegation tokens on; their HMACs are computed with it. It must be the same at all"
-        " brokers.",
+        "Enables delegation tokens; their HMACs are computed with this key. All brokers"
+        " must have the same.",
     ),
     S("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
     S("delete.topic.enable", BOOLEAN, True, "", "Whether DeleteTopics is allowed."),
@@ -486,7 +492,7 @@ _KAFKA: Final = (
         INT,
         57671680,
         "[1024,...]",
-        "The most bytes that one Fetch gets, whatever it asks for.",
+        "The most bytes that one Fetch returns, whatever it asks for.",
     ),
     S("fetch.purgatory.purge.interval.requests", INT, 1000, ""),
     S(
@@ -494,7 +500,7 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "In a cluster: bytes per second that this broker fetches at most for throttled"
+        "In a cluster: the most bytes per second that this broker fetches for throttled"
         " replicas that are not in sync.",
     ),
     S(
@@ -515,14 +521,15 @@ _KAFKA: Final = (
         INT,
         0,
         "[0,...]",
-        "How long a turn waits for more records before it appends; 0 (Kafka: 10) waits for none.",
+        "How long a turn waits for more records before it appends; 0 (Kafka: 10): it does"
+        " not wait.",
     ),
     S(
         "group.coordinator.rebalance.protocols",
         LIST,
         "classic",
         "[consumer, classic, share, unknown]",
-        "Only classic is served; others end the start.",
+        "Only classic is served; a start with any other value is refused.",
     ),
     S(
         "group.coordinator.threads",
@@ -543,10 +550,16 @@ _KAFKA: Final = (
         INT,
         1800000,
         "",
-        "The longest session a member may ask for.",
+        "The longest session timeout that a member may request.",
     ),
-    S("group.max.size", INT, 2147483647, "[1,...]", "Members that one group may have."),
-    S("group.min.session.timeout.ms", INT, 6000, "", "The shortest session a member may ask for."),
+    S("group.max.size", INT, 2147483647, "[1,...]", "The most members of one group."),
+    S(
+        "group.min.session.timeout.ms",
+        INT,
+        6000,
+        "",
+        "The shortest session timeout that a member may request.",
+    ),
     S("group.share.delivery.count.limit", INT, 5, "[2,...,10]"),
     S("group.share.heartbeat.interval.ms", INT, 5000, "[1,...]"),
     S("group.share.max.groups", SHORT, 10, "[1,...,100]"),
@@ -566,16 +579,16 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "In a cluster: the listener by which brokers reach each other. Unset: "
-        "security.inter.broker.protocol.",
+        "In a cluster: the listener for connections between brokers. Unset:"
+        " security.inter.broker.protocol.",
     ),
     S(
         "inter.broker.protocol.version",
         STRING,
         "3.9-IV0",
         "",
-        "In a cluster: which versions brokers speak among themselves, 0.10.2 to 3.9; the "
-        "same everywhere.",
+        "In a cluster: the protocol version of requests between brokers, 0.10.2 to 3.9;"
+        " the same on all brokers.",
     ),
     S("kafka.metrics.polling.interval.secs", INT, 10, "[1,...]"),
     S("kafka.metrics.reporters", LIST, "", ""),
@@ -584,21 +597,22 @@ _KAFKA: Final = (
         LONG,
         300,
         "[1,...]",
-        "In a cluster: how often it looks.",
+        "In a cluster: how often the controller checks the balance of leaders.",
     ),
     S(
         "leader.imbalance.per.broker.percentage",
         INT,
         10,
         "",
-        "In a cluster: how many of a broker's preferred partitions others may lead.",
+        "In a cluster: the percentage of a broker's preferred partitions that other"
+        " brokers may lead.",
     ),
     S(
         "leader.replication.throttled.rate",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "In a cluster: bytes per second that this broker sends at most to throttled"
+        "In a cluster: the most bytes per second that this broker sends to throttled"
         " replicas that are not in sync.",
     ),
     S(
@@ -613,35 +627,35 @@ _KAFKA: Final = (
         STRING,
         "PLAINTEXT://127.0.0.1:9092",
         "",
-        "Where to listen: NAME://HOST:PORT, comma separated; port 0 takes a free one.",
+        "Where to listen: NAME://HOST:PORT, comma separated; port 0: any free port.",
     ),
     S(
         "log.cleaner.cleaner.backoff.ms",
         LONG,
         15000,
         "[0,...]",
-        "How often dirty logs are looked for; also the first wait after a failure.",
+        "How often the cleaner checks for dirty logs; also the first wait after a failure.",
     ),
     S(
         "log.cleaner.cleaner.dedupe.buffer.size",
         LONG,
         134217728,
         "",
-        "Memory for the keys of one cleaning; what does not fit waits for the next one.",
+        "Memory for the keys of one cleaning; keys that do not fit wait for the next one.",
     ),
     S(
         "log.cleaner.cleaner.delete.retention.ms",
         LONG,
         86400000,
         "[0,...]",
-        "How long tombstones stay, for topics without a setting of their own.",
+        "How long tombstones are kept, for topics without delete.retention.ms.",
     ),
     S(
         "log.cleaner.cleaner.enable",
         BOOLEAN,
         True,
         "",
-        "If false, nothing is compacted, not even __consumer_offsets.",
+        "If false, no log is compacted, not even __consumer_offsets.",
     ),
     S(
         "log.cleaner.cleaner.io.buffer.load.factor",
@@ -656,28 +670,29 @@ _KAFKA: Final = (
         DOUBLE,
         1.7976931348623157e308,
         "",
-        "The limit for each of the two cleaner processes, reads and writes together.",
+        "Bytes per second of each of the two cleaner processes, reads and writes together.",
     ),
     S(
         "log.cleaner.cleaner.max.compaction.lag.ms",
         LONG,
         9223372036854775807,
         "[1,...]",
-        "For topics without a setting of their own.",
+        "Longest time that a record stays uncompacted, for topics without max.compaction.lag.ms.",
     ),
     S(
         "log.cleaner.cleaner.min.cleanable.ratio",
         DOUBLE,
         0.5,
         "[0,...,1]",
-        "For topics without a setting of their own.",
+        "Share of dirty records from which a log is cleaned, for topics without"
+        " min.cleanable.dirty.ratio.",
     ),
     S(
         "log.cleaner.cleaner.min.compaction.lag.ms",
         LONG,
         0,
         "[0,...]",
-        "For topics without a setting of their own.",
+        "Shortest time that a record stays uncompacted, for topics without min.compaction.lag.ms.",
     ),
     S("log.cleaner.cleaner.threads", INT, 1, "[0,...]"),
     S(
@@ -692,7 +707,7 @@ _KAFKA: Final = (
         STRING,
         "./data",
         "",
-        "The data directory, unless log.dirs names it; without either it is ./data.",
+        "The data directory, if log.dirs is not set; without either it is ./data.",
     ),
     S("log.dir.failure.timeout.ms", LONG, 30000, "[1,...]"),
     S("log.dirs", STRING, None, "", "The data directory; only one."),
@@ -708,7 +723,8 @@ _KAFKA: Final = (
         LONG,
         None,
         "",
-        "The longest that a record stays without fsync; null: log.flush.scheduler.interval.ms.",
+        "The longest time that a record stays without fsync; null:"
+        " log.flush.scheduler.interval.ms.",
     ),
     S(
         "log.flush.offset.checkpoint.interval.ms",
@@ -722,7 +738,7 @@ _KAFKA: Final = (
         LONG,
         9223372036854775807,
         "",
-        "Used for log.flush.interval.ms where that is null.",
+        "The default of log.flush.interval.ms.",
     ),
     S(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -743,7 +759,7 @@ _KAFKA: Final = (
         INT,
         10485760,
         "[4,...]",
-        "The largest index of a segment; a full one ends its segment.",
+        "The largest index of a segment; when it is full, a new segment starts.",
     ),
     S("log.local.retention.bytes", LONG, -2, "[-2,...]"),
     S("log.local.retention.ms", LONG, -2, "[-2,...]"),
@@ -759,49 +775,49 @@ _KAFKA: Final = (
         STRING,
         "3.0-IV1",
         "",
-        "The format of stored records: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since.",
+        "The format of stored records: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since 0.11.",
     ),
     S(
         "log.message.timestamp.after.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far ahead of the broker's clock a record's timestamp may be.",
+        "How far a record's timestamp may be after the broker's clock.",
     ),
     S(
         "log.message.timestamp.before.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far behind the broker's clock a record's timestamp may be.",
+        "How far a record's timestamp may be before the broker's clock.",
     ),
     S(
         "log.message.timestamp.difference.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "The old name for both bounds on timestamps; the other two override it.",
+        "The older name of both timestamp bounds; the two newer settings override it.",
     ),
     S(
         "log.message.timestamp.type",
         STRING,
         "CreateTime",
         "[CreateTime, LogAppendTime]",
-        "CreateTime, the producer's, or LogAppendTime, the broker's.",
+        "CreateTime: the producer's timestamp; LogAppendTime: the broker's.",
     ),
     S(
         "log.preallocate",
         BOOLEAN,
         False,
         "",
-        "Whether disk space for a whole segment is reserved when it begins.",
+        "Whether disk space for a whole segment is reserved when it is created.",
     ),
     S(
         "log.retention.bytes",
         LONG,
         -1,
         "",
-        "Size from which a partition's old segments are deleted; -1: no limit.",
+        "The size of a partition above which its oldest segments are deleted; -1: no limit.",
     ),
     S(
         "log.retention.check.interval.ms",
@@ -830,7 +846,7 @@ _KAFKA: Final = (
         INT,
         168,
         "[1,...]",
-        "The age at which a segment ends; log.roll.ms overrides it.",
+        "The age at which a new segment starts; log.roll.ms overrides it.",
     ),
     S(
         "log.roll.jitter.hours",
@@ -846,8 +862,8 @@ _KAFKA: Final = (
         "",
         "The largest random reduction of log.roll.ms.",
     ),
-    S("log.roll.ms", LONG, None, "", "The age at which a segment ends."),
-    S("log.segment.bytes", INT, 1073741824, "[14,...]", "The size at which a segment ends."),
+    S("log.roll.ms", LONG, None, "", "The age at which a new segment starts."),
+    S("log.segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
     S(
         "log.segment.delete.delay.ms",
         LONG,
@@ -860,8 +876,9 @@ _KAFKA: Final = (
         INT,
         2147483647,
         "[0,...]",
-        "New connections a second, for the broker or one listener; more wait. The broker's own"
-        " limit is not for the inter-broker listener.",
+        "The most new connections per second, for the broker or for one listener; more"
+        " connections wait. The broker's own limit does not count the inter-broker"
+        " listener.",
     ),
     S("max.connections", INT, 2147483647, "[0,...]", "The most connections at the same time."),
     S(
@@ -876,22 +893,23 @@ _KAFKA: Final = (
         STRING,
         "",
         "",
-        "Exceptions for single addresses, as ADDRESS:NUMBER, comma separated. A name is looked up"
-        " at the start and when this is changed, and stands for all its addresses.",
+        "Limits for single addresses, as ADDRESS:NUMBER, comma separated. A name is"
+        " resolved at the start and when this is changed, and counts for all its"
+        " addresses.",
     ),
     S(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
         "[0,...]",
-        "The most fetch sessions that are kept.",
+        "The most fetch sessions in the cache.",
     ),
     S(
         "max.request.partition.size.limit",
         INT,
         2000,
         "[1,...]",
-        "The most partitions in one answer to DescribeTopicPartitions.",
+        "The most partitions in one DescribeTopicPartitions response.",
     ),
     S(
         "message.max.bytes",
@@ -917,14 +935,14 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "In a cluster: how many replicas must have a record before acks=all is answered.",
+        "In a cluster: how many in-sync replicas a produce request with acks=all needs.",
     ),
     S(
         "node.id",
         INT,
         -1,
         "",
-        "This broker's id; overrides broker.id. Unset: that of meta.properties, or 1.",
+        "This broker's id; overrides broker.id. Unset: the id in meta.properties, or 1.",
     ),
     S("num.io.threads", INT, 8, "[1,...]"),
     S("num.network.threads", INT, 3, "[1,...]"),
@@ -933,7 +951,7 @@ _KAFKA: Final = (
         INT,
         1,
         "[1,...]",
-        "Partitions of a topic that is created without a number.",
+        "Partitions of a topic that is created without a number of partitions.",
     ),
     S(
         "num.recovery.threads.per.data.dir",
@@ -977,15 +995,15 @@ _KAFKA: Final = (
         LIST,
         "",
         OFFSETS_RECORDS,
-        "Records that a load skips because they can't be read; the log names each. Keep it until"
-        " the log says that a snapshot is behind them. Muster's own.",
+        "Unreadable records that loading skips; the log names each. Keep the setting"
+        " until the log reports a snapshot after them. Muster's own.",
     ),
     S(
         "offsets.retention.check.interval.ms",
         LONG,
         600000,
         "[1,...]",
-        "How often expired offsets are looked for.",
+        "How often expired offsets are removed.",
     ),
     S(
         "offsets.retention.minutes",
@@ -1013,7 +1031,7 @@ _KAFKA: Final = (
         SHORT,
         3,
         "[1,...]",
-        "Replicas of __consumer_offsets; above 1 it is lowered, with a log line.",
+        "Replicas of __consumer_offsets; a value above 1 is lowered, with a log line.",
     ),
     S(
         "offsets.topic.segment.bytes",
@@ -1040,14 +1058,14 @@ _KAFKA: Final = (
         INT,
         600000,
         "[1,...]",
-        "How often idle producers are looked for.",
+        "How often expired producer ids are removed.",
     ),
     S(
         "producer.id.expiration.ms",
         INT,
         86400000,
         "[1,...]",
-        "How long an idle producer's sequence numbers are remembered.",
+        "How long an idle producer's sequence numbers are kept.",
     ),
     S("producer.purgatory.purge.interval.requests", INT, 1000, ""),
     S(
@@ -1055,28 +1073,28 @@ _KAFKA: Final = (
         LONG,
         -1,
         "",
-        "Bytes of all partly received requests together; -1: no limit.",
+        "Bytes of all incompletely received requests together; -1: no limit.",
     ),
     S(
         "queued.max.requests",
         INT,
         500,
         "[1,...]",
-        "Requests in flight on one connection before the broker stops reading it.",
+        "Requests in progress on one connection above which the broker stops reading from it.",
     ),
     S(
         "quota.window.num",
         INT,
         11,
         "[1,...]",
-        "Number of windows over which a client's use is averaged for its quota.",
+        "Number of windows over which a client's usage is averaged for its quota.",
     ),
     S(
         "quota.window.size.seconds",
         INT,
         1,
         "[1,...]",
-        "How long each of these windows is.",
+        "Length of each of these windows.",
     ),
     S("remote.fetch.max.wait.ms", INT, 500, "[1,...]"),
     S("remote.log.index.file.cache.total.size.bytes", LONG, 1073741824, "[1,...]"),
@@ -1111,49 +1129,50 @@ _KAFKA: Final = (
         INT,
         1000,
         "[0,...]",
-        "In a cluster: how long a partition rests after its leader answered an error.",
+        "In a cluster: how long a follower waits after its leader answered an error for a"
+        " partition.",
     ),
     S(
         "replica.fetch.max.bytes",
         INT,
         1048576,
         "[0,...]",
-        "In a cluster: how much a follower asks for of a partition at once.",
+        "In a cluster: the most bytes of one partition in a follower's fetch.",
     ),
     S(
         "replica.fetch.min.bytes",
         INT,
         1,
         "",
-        "In a cluster: for how much a follower waits.",
+        "In a cluster: the fewest bytes for which a leader answers a follower's fetch at once.",
     ),
     S(
         "replica.fetch.response.max.bytes",
         INT,
         10485760,
         "[0,...]",
-        "In a cluster: how much a follower asks for at once.",
+        "In a cluster: the most bytes of a follower's fetch.",
     ),
     S(
         "replica.fetch.wait.max.ms",
         INT,
         500,
         "",
-        "In a cluster: how long a leader waits for records.",
+        "In a cluster: how long a leader waits for records before it answers a follower's fetch.",
     ),
     S(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5000,
         "",
-        "In a cluster: how often high watermarks are written down.",
+        "In a cluster: how often high watermarks are written to their checkpoint.",
     ),
     S(
         "replica.lag.time.max.ms",
         LONG,
         30000,
         "",
-        "In a cluster: a replica that is behind for so long is taken out of the in-sync replicas.",
+        "In a cluster: a follower that is not caught up for this time is removed from the ISR.",
     ),
     S("replica.selector.class", STRING, None, ""),
     S("replica.socket.receive.buffer.bytes", INT, 65536, ""),
@@ -1162,35 +1181,35 @@ _KAFKA: Final = (
         INT,
         30000,
         "",
-        "In a cluster: how long a follower waits for a connection and for answers.",
+        "In a cluster: how long a follower waits for a connection and for responses.",
     ),
     S(
         "replication.quota.window.num",
         INT,
         11,
         "[1,...]",
-        "In a cluster: over how many windows the rate of throttled replication is measured.",
+        "In a cluster: number of windows over which the rate of throttled replication is measured.",
     ),
     S(
         "replication.quota.window.size.seconds",
         INT,
         1,
         "[1,...]",
-        "How long each of these windows is.",
+        "Length of each of these windows.",
     ),
     S(
         "request.timeout.ms",
         INT,
         30000,
         "",
-        "How long requests of transactions wait until their records are stable.",
+        "How long transaction requests wait until their records are stable.",
     ),
     S(
         "reserved.broker.max.id",
         INT,
         1000,
         "[0,...]",
-        "In a cluster: ids above it are those that ZooKeeper gives.",
+        "In a cluster: the highest broker.id that may be set; ids from ZooKeeper are above it.",
     ),
     S("sasl.client.callback.handler.class", CLASS, None, ""),
     S(
@@ -1198,15 +1217,16 @@ _KAFKA: Final = (
         LIST,
         "GSSAPI",
         "",
-        "Mechanisms by which clients log in; Muster has no GSSAPI, so that each listener with SASL"
-        " must say which.",
+        "SASL mechanisms that are enabled. Muster does not have GSSAPI, the default, so a"
+        " listener with SASL must set this.",
     ),
     S(
         "sasl.jaas.config",
         PASSWORD,
         None,
         "",
-        "With a mechanism before its name: the login module, which holds the users of PLAIN.",
+        "With the listener and mechanism as prefix: the login module; for PLAIN it"
+        " contains the users.",
     ),
     S("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", ""),
     S("sasl.kerberos.min.time.before.relogin", LONG, 60000, ""),
@@ -1230,37 +1250,36 @@ _KAFKA: Final = (
         STRING,
         "GSSAPI",
         "",
-        "In a cluster whose brokers log in to each other: by which mechanism, PLAIN or one of"
-        " SCRAM.",
+        "In a cluster whose brokers log in to each other: the mechanism, PLAIN or one of SCRAM.",
     ),
     S(
         "sasl.oauthbearer.clock.skew.seconds",
         INT,
         30,
         "",
-        "By how much the clock of who issues tokens may differ.",
+        "The allowed difference between the clocks of this broker and of the issuer of tokens.",
     ),
     S(
         "sasl.oauthbearer.expected.audience",
         LIST,
         None,
         "",
-        "Audiences of which a token must name one.",
+        "Allowed audiences; a token must name one of them.",
     ),
-    S("sasl.oauthbearer.expected.issuer", STRING, None, "", "Issuer that a token must name."),
+    S("sasl.oauthbearer.expected.issuer", STRING, None, "", "The issuer that a token must name."),
     S(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         LONG,
         3600000,
         "",
-        "How often the keys of tokens are read again.",
+        "How often the signing keys of tokens are fetched.",
     ),
     S(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         LONG,
         10000,
         "",
-        "How soon they are read again where a token names a key that is not known.",
+        "The shortest time between two fetches of the keys because a token names an unknown key.",
     ),
     S("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, ""),
     S(
@@ -1268,7 +1287,7 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "Keys that sign the tokens of OAUTHBEARER: an https: or file: URL of a JWKS.",
+        "The signing keys of OAUTHBEARER tokens: an https: or file: URL of a JWKS.",
     ),
     S("sasl.oauthbearer.scope.claim.name", STRING, "scope", ""),
     S(
@@ -1276,7 +1295,7 @@ _KAFKA: Final = (
         STRING,
         "sub",
         "",
-        "Claim of a token that names its user.",
+        "The claim of a token that contains the user's name.",
     ),
     S("sasl.oauthbearer.token.endpoint.url", STRING, None, ""),
     S("sasl.server.callback.handler.class", CLASS, None, ""),
@@ -1285,14 +1304,14 @@ _KAFKA: Final = (
         INT,
         524288,
         "",
-        "Largest message in bytes that is taken before a login.",
+        "The largest message in bytes that is accepted before a login.",
     ),
     S(
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
         "[PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]",
-        "In a cluster: the listener by which brokers reach each other, where"
+        "In a cluster: the security protocol of connections between brokers, if"
         " inter.broker.listener.name is not set.",
     ),
     S("security.providers", STRING, None, ""),
@@ -1303,59 +1322,66 @@ _KAFKA: Final = (
         INT,
         50,
         "[1,...]",
-        "Connections that may wait to be accepted.",
+        "The most connections that wait to be accepted.",
     ),
     S(
         "socket.receive.buffer.bytes",
         INT,
         102400,
         "",
-        "SO_RCVBUF of the sockets; -1: the system's.",
+        "SO_RCVBUF of the sockets; -1: the operating system's default.",
     ),
-    S("socket.request.max.bytes", INT, 104857600, "[1,...]", "The largest request."),
-    S("socket.send.buffer.bytes", INT, 102400, "", "SO_SNDBUF of the sockets; -1: the system's."),
+    S("socket.request.max.bytes", INT, 104857600, "[1,...]", "The largest accepted request."),
+    S(
+        "socket.send.buffer.bytes",
+        INT,
+        102400,
+        "",
+        "SO_SNDBUF of the sockets; -1: the operating system's default.",
+    ),
     S(
         "ssl.allow.dn.changes",
         BOOLEAN,
         False,
         "",
-        "Whether a certificate that is read again may have another subject.",
+        "Whether a reloaded certificate may have another subject.",
     ),
     S(
         "ssl.allow.san.changes",
         BOOLEAN,
         False,
         "",
-        "Whether a certificate that is read again may lack names that the old one had.",
+        "Whether a reloaded certificate may lack names of the old one.",
     ),
     S(
         "ssl.cipher.suites",
         LIST,
         "",
         "",
-        "The suites of TLS 1.2 that are spoken, by IANA's names; empty: OpenSSL's choice.",
+        "The enabled cipher suites of TLS 1.2, by IANA's names; empty: OpenSSL's choice.",
     ),
     S(
         "ssl.client.auth",
         STRING,
         "none",
         "[required, requested, none]",
-        "Whether a client shows a certificate. On SASL_SSL only the listener's own setting counts.",
+        "Whether clients must show a certificate. On SASL_SSL only the setting with the"
+        " listener's prefix counts.",
     ),
     S(
         "ssl.enabled.protocols",
         LIST,
         "TLSv1.2,TLSv1.3",
         "",
-        "The versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both.",
+        "The enabled versions of TLS: TLSv1.2, TLSv1.3 or both.",
     ),
     S(
         "ssl.endpoint.identification.algorithm",
         STRING,
         "https",
         "",
-        "In a cluster: whether the certificates of other brokers must be of the name by which they"
-        " are reached; empty: no.",
+        "In a cluster: whether the certificates of other brokers must match their host"
+        " names; empty: no.",
     ),
     S("ssl.engine.factory.class", CLASS, None, ""),
     S(
@@ -1371,7 +1397,7 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The certificate with those that sign it, PEM, in place of ssl.keystore.location.",
+        "The certificate and its chain, PEM, in place of ssl.keystore.location.",
     ),
     S(
         "ssl.keystore.key",
@@ -1385,31 +1411,31 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "The file with the private key and its certificates: PEM or PKCS12, whatever"
-        " its type says.",
+        "The file with the private key and its certificate chain: PEM or PKCS12, whatever"
+        " ssl.keystore.type says.",
     ),
     S(
         "ssl.keystore.password",
         PASSWORD,
         None,
         "",
-        "The password of ssl.keystore.location, where it is PKCS12.",
+        "The password of ssl.keystore.location, if that is PKCS12.",
     ),
     S(
         "ssl.keystore.type",
         STRING,
         "JKS",
         "",
-        "JKS, PKCS12 or PEM; the file itself tells which it is.",
+        "JKS, PKCS12 or PEM; the type is detected from the file.",
     ),
     S(
         "ssl.principal.mapping.rules",
         STRING,
         "DEFAULT",
         "",
-        "From the subject of a client's certificate to the name of its user:"
-        " RULE:pattern/replacement/ or DEFAULT, comma separated. Who matches none is"
-        " not let in.",
+        "How the subject of a client's certificate becomes a user name:"
+        " RULE:pattern/replacement/ or DEFAULT, comma separated. A client that matches no"
+        " rule is rejected.",
     ),
     S("ssl.protocol", STRING, "TLSv1.3", ""),
     S("ssl.provider", STRING, None, ""),
@@ -1420,30 +1446,30 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "The certificates of authorities whose clients are let in, PEM, in place of"
-        " ssl.truststore.location.",
+        "The CA certificates that clients' certificates must be signed by, PEM, in place"
+        " of ssl.truststore.location.",
     ),
     S(
         "ssl.truststore.location",
         STRING,
         None,
         "",
-        "The file with the certificates of authorities whose clients are let in: PEM,"
-        " PKCS12 or JKS.",
+        "The file with the CA certificates that clients' certificates must be signed by:"
+        " PEM, PKCS12 or JKS.",
     ),
     S(
         "ssl.truststore.password",
         PASSWORD,
         None,
         "",
-        "The password of ssl.truststore.location; of a JKS it is checked where it is given.",
+        "The password of ssl.truststore.location; for a JKS it is checked only if it is set.",
     ),
     S(
         "ssl.truststore.type",
         STRING,
         "JKS",
         "",
-        "JKS, PKCS12 or PEM; the file itself tells which it is.",
+        "JKS, PKCS12 or PEM; the type is detected from the file.",
     ),
     S("telemetry.max.bytes", INT, 1048576, "[1,...]"),
     S(
@@ -1451,38 +1477,40 @@ _KAFKA: Final = (
         INT,
         10000,
         "[1,...]",
-        "How often transactions are looked for that have been open for longer than their timeout.",
+        "How often the coordinator aborts transactions that are open for longer than"
+        " their timeout.",
     ),
     S(
         "transaction.journal.file.max.bytes",
         INT,
         8 * 1024 * 1024,
         "[0,...]",
-        "How much of the journal of transactions is kept on disk, in transactions.journal and"
-        " transactions.journal.old, so that transactions why tells of what was before a restart;"
-        " at least 64 KiB, or 0: nothing. Muster's own.",
+        "Bytes of the transactions' journal kept on disk, in transactions.journal and"
+        " transactions.journal.old, so that transactions why shows events before a"
+        " restart; at least 64 KiB, or 0: none. Muster's own.",
     ),
     S(
         "transaction.max.timeout.ms",
         INT,
         900000,
         "[1,...]",
-        "The longest transaction.timeout.ms that a producer may ask for.",
+        "The longest transaction.timeout.ms that a producer may request.",
     ),
     S(
         "transaction.partition.verification.enable",
         BOOLEAN,
         True,
         "",
-        "Whether a producer that adds partitions to its transaction itself may write only to those"
-        " that it has added; false lets a late write open a transaction that nobody ends.",
+        "Whether a producer that adds partitions to its transaction explicitly may write"
+        " only to added partitions; false: a late write can open a transaction that is"
+        " never ended.",
     ),
     S(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         INT,
         3600000,
         "[1,...]",
-        "How often expired transactional ids are looked for.",
+        "How often expired transactional ids are removed.",
     ),
     S(
         "transaction.state.log.load.buffer.size",
@@ -1496,8 +1524,8 @@ _KAFKA: Final = (
         LIST,
         "",
         TRANSACTION_RECORDS,
-        "Records that a load of transactional ids skips because they can't be read; the log names"
-        " each. Muster's own.",
+        "Unreadable records that loading transactional ids skips; the log names each."
+        " Muster's own.",
     ),
     S(
         "transaction.state.log.min.isr",
@@ -1518,7 +1546,7 @@ _KAFKA: Final = (
         SHORT,
         3,
         "[1,...]",
-        "Replicas of __transaction_state; above 1 it is lowered, with a log line.",
+        "Replicas of __transaction_state; a value above 1 is lowered, with a log line.",
     ),
     S(
         "transaction.state.log.segment.bytes",
@@ -1532,14 +1560,15 @@ _KAFKA: Final = (
         INT,
         604800000,
         "[1,...]",
-        "How long a transactional id is kept that nobody uses.",
+        "How long an unused transactional id is kept.",
     ),
     S(
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
         "",
-        "In a cluster: whether a replica that had fallen behind may lead where no other lives.",
+        "In a cluster: whether a replica outside the ISR may become leader if no replica"
+        " of the ISR is alive.",
     ),
     S("zookeeper.clientCnxnSocket", STRING, None, ""),
     S(
@@ -1547,22 +1576,22 @@ _KAFKA: Final = (
         STRING,
         None,
         "",
-        "HOST:PORT,HOST:PORT/chroot of the ZooKeeper whose cluster this broker joins. "
-        "Unset: it is alone.",
+        "HOST:PORT,HOST:PORT/chroot of the ZooKeeper of the cluster that this broker"
+        " joins. Unset: it runs standalone.",
     ),
     S(
         "zookeeper.connection.timeout.ms",
         INT,
         None,
         "",
-        "In a cluster: how long the start waits for ZooKeeper. Unset: as long as a session.",
+        "In a cluster: how long the start waits for ZooKeeper. Unset: the session timeout.",
     ),
     S(
         "zookeeper.max.in.flight.requests",
         INT,
         10,
         "[1,...]",
-        "In a cluster: requests to ZooKeeper that may be under way at once.",
+        "In a cluster: the most requests to ZooKeeper in progress at once.",
     ),
     S("zookeeper.metadata.migration.enable", BOOLEAN, False, ""),
     S(
@@ -1570,7 +1599,8 @@ _KAFKA: Final = (
         INT,
         18000,
         "",
-        "In a cluster: how long a broker that died is waited for.",
+        "In a cluster: how long ZooKeeper waits for a broker without heartbeats before"
+        " its session expires.",
     ),
     S("zookeeper.set.acl", BOOLEAN, False, ""),
     S("zookeeper.ssl.cipher.suites", LIST, None, ""),
@@ -1595,15 +1625,15 @@ _KAFKA_4: Final = (
         INT,
         100,
         "[0,...]",
-        "How long a first write into a transaction waits for the producer's last one to be"
-        " completed, until it is answered CONCURRENT_TRANSACTIONS.",
+        "How long the first write of a transaction waits until the producer's previous"
+        " transaction is completed; then it is answered CONCURRENT_TRANSACTIONS.",
     ),
     S(
         "add.partitions.to.txn.retry.backoff.ms",
         INT,
         20,
         "[1,...]",
-        "How long it waits between two tries, unless that one is completed before.",
+        "The time between two attempts of it, unless the transaction is completed before.",
     ),
     S("group.consumer.assignment.interval.ms", INT, 1000, "[0,...]"),
     S("group.consumer.max.assignment.interval.ms", INT, 15000, "[0,...]"),
@@ -1641,8 +1671,8 @@ _TOPIC: Final = (
         LIST,
         "delete",
         "[compact, delete]",
-        "delete removes old segments, compact keeps the last record of each key; empty: neither."
-        " __consumer_offsets is always compact.",
+        "delete removes old segments, compact keeps the last record of each key; empty:"
+        " neither. __consumer_offsets is always compact.",
     ),
     *_COMPRESSION,
     S(
@@ -1650,7 +1680,7 @@ _TOPIC: Final = (
         LONG,
         86400000,
         "[0,...]",
-        "How long a tombstone stays after the first cleaning that saw it.",
+        "How long a tombstone is kept after the first cleaning that saw it.",
     ),
     S(
         "file.delete.delay.ms",
@@ -1671,14 +1701,14 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[0,...]",
-        "The longest that an appended record stays without fsync.",
+        "The longest time that an appended record stays without fsync.",
     ),
     S(
         "follower.replication.throttled.replicas",
         LIST,
         "",
         THROTTLED,
-        "In a cluster: the replicas that are throttled where they follow; * for all.",
+        "In a cluster: the replicas that are throttled as followers; * for all.",
     ),
     S(
         "index.interval.bytes",
@@ -1692,7 +1722,7 @@ _TOPIC: Final = (
         LIST,
         "",
         THROTTLED,
-        "In a cluster: the replicas whose followers are throttled while they lead; * for all.",
+        "In a cluster: the replicas that are throttled by their leader; * for all.",
     ),
     S("local.retention.bytes", LONG, -2, "[-2,...]"),
     S("local.retention.ms", LONG, -2, "[-2,...]"),
@@ -1701,7 +1731,7 @@ _TOPIC: Final = (
         LONG,
         9223372036854775807,
         "[1,...]",
-        "A log with older dirty records is cleaned whatever its dirty ratio.",
+        "A log with dirty records older than this is cleaned whatever its dirty ratio.",
     ),
     S(
         "max.message.bytes",
@@ -1722,35 +1752,35 @@ _TOPIC: Final = (
         STRING,
         "3.0-IV1",
         "",
-        "The format of stored records: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since.",
+        "The format of stored records: magic 0 up to 0.9, magic 1 for 0.10, magic 2 since 0.11.",
     ),
     S(
         "message.timestamp.after.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far ahead of the broker's clock a record's timestamp may be.",
+        "How far a record's timestamp may be after the broker's clock.",
     ),
     S(
         "message.timestamp.before.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "How far behind the broker's clock a record's timestamp may be.",
+        "How far a record's timestamp may be before the broker's clock.",
     ),
     S(
         "message.timestamp.difference.max.ms",
         LONG,
         9223372036854775807,
         "[0,...]",
-        "The old name for both bounds on timestamps.",
+        "The older name of both timestamp bounds.",
     ),
     S(
         "message.timestamp.type",
         STRING,
         "CreateTime",
         "[CreateTime, LogAppendTime]",
-        "CreateTime, the producer's, or LogAppendTime, the broker's.",
+        "CreateTime: the producer's timestamp; LogAppendTime: the broker's.",
     ),
     S(
         "min.cleanable.dirty.ratio",
@@ -1771,14 +1801,14 @@ _TOPIC: Final = (
         INT,
         1,
         "[1,...]",
-        "In a cluster: how many replicas must have a record before acks=all is answered.",
+        "In a cluster: how many in-sync replicas a produce request with acks=all needs.",
     ),
     S(
         "preallocate",
         BOOLEAN,
         False,
         "",
-        "Whether disk space for a whole segment is reserved when it begins.",
+        "Whether disk space for a whole segment is reserved when it is created.",
     ),
     S("remote.log.copy.disable", BOOLEAN, False, ""),
     S("remote.log.delete.on.disable", BOOLEAN, False, ""),
@@ -1788,16 +1818,16 @@ _TOPIC: Final = (
         LONG,
         -1,
         "",
-        "Size from which a partition's old segments are deleted; -1: no limit.",
+        "The size of a partition above which its oldest segments are deleted; -1: no limit.",
     ),
     S("retention.ms", LONG, 604800000, "[-1,...]", "How long records are kept; -1: for ever."),
-    S("segment.bytes", INT, 1073741824, "[14,...]", "The size at which a segment ends."),
+    S("segment.bytes", INT, 1073741824, "[14,...]", "The size at which a new segment starts."),
     S(
         "segment.index.bytes",
         INT,
         10485760,
         "[4,...]",
-        "The largest index of a segment; a full one ends its segment.",
+        "The largest index of a segment; when it is full, a new segment starts.",
     ),
     S(
         "segment.jitter.ms",
@@ -1806,13 +1836,14 @@ _TOPIC: Final = (
         "[0,...]",
         "The largest random reduction of segment.ms.",
     ),
-    S("segment.ms", LONG, 604800000, "[1,...]", "The age at which a segment ends."),
+    S("segment.ms", LONG, 604800000, "[1,...]", "The age at which a new segment starts."),
     S(
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
         "",
-        "In a cluster: whether a replica that had fallen behind may lead where no other lives.",
+        "In a cluster: whether a replica outside the ISR may become leader if no replica"
+        " of the ISR is alive.",
     ),
 )
 
@@ -1822,16 +1853,16 @@ _AUTHORIZER: Final = (
         BOOLEAN,
         False,
         "",
-        "With an authorizer: whether everybody may do everything to a resource that no entry is"
-        " for. One entry for anybody ends that.",
+        "With an authorizer: whether every principal may do everything to a resource that"
+        " has no ACL. The first ACL of a resource, for any principal, ends that.",
     ),
     S(
         "super.users",
         STRING,
         "",
         "",
-        "With an authorizer: who may do everything, as User:alice;User:bob. No entry denies them"
-        " anything.",
+        "With an authorizer: principals that may do everything, as User:alice;User:bob."
+        " No ACL denies them anything.",
     ),
 )
 """Those of Kafka's authorizer, which its broker hands on without knowing them."""
@@ -1854,7 +1885,7 @@ HTTP_TLS: Final = (
 )
 """The settings of listeners that the HTTP side has for itself, behind ``http.``."""
 _HTTP: Final = tuple(
-    each._replace(name=f"http.{each.name}", doc=f"{each.name} of the HTTP side. Muster's own.")
+    each._replace(name=f"http.{each.name}", doc=f"{each.name} of http.listener. Muster's own.")
     for each in _KAFKA
     if each.name in HTTP_TLS
 )

@@ -100,7 +100,10 @@ def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) 
     for name in configs:
         if is_dynamic(name):
             if of_every_broker and name not in DYNAMIC:
-                raise BadValue(f"Cannot update {name} for every broker: name one by its id")
+                raise BadValue(
+                    f"Cannot update {name} as the default of all brokers: set it for one broker by"
+                    " its id"
+                )
             continue
         if name in RELOADED:
             raise BadValue(
@@ -109,8 +112,8 @@ def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) 
             )
         if protects(name):
             raise Unprotected(
-                f"Cannot update {name} dynamically: it protects, and Muster does not have what it"
-                " asks for"
+                f"Cannot update {name} dynamically: it is a security setting that Muster does not"
+                " support"
             )
         row = row_of(name)
         if row is None:

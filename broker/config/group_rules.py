@@ -54,7 +54,7 @@ def group_faults(config: Settings) -> Iterator[Fault]:
         if config[low] > config[high]:
             yield Fault(
                 (low, high),
-                f"{_shown(config, low)} is above {_shown(config, high)}; it must be at most that",
+                f"{_shown(config, low)} must not be above {_shown(config, high)}",
             )
     name = "offsets.topic.compression.codec"
     if not 0 <= config[name] <= 4:
@@ -72,8 +72,7 @@ def group_faults(config: Settings) -> Iterator[Fault]:
         if each not in _ASSIGNORS:
             yield Fault(
                 (name,),
-                f"{name}={each}: Muster has no such assignor; leave the setting out, or name"
-                " uniform or range",
+                f"{name}={each}: unknown assignor; remove the setting, or use uniform or range",
             )
 
 
@@ -82,12 +81,12 @@ def _protocol_faults(config: Settings) -> Iterator[Fault]:
     protocols = set(_parts(config[name]))
     others = sorted(protocols - {CLASSIC})
     if CLASSIC not in protocols:
-        yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be switched off")
+        yield Fault((name,), f"{name}={config[name]}: the classic protocol can't be disabled")
     elif others:
         yield Fault(
             (name,),
-            f"{name}={config[name]}: Muster serves the classic protocol alone, not"
-            f" {' or '.join(others)}; write {name}=classic",
+            f"{name}={config[name]}: Muster serves only the classic protocol, not"
+            f" {' or '.join(others)}: set {name}=classic",
         )
 
 

@@ -99,8 +99,8 @@ def http_faults(settings: Settings) -> Iterator[Fault]:
     if token is not None and (len(token) < _TOKEN_BYTES_MIN or _BEARER.fullmatch(token) is None):
         yield Fault(
             (_TOKEN,),
-            f"{_TOKEN}: it must have {_TOKEN_BYTES_MIN} characters or more, letters, digits and"
-            " -._~+/ alone",
+            f"{_TOKEN}: it must have at least {_TOKEN_BYTES_MIN} characters, only letters,"
+            " digits and -._~+/",
         )
     if "http.listener" in hosts:
         yield from _tls_faults(settings)
@@ -115,14 +115,12 @@ def _tls_faults(settings: Settings) -> Iterator[Fault]:
         if settings[name] != BROKER[name].default
     ]
     if given and not has_tls:
-        yield Fault(
-            (_PROTOCOL, *given), f"{', '.join(given)}: nothing protects without {_PROTOCOL}=SSL"
-        )
+        yield Fault((_PROTOCOL, *given), f"{', '.join(given)}: no effect without {_PROTOCOL}=SSL")
     own = [f"{HTTP}.ssl.keystore.{each}" for each in ("location", "key")]
     if has_tls and all(settings[name] is None for name in own):
         yield Fault(
             (_PROTOCOL, *own),
-            f"{_PROTOCOL}=SSL needs a certificate with its key: {own[0]}, or {own[1]} with"
+            f"{_PROTOCOL}=SSL needs a certificate with its key: set {own[0]}, or {own[1]} with"
             " http.ssl.keystore.certificate.chain",
         )
     asks = "http.ssl.client.auth"
@@ -141,15 +139,15 @@ def _tls_faults(settings: Settings) -> Iterator[Fault]:
 def _open_faults(settings: Settings, host: str) -> Iterator[Fault]:
     if is_loopback(host) or settings[ALLOWED]:
         return
-    where = f"http.listener={settings['http.listener']} is reached from other machines"
-    unless = f"keep it on loopback (127.0.0.1:9644), or ask for it with {ALLOWED}=true"
+    where = f"http.listener={settings['http.listener']} can be reached from other machines"
+    unless = f"or keep it on loopback (127.0.0.1:9644), or allow this with {ALLOWED}=true"
     if not is_protected(settings):
         yield Fault(
             ("http.listener", _WAYS, _TOKEN, ALLOWED),
-            f"{where}, and nothing protects what it shows: set {_WAYS} or {_TOKEN}, {unless}",
+            f"{where} without authentication: set {_WAYS} or {_TOKEN}, {unless}",
         )
     elif BASIC in ways_in(settings) and settings[_PROTOCOL] != HTTPS:
         yield Fault(
             ("http.listener", _WAYS, _PROTOCOL, ALLOWED),
-            f"{where}, and passwords would be sent in the clear: set {_PROTOCOL}=SSL, {unless}",
+            f"{where}, and passwords would be sent without TLS: set {_PROTOCOL}=SSL, {unless}",
         )

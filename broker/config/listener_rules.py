@@ -85,7 +85,9 @@ def listener_faults(config: Settings) -> Iterator[Fault]:
 def _inter_broker_faults(config: Settings) -> Iterator[Fault]:
     name, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     if config[name] and config.is_given(protocol):
-        yield Fault((name, protocol), f"only one of {name} and {protocol} may be set")
+        yield Fault(
+            (name, protocol), f"{name} and {protocol} can't both be set: remove one of them"
+        )
         return
     endpoints = {endpoint.name: endpoint for endpoint in config.listeners}
     endpoint = endpoints.get(config.inter_broker_listener)
@@ -93,7 +95,7 @@ def _inter_broker_faults(config: Settings) -> Iterator[Fault]:
         if config[name] and not config.is_in_cluster:
             yield Fault(
                 (name, "listeners"),
-                f"{name}={config[name]}: listeners has {', '.join(endpoints)}",
+                f"{name}={config[name]}: not in listeners ({', '.join(endpoints)})",
             )
         return  # in a cluster its settings say so
     mechanism = "sasl.mechanism.inter.broker.protocol"
@@ -102,6 +104,6 @@ def _inter_broker_faults(config: Settings) -> Iterator[Fault]:
         if config[mechanism] not in enabled:
             yield Fault(
                 (mechanism, "sasl.enabled.mechanisms"),
-                f"{mechanism}={config[mechanism]}: brokers log in to each other at the listener"
+                f"{mechanism}={config[mechanism]}: not enabled on the inter-broker listener"
                 f" {endpoint.name}, which has {', '.join(enabled)}",
             )

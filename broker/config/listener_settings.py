@@ -90,7 +90,7 @@ def check_name(name: str, listeners: Collection[str]) -> None:
     found = split(name)
     if found is None:
         if name.lower().startswith(START):
-            raise BadValue(f"{name}: what follows the listener is no setting of a listener")
+            raise BadValue(f"{name}: no setting of a listener has this name")
         return
     lower = found._replace(listener=found.listener.lower(), mechanism=found.mechanism.lower())
     if name.lower().startswith(START):
@@ -99,10 +99,10 @@ def check_name(name: str, listeners: Collection[str]) -> None:
     else:
         right = f"{lower.mechanism}.{lower.base}"
     if name != right:
-        raise BadValue(f"{name}: listeners and mechanisms are written in lower case here: {right}")
+        raise BadValue(f"{name}: write listener and mechanism in lower case: {right}")
     if found.listener and found.listener.upper() not in listeners:
         raise BadValue(
-            f"{name}: there is no listener {found.listener.upper()}; listeners has"
+            f"{name}: listener {found.listener.upper()} does not exist; listeners has"
             f" {', '.join(listeners)}"
         )
 

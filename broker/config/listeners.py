@@ -92,19 +92,20 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
             continue
         name = found[1].upper()
         if name not in known:
-            problems.append(f"the listener {name} is not in listener.security.protocol.map")
+            problems.append(f"listener {name} is not in listener.security.protocol.map")
         elif known[name] not in PROTOCOLS:
             problems.append(
-                f"the listener {name} asks for {known[name]}, and there are {', '.join(PROTOCOLS)}"
+                f"listener {name}: security protocol {known[name]} is unknown; use one of"
+                f" {', '.join(PROTOCOLS)}"
             )
         host = found[2] if found[2] is not None else found[3]
         endpoints.append(Endpoint(name, host, int(found[4]), known.get(name, "")))
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
-        problems.append("every listener needs a name of its own")
+        problems.append("two listeners have the same name")
     ports = [endpoint.port for endpoint in endpoints if endpoint.port]
     if len(set(ports)) < len(ports):
-        problems.append("every listener needs a port of its own")
+        problems.append("two listeners have the same port")
     if problems:
         raise ValueError("; ".join(problems))
     return endpoints
@@ -119,9 +120,11 @@ def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[End
     by_name = {endpoint.name: endpoint for endpoint in advertised}
     for endpoint in advertised:
         if endpoint.is_everywhere and endpoint.host:
-            raise ValueError(f"nobody can connect to {endpoint.host}; name an address of this host")
+            raise ValueError(
+                f"clients can't connect to {endpoint.host}: advertise an address of this host"
+            )
         if endpoint.name not in {other.name for other in listening}:
-            raise ValueError(f"the listener {endpoint.name} is advertised and is not in listeners")
+            raise ValueError(f"advertised listener {endpoint.name} is not in listeners")
     endpoints = []
     for endpoint in listening:
         shown = by_name.get(endpoint.name, endpoint)
@@ -135,6 +138,6 @@ def _protocol_map(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = part.partition(":")
         if not colon:
-            raise ValueError(f"{part!r} in listener.security.protocol.map is not NAME:PROTOCOL")
+            raise ValueError(f"listener.security.protocol.map: {part!r} is not NAME:PROTOCOL")
         pairs[name.strip().upper()] = protocol.strip().upper()
     return pairs

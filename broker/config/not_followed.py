@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-_ALONE: Final = "it starts as a broker by itself"
+_ALONE: Final = "it runs standalone"
 
 
 class NotFollowed(NamedTuple):
@@ -33,49 +33,55 @@ def _has_value(text: str) -> bool:
 
 
 _NO_CLASSES = NotFollowed(
-    _has_value, "to anything", "Muster loads no Java classes; /metrics has its metrics"
+    _has_value, "to any value", "Muster does not load Java classes; its metrics are at /metrics"
 )
 
 NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
     "allow.everyone.if.no.acl.found": NotFollowed(
         lambda text: text.strip().lower() == "false",
         "to false",
-        "it has no effect without authorizer.class.name: everybody may do everything",
+        "no effect without authorizer.class.name: every client may do everything",
         unless="authorizer.class.name",
     ),
     "config.providers": NotFollowed(
         _has_value,
-        "to anything",
-        "Muster has no config providers: a value such as ${file:/path:key} ends the start",
+        "to any value",
+        "Muster does not have config providers: a start with a value such as"
+        " ${file:/path:key} is refused",
     ),
     "controller.quorum.bootstrap.servers": NotFollowed(
-        lambda text: len(_parts(text)) > 1, "to more than one", f"Muster joins no quorum: {_ALONE}"
+        lambda text: len(_parts(text)) > 1,
+        "to more than one",
+        f"Muster does not join a quorum: {_ALONE}",
     ),
     "controller.quorum.voters": NotFollowed(
-        lambda text: len(_parts(text)) > 1, "to more than one", f"Muster joins no quorum: {_ALONE}"
+        lambda text: len(_parts(text)) > 1,
+        "to more than one",
+        f"Muster does not join a quorum: {_ALONE}",
     ),
     "kafka.metrics.reporters": _NO_CLASSES,
     "metric.reporters": _NO_CLASSES,
     "min.insync.replicas": NotFollowed(
         lambda text: text.strip() != "1",
         "to more than 1",
-        "every partition has one replica, and acks=all waits for that one",
+        "a partition has one replica, and acks=all waits for that replica",
         unless="zookeeper.connect",
     ),
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
-        "to broker alone or controller alone",
-        f"Muster joins no controller and is none for others: {_ALONE}",
+        "to broker only or controller only",
+        f"Muster does not join a controller, nor is it one for others: {_ALONE}",
     ),
     "replica.selector.class": NotFollowed(
         _has_value,
-        "to anything",
-        "consumers read from the leader, wherever they are (KIP-392)",
+        "to any value",
+        "consumers fetch from the leader, not from the nearest replica (KIP-392)",
     ),
     "remote.log.storage.system.enable": NotFollowed(
         lambda text: text.strip().lower() == "true",
         "to true",
-        "Muster has no tiered storage: segments stay in log.dirs until retention removes them",
+        "Muster does not have tiered storage: segments stay in log.dirs until retention"
+        " removes them",
     ),
 }
 """By name; the value passed is as it was written."""

@@ -19,12 +19,12 @@ from broker.config.variables import dotted, name_after_prefix
 from log.config import LONG_MAX
 
 _GSSAPI: Final = "GSSAPI (Kerberos)"
-_JAVA: Final = "classes of Java"
-_LISTENER: Final = "settings by that name, or such a listener"
+_JAVA: Final = "Java plug-in classes"
+_LISTENER: Final = "a setting of this name, or a listener of this name"
 _POLICIES: Final = "policies for topics and settings"
-_QUOTAS: Final = "quotas by a class or by default for all"
-_UNKNOWN: Final = "settings by that name"
-_ZOOKEEPER: Final = "protection of what is in ZooKeeper"
+_QUOTAS: Final = "default quotas and quota classes"
+_UNKNOWN: Final = "a setting of this name"
+_ZOOKEEPER: Final = "ACLs and TLS of ZooKeeper"
 
 FAMILIES: Final[Mapping[str, str]] = {
     "gssapi.": _GSSAPI,
@@ -52,7 +52,7 @@ SINGLE: Final[Mapping[str, str]] = {
     "security.providers": _JAVA,
     "ssl.engine.factory.class": _JAVA,
     "ssl.keymanager.algorithm": _JAVA,
-    "ssl.protocol": "that protocol",
+    "ssl.protocol": "this protocol",
     "ssl.provider": _JAVA,
     "ssl.secure.random.implementation": _JAVA,
     "ssl.trustmanager.algorithm": _JAVA,
@@ -74,7 +74,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Values, in lower case, that ask for nothing either."""
 
-_USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN write sasl.jaas.config"
+_USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
     "CLIENT_PASSWORDS": _USERS,
     "CLIENT_USERS": _USERS,
@@ -142,11 +142,11 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
     said = []
     if names:
         listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
-        said = [f"Muster does not have {listed}; take out what you can do without"]
-    said += [f"in place of {', '.join(each)} {what}" for what, each in of_images.items()]
+        said = [f"Muster does not support {listed}; remove the ones that you do not need"]
+    said += [f"instead of {', '.join(each)} {what}" for what, each in of_images.items()]
     return Fault(
         tuple(name for each in [*names.values(), *of_images.values()] for name in each),
-        f"settings that protect are never ignored{', and ' if names else ': '}{'; '.join(said)}",
+        f"security settings are never ignored{', and ' if names else ': '}{'; '.join(said)}",
     )
 
 

@@ -45,8 +45,8 @@ def _tls_faults(endpoint: Endpoint, settings: ListenerSettings) -> Iterator[Faul
     if not any(map(settings.__getitem__, _OWN)):
         yield Fault(
             ("listeners", *_OWN),
-            f"the listener {endpoint.name} speaks {endpoint.protocol}, which needs a certificate"
-            " with its key: ssl.keystore.location, or ssl.keystore.key with"
+            f"listener {endpoint.name} has the protocol {endpoint.protocol}, which needs a"
+            " certificate with its key: set ssl.keystore.location, or ssl.keystore.key with"
             " ssl.keystore.certificate.chain",
         )
     for name in _STORE_TYPES:
@@ -64,10 +64,15 @@ def _mechanism_faults(endpoint: Endpoint, settings: ListenerSettings) -> Iterato
     enabled = [each for each in settings[name].split(",") if each]
     unserved = [each for each in enabled if each not in MECHANISMS]
     if unserved or not enabled:
-        what = f"Muster does not have {', '.join(unserved)}" if unserved else "it has none"
+        what = (
+            f"Muster does not support {', '.join(unserved)}"
+            if unserved
+            else "no mechanism is enabled"
+        )
         yield Fault(
             (name, "listeners"),
-            f"{name} of the listener {endpoint.name}: {what}; name some of {', '.join(MECHANISMS)}",
+            f"{name} of listener {endpoint.name}: {what}; use one or more of"
+            f" {', '.join(MECHANISMS)}",
         )
 
 
@@ -84,8 +89,8 @@ def _login_module_faults(
         if not text and mechanism == PLAIN:
             yield Fault(
                 (name, "sasl.enabled.mechanisms"),
-                f"the listener {listener} has PLAIN, whose users are in"
-                f" {START}{listener.lower()}.{where}, or in {where}: {MODULE} required"
+                f"listener {listener} enables PLAIN, but has no users: set"
+                f" {START}{listener.lower()}.{where}, or {where}, to {MODULE} required"
                 ' user_alice="her password";',
             )
         if not text or mechanism not in _MODULES:
@@ -93,10 +98,10 @@ def _login_module_faults(
         try:
             module = parse_jaas(text)
         except JaasError as error:
-            yield Fault((where, name), f"{where} of the listener {listener}: {error}")
+            yield Fault((where, name), f"{where} of listener {listener}: {error}")
             continue
         if module.name != _MODULES[mechanism]:
             yield Fault(
                 (where, name),
-                f"{where} of the listener {listener}: its module must be {_MODULES[mechanism]}",
+                f"{where} of listener {listener}: the login module must be {_MODULES[mechanism]}",
             )

@@ -60,7 +60,7 @@ class JournalFile:
             try:
                 lines = self._lines(path)
             except (OSError, _OtherVersion) as error:
-                logger.warning("a file of the journal can't be read", file=path, why=str(error))
+                logger.warning("journal file can't be read", file=path, why=str(error))
                 continue
             for line in lines:
                 try:
@@ -68,9 +68,7 @@ class JournalFile:
                 except NotALine as error:
                     unread, why = unread + 1, str(error)
             if unread:
-                logger.warning(
-                    "lines of the journal were passed over", file=path, lines=unread, why=why
-                )
+                logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
         """Write entries behind the others. Raises OSError: some of them may be written then."""
@@ -175,5 +173,5 @@ class JournalFile:
             version = form.version_of(first)
             if version != form.version:
                 raise _OtherVersion(
-                    f"it is of version {version}, and this Muster reads {form.version}"
+                    f"its version is {version}, but this Muster reads version {form.version}"
                 )

@@ -80,7 +80,7 @@ class JournalKeeper(Generic[JournalT]):
                 self.journal.restore(name, entry)
                 entries += 1
             if entries:
-                logger.info("the journal was read", file=self._file.name, entries=entries)
+                logger.info("journal loaded", file=self._file.name, entries=entries)
 
     def observe(self, event: Event) -> None:
         """Takes in one fact of the core."""
@@ -141,11 +141,11 @@ class JournalKeeper(Generic[JournalT]):
             except OSError as error:
                 if not self._fails:
                     logger.warning(
-                        "the journal can't be written; what happens now is lost with the process",
+                        "journal can't be written, new events are lost at a restart",
                         error=str(error),
                     )
                 self._fails = True
                 return
             if self._fails:
-                logger.info("the journal is written again")
+                logger.info("journal can be written again")
             self._fails = False

@@ -81,7 +81,7 @@ def _tell(hosted: HostedShard[Any], reader: Reader) -> None:
     """Logs what was loaded."""
     if reader.skipped:
         logger.warning(
-            "records of unknown kinds were skipped",
+            "records of unknown types skipped while loading",
             topic=hosted.kind.topic,
             partition=hosted.index,
             kinds=dict(reader.skipped),
@@ -125,7 +125,7 @@ async def _replay(
             if slices.over:
                 await _pause(hosted, slices)
     if due is not None and due != log.log_end_offset:
-        raise BadImage(f"the log ends at {log.log_end_offset}, its last batch at {due}")
+        raise BadImage(f"the log ends at offset {log.log_end_offset}, but its last batch at {due}")
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
@@ -138,7 +138,7 @@ async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
 def _next_due(due: int, header: BatchHeader) -> int:
     """The offset behind a batch that begins at ``due`` and has all its records, else BadImage."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
-        raise BadImage(f"records are missing from offset {due} on: a cleaner was there")
+        raise BadImage(f"records are missing from offset {due} on: the log was compacted there")
     return header.last_offset + 1
 
 
@@ -150,14 +150,14 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
     elif isinstance(error, CorruptStoredRecord) and error.log_offset >= 0:
         place = f"{name}:{error.log_offset}"
         reason = (
-            f"{error}; bring back the files as they were, or start with {kind.skip_setting}="
-            f"{place} to do without that record"
+            f"{error}; restore the files from a copy, or start with"
+            f" {kind.skip_setting}={place} to skip that record"
         )
     else:
         reason = str(error) or repr(error)
     hosted.log.unreadable = reason
     logger.error(
-        f"the {kind.things} of a partition can't be read; their requests are refused",
+        f"loading {kind.things} failed, requests for this partition are rejected",
         partition=hosted.index,
         reason=reason,
         exc_info=None if isinstance(error, CorruptLog | CorruptStoredRecord | OSError) else error,

@@ -42,7 +42,7 @@ class PassOver:
             return False
         self.met = True
         logger.warning(
-            "a batch was skipped, as configured",
+            "batch skipped by setting",
             topic=self.topic,
             partition=self.partition,
             offset=header.base_offset,
@@ -66,7 +66,7 @@ class PassOver:
                 continue
             self.met = True
             logger.warning(
-                "a record was skipped, as configured",
+                "record skipped by setting",
                 topic=self.topic,
                 partition=self.partition,
                 offset=record.offset,

@@ -250,7 +250,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=False)
         logger.error(
-            "an append failed; the shard loads again and refuses to write until a write succeeds",
+            "coordinator append failed, partition reloads and rejects requests until"
+            " a write succeeds",
             topic=self._kind.topic,
             partition=hosted.index,
             error=str(error),

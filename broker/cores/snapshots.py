@@ -119,26 +119,27 @@ class Snapshots:
     def _check(self, image: Image, log: PartitionLog) -> None:
         head, end = image.head, image.end
         if head.topic_id != self.topic_id:
-            raise BadImage(f"it is of a topic with the id {head.topic_id.hex()}")
+            raise BadImage(f"it belongs to the topic id {head.topic_id.hex()}")
         if head.partition != log.partition:
-            raise BadImage(f"it is of partition {head.partition}")
+            raise BadImage(f"it belongs to partition {head.partition}")
         if head.log_start_offset != log.log_start_offset:
             raise BadImage(
-                f"the log began at {head.log_start_offset} and begins at {log.log_start_offset} now"
+                f"the log start offset was {head.log_start_offset}, now {log.log_start_offset}"
             )
         if end.end_offset > log.log_end_offset:
             raise BadImage(
-                f"it is ahead of the log: it reaches {end.end_offset}, the log {log.log_end_offset}"
+                f"it is ahead of the log: it ends at offset {end.end_offset}, the log at"
+                f" {log.log_end_offset}"
             )
         for offset, mark in ((head.begin_offset, head.begin_mark), (end.end_offset, end.end_mark)):
             if mark_below(log, offset) != mark:
-                raise BadImage(f"the batch below offset {offset} is another one")
+                raise BadImage(f"the batch before offset {offset} has changed")
 
     def refuse(self, log: PartitionLog, reason: str) -> None:
         """Delete a snapshot that is not valid; in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
-            f"a snapshot of {self._things} can't be used; the whole log is read instead",
+            f"snapshot of {self._things} not valid, loading the whole log",
             partition=log.partition,
             reason=reason,
         )
@@ -232,7 +233,7 @@ class Snapshots:
         except (OSError, UnwritableRun, BadImage) as error:
             self._not_before[partition] = self._time.monotonic_s() + RETRY_S
             logger.warning(
-                f"a snapshot of {self._things} could not be written",
+                f"snapshot of {self._things} can't be written",
                 partition=partition,
                 error=str(error),
             )
@@ -278,7 +279,8 @@ class Snapshots:
         if hosted.pass_over is not None and hosted.pass_over.met:
             hosted.pass_over.met = False
             logger.info(
-                "the snapshot is past the skipped records; remove offsets.load.skip.records now",
+                "snapshot written after the skipped records",
+                advice="remove offsets.load.skip.records now",
                 partition=partition,
             )
         return True
@@ -367,7 +369,7 @@ def _bytes_from(log: PartitionLog, offset: int) -> int:
 
 
 def _look_failed(error: Exception) -> None:
-    logger.error("writing snapshots of groups failed", exc_info=error)
+    logger.error("snapshots of groups failed: internal error", exc_info=error)
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:

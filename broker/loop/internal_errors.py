@@ -44,7 +44,7 @@ class InternalErrors:
         if count & (count - 1) == 0:
             with suppress(Exception):  # whoever catches for others must not fail itself
                 logger.error(
-                    "an internal error was caught",
+                    "internal error",
                     place=place,
                     times=count,
                     **about,

@@ -77,7 +77,7 @@ class LogWriter:
             if written and self.lost > self._reported:
                 lost, self._reported = self.lost - self._reported, self.lost
                 with suppress(Exception):  # without this thread nothing would be written any more
-                    logger.warning("log lines were lost: they could not be written", lines=lost)
+                    logger.warning("log lines lost: they could not be written", lines=lost)
 
     def _next(self) -> tuple[int, list[bytes]]:
         """The oldest lines that go to one descriptor; waits until there are any."""

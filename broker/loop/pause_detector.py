@@ -72,6 +72,6 @@ class PauseDetector:
         self.pauses += 1
         if paused_ms >= LOGGED_MS:
             logger.warning(
-                "the broker stood still; all deadlines move by this time",
+                "broker was paused, all deadlines extended",
                 paused_ms=paused_ms,
             )

@@ -81,6 +81,4 @@ class Watchdog:
         self._told_ns = self._ticks_ns()
         self.longest_ns[name] = max(self.longest_ns[name], held_ns)
         if held_ns > LOGGED_NS:
-            logger.warning(
-                "a piece of work delayed all clients", work=name, held_ms=held_ns // 1_000_000
-            )
+            logger.warning("event loop blocked", work=name, held_ms=held_ns // 1_000_000)

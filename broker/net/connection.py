@@ -575,7 +575,7 @@ class Connection(asyncio.Protocol):
 
     def _learn_client_id(self, raw: bytes, size: int) -> None:
         if len(raw) != size:
-            raise ProtocolError(f"a client id of {size} bytes in a request that ends before it")
+            raise ProtocolError(f"the client id has {size} bytes, but the request ends before it")
         try:
             self.client_id = raw.decode()
         except UnicodeDecodeError:
@@ -592,7 +592,7 @@ class Connection(asyncio.Protocol):
             self.drain()
             return
         if key != _API_VERSIONS_KEY:
-            self.refuse(ProtocolError(f"API key {key} version {version} is not served"))
+            self.refuse(ProtocolError(f"API key {key} version {version} is not supported"))
             return
         self.lookups += 1
         route = self._routes[_API_VERSIONS_KEY << 16]

@@ -187,7 +187,7 @@ class LongRequests:
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(
-            "request refused: more elements than its API allows"
+            "request rejected: more elements than its API allows"
             if frame is not None
             else "connection closed: more elements than the API allows",
             peer=connection.peer,

@@ -106,7 +106,9 @@ class Pieces:
     def _go_on_behind(self, chunk: Slice, got: int) -> bool:
         """Puts back what is left of a slice; closes the connection if its file has ended."""
         if not got:
-            logger.error("a log is shorter than it was", file=chunk.file.path, at=chunk.position)
+            logger.error(
+                "log file truncated while it was read", file=chunk.file.path, at=chunk.position
+            )
             self._connection.abort()
             return False
         if got < chunk.length:
@@ -125,7 +127,7 @@ class Pieces:
                 return
             error = reading.exception()
             if error is not None:
-                logger.error("a log can't be read", file=chunk.file.path, error=str(error))
+                logger.error("log can't be read", file=chunk.file.path, error=str(error))
                 self._connection.abort()
                 return
             data = reading.result()

@@ -145,7 +145,7 @@ def of_each(
 
 def each_shown_topic() -> HandlerAcl:
     """Each topic that is named, or that is told where all are asked for."""
-    of = "each topic; of all topics, those that may be described"
+    of = "each topic; where all topics are asked for, those that the principal may describe"
     return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
 
 

@@ -26,7 +26,7 @@ def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) ->
 def report_failure(request: Request) -> None:
     """Logs the exception that is being handled, a bug of ours."""
     logger.exception(
-        "a request could not be handled",
+        "request failed: internal error",
         api=request.served.api.name,
         api_version=request.api_version,
         peer=request.connection.peer,

@@ -206,9 +206,9 @@ class Server:
         listener = connection.listener
         of_listener = limits.listener_connections.get(listener.name)
         if of_listener is not None and self._per_listener[listener] >= of_listener:
-            reason = f"max.connections of the listener {listener.name} is {of_listener}"
+            reason = f"max.connections={of_listener} of listener {listener.name} is reached"
         elif self._per_ip[ip] >= per_ip:
-            reason = f"max.connections.per.ip allows {per_ip} from this address"
+            reason = f"max.connections.per.ip={per_ip} is reached for this address"
         elif len(self.connections) >= limits.connections and not self._made_room(listener):
             reason = f"max.connections={limits.connections} is reached"
         else:
@@ -228,7 +228,10 @@ class Server:
         if not listener.is_inter_broker or not others:
             return False
         idle = min(others, key=lambda each: each.last_active_s)
-        self._drop(idle, f"max.connections={self.limits.connections}, and another broker came")
+        self._drop(
+            idle,
+            f"max.connections={self.limits.connections} is reached, and another broker connected",
+        )
         return True
 
     def unserved(self, connection: Connection, key: int, version: int, frame: Buffer) -> None:
@@ -236,10 +239,10 @@ class Server:
         self.protocol_errors += 1
         row = self.served.get(key)
         if row is None:
-            advice = f"version {version} came, and this broker does not serve the API"
+            advice = f"the request has version {version}, but this broker does not serve the API"
         else:
             served = f"{row.min_version} to {row.max_version}"
-            advice = f"version {version} came, and this broker serves {served}"
+            advice = f"the request has version {version}, but this broker serves {served}"
         self.unsupported.asked(connection, BY_KEY[key].name, advice)
         if key == CONSUMER_GROUP_HEARTBEAT:
             self._stuck_clients.sent(connection, frame)
@@ -281,7 +284,11 @@ class Server:
             if connection.peer_is_gone():
                 connection.abort()
         if self.partials is not None and (stalled := self.partials.stalled(now_s)) is not None:
-            self._drop(stalled, "others wait for memory and it sends nothing more of its request")
+            self._drop(
+                stalled,
+                "queued.max.request.bytes is reached, and the client does not send the"
+                " rest of its request",
+            )
         if self.limits.idle_ms >= 0:
             self._look_for_idle(now_s)
         for connection, since in list(self._closing.items()):
@@ -300,7 +307,7 @@ class Server:
             if taken > connection.taken_bytes:
                 connection.taken_bytes, connection.muted_at_s = taken, now_s
             elif idle_ms >= 0 and (now_s - (connection.muted_at_s or now_s)) * 1000 >= idle_ms:
-                self._drop(connection, f"it read nothing for {idle_ms // 1000} s")
+                self._drop(connection, f"the client read no response for {idle_ms // 1000} s")
 
     def _look_for_idle(self, now_s: int) -> None:
         idle_s = self.limits.idle_ms / 1000

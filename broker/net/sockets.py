@@ -121,7 +121,7 @@ class Sockets:
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
-        logger.warning("/metrics and /healthz are not served", reason=str(refused))
+        logger.warning("HTTP not served", reason=str(refused))
 
     def close(self) -> None:
         """Gives the addresses up. What accepts from a socket has its own hold on it."""
@@ -139,4 +139,4 @@ _ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
 
 def taken(address: str, error: OSError, advice: str) -> CannotListen:
     """What is raised where ``address``, HOST:PORT, can't be had; ``advice`` says what to do."""
-    return CannotListen(f"{address} can't be listened on: {error.strerror or error}; {advice}")
+    return CannotListen(f"can't listen on {address}: {error.strerror or error}; {advice}")

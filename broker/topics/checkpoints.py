@@ -60,8 +60,8 @@ class Checkpoints:
                 raise CorruptLog(
                     path,
                     damage.position,
-                    f"{damage.reason}; restore the file from a copy, or remove it and start once"
-                    f" with log.recovery.missing={name}",
+                    f"{damage.reason}; restore the file from a copy, or remove it and start"
+                    f" once with log.recovery.missing={name}",
                 ) from None
         try:
             self._cleaned = read_offsets(self._fs, self._path(CLEANER_OFFSET))

@@ -134,14 +134,14 @@ class ConfigChanges:
                     await self._change_broker(name, edit, validate_only)
                 else:
                     raise ConfigRefused(
-                        INVALID_REQUEST, f"Resources of type {kind} have no settings here."
+                        INVALID_REQUEST, f"Resources of type {kind} have no configs on this broker."
                     )
             except CannotChange as error:
                 raise ConfigRefused(REQUEST_TIMED_OUT, str(error)) from None
             except OSError as error:
-                logger.error("settings can't be stored", resource=name, error=str(error))
+                logger.error("configs can't be stored", resource=name, error=str(error))
                 raise ConfigRefused(
-                    KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}."
+                    KAFKA_STORAGE_ERROR, f"The disk reports: {error.strerror}."
                 ) from None
 
     async def _change_topic(self, name: str, edit: Edit, validate_only: bool) -> None:
@@ -215,8 +215,8 @@ class ConfigChanges:
         secret = next((name for name in configs if row(name).type == PASSWORD), None)
         if secret is not None and self._config.is_in_cluster:
             raise BadValue(
-                f"Cannot update {secret} dynamically: in a cluster it would lie in ZooKeeper as it"
-                " is; a PEM file needs no password"
+                f"Cannot update {secret} dynamically: in a cluster it would be stored in"
+                " ZooKeeper in plain text; use a PEM file, which needs no password"
             )
 
     async def reload(self, fresh: Config) -> None:
@@ -235,12 +235,12 @@ class ConfigChanges:
                 self._check_topics(changed)
                 prepared = await self._prepared(changed)
             except ValueError as error:
-                logger.error("settings are not reloaded", reason=str(error))
+                logger.error("configs not reloaded", reason=str(error))
                 return
             self._use(prepared)
             self._take(changed)
         values = {name: _text(row(name), config[name]) for name in taken}
-        logger.info("settings are reloaded", changed=values, wait_for_a_restart=waiting)
+        logger.info("configs reloaded", changed=values, wait_for_a_restart=waiting)
 
     def _take(self, changed: Config) -> None:
         self._config.adopt(changed)
@@ -255,7 +255,7 @@ class ConfigChanges:
                 topic_settings(changed, topic.configs)
             except BadValue as error:
                 raise BadValue(
-                    f"topic {topic.name} would have settings that do not fit: {error}"
+                    f"the configs of topic {topic.name} would not be valid any more: {error}"
                 ) from None
 
 
@@ -316,7 +316,7 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
         waiting = [each for each, _ in refused]  # one may fit beside another that came behind it
     for (_, key, text), reason in refused:
         logger.error(
-            "a setting that was changed at run time is left out",
+            "dynamic config ignored",
             setting=key,
             value="(hidden)" if may_be_secret(key) else text,
             reason=reason,
@@ -336,7 +336,7 @@ def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict
             kept[key] = text
         except BadValue as error:
             logger.error(
-                "a topic's setting is left out",
+                "topic config ignored",
                 topic=name,
                 setting=key,
                 value=text,

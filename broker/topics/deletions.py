@@ -154,7 +154,7 @@ class Deletions:
             )
         except OSError as error:
             logger.error(
-                "the directories of a deleted topic could not be renamed; the broker tries again",
+                "directories of a deleted topic can't be renamed, retrying",
                 topic=deleted.topic.name,
                 error=str(error),
             )
@@ -172,7 +172,7 @@ class Deletions:
             return True  # the broker stops, and the next start goes on
         except OSError as error:
             logger.error(
-                "a deleted topic could not be removed from the list; the broker tries again",
+                "deleted topic can't be removed from the topic list, retrying",
                 topic=topic.name,
                 error=str(error),
             )
@@ -200,4 +200,4 @@ def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> 
                 logs.retire(topic, (), time.fresh_id().hex())
         logs.remove(logs.leftovers())
     except OSError as error:
-        logger.error("not all of the deleted topics could be removed", error=str(error))
+        logger.error("deleted topics can't be removed", error=str(error))

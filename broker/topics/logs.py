@@ -174,20 +174,21 @@ class LogManager:
         except OSError as error:
             if truncated or missing.names:
                 raise
-            logger.warning("the checkpoints can't be written", error=str(error))
+            logger.warning("checkpoints can't be written", error=str(error))
 
     def _log_overrides(self, truncated: set[str], missing: KnownMissing) -> None:
         known = {partition.name for partition in self.all()}
         if truncated:
             logger.warning(
-                "logs were checked and truncated where they were damaged;"
-                " remove log.recovery.truncate now",
+                "logs truncated where they were damaged",
+                advice="remove log.recovery.truncate now",
                 partitions=sorted(truncated & known),
                 unknown=sorted(truncated - known),
             )
         if missing.names:
             logger.warning(
-                "started without the missing files; remove log.recovery.missing now",
+                "started without missing files",
+                advice="remove log.recovery.missing now",
                 names=sorted(missing.names),
             )
 
@@ -212,7 +213,7 @@ class LogManager:
             log.segments.purge(now_ms=0)
             if log.segments.undeleted is not None:
                 logger.error(
-                    "files of deleted segments are still there; the next retention run tries again",
+                    "files of deleted segments can't be removed, retrying",
                     partition=partition.name,
                     error=str(log.segments.undeleted),
                 )
@@ -245,7 +246,7 @@ class LogManager:
         if self.fs.exists(directory):
             if any(name.endswith(LOG) for name in self.fs.list(directory)):
                 raise FileExistsError(
-                    errno.EEXIST, f"{directory} has the log of a topic that nobody knows", directory
+                    errno.EEXIST, f"{directory} has the log of an unknown topic", directory
                 )
         else:
             made.append(directory)
@@ -293,7 +294,7 @@ class LogManager:
             settings = topic_settings(self.config, topic.configs)
         except BadValue as error:
             raise BadDirectory(
-                f"topic {topic.name} has settings that do not fit the broker's: {error}"
+                f"topic {topic.name} has configs that do not fit the broker's: {error}"
             ) from None
         return TopicLogs(topic, settings, produce_rules(settings))
 
@@ -312,7 +313,7 @@ class LogManager:
                 write_clean_shutdown(self.fs, self.directory)
         except OSError as error:
             logger.error(
-                "the checkpoints could not be written; the next start checks the logs",
+                "checkpoints can't be written, the next start checks the logs",
                 error=str(error),
             )
 
@@ -373,7 +374,7 @@ def _close(partition: Partition) -> bool:
         partition.close(clean=in_order)
     except (OSError, LogPoisoned) as error:
         logger.error(
-            "a log could not be closed in order; the next start checks it",
+            "log can't be closed cleanly, the next start checks it",
             partition=partition.name,
             error=str(error),
         )
@@ -384,7 +385,7 @@ def _close(partition: Partition) -> bool:
 def _log_recovery(partition: Partition) -> None:
     for cut in partition.log.recovery.cuts:
         logger.warning(
-            "a torn tail was cut off",
+            "torn tail truncated",
             file=cut.file,
             position=cut.position,
             bytes=cut.bytes_cut,
@@ -392,4 +393,4 @@ def _log_recovery(partition: Partition) -> None:
             kept_as=cut.kept_as,
         )
     for sentence in partition.log.recovery.rebuilt:
-        logger.info("an index was rebuilt", partition=partition.name, why=sentence)
+        logger.info("index rebuilt", partition=partition.name, why=sentence)

@@ -106,7 +106,7 @@ class Maintenance:
                 continue
             if log.segments.undeleted is not None:
                 logger.error(
-                    "files of deleted segments are still there; the next retention run tries again",
+                    "files of deleted segments can't be removed, retrying",
                     partition=partition.name,
                     error=str(log.segments.undeleted),
                 )
@@ -184,7 +184,7 @@ class Maintenance:
             await self._time.in_thread(partial(log.write_image, image))
         except OSError as error:  # it only saves time at the next start
             logger.warning(
-                "a snapshot of producers could not be written",
+                "snapshot of producers can't be written",
                 partition=partition.name,
                 error=str(error),
             )
@@ -206,7 +206,7 @@ class Maintenance:
                     break
         slices.end()
         logger.warning(
-            "too many producers: those idle for longest were forgotten",
+            "too many producer ids, the longest idle ones removed",
             producers=sum(counts.values()),
             limit=limit,
             forgotten=forgotten,
@@ -261,4 +261,4 @@ def level(counts: Iterable[int], limit: int) -> int:
 
 
 def _failed(error: Exception) -> None:
-    logger.error("maintenance failed", exc_info=error)
+    logger.error("maintenance failed: internal error", exc_info=error)

@@ -66,7 +66,7 @@ class OwnedTopic:
         name = self.replication_setting
         if config[name] > _REPLICAS:
             logger.info(
-                f"{name} is lowered to {_REPLICAS}, the number of brokers", wanted=config[name]
+                f"{name} lowered to {_REPLICAS}, the number of brokers", wanted=config[name]
             )
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
@@ -74,9 +74,9 @@ class OwnedTopic:
         name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
-                f"{name} is ignored: {self.name} has its partitions",
+                f"{name} ignored: {self.name} already exists",
                 wanted=config[name],
-                there=there,
+                partitions=there,
             )
 
 
@@ -125,8 +125,9 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
     text = own.setdefault(POLICY, _COMPACT)
     if not _is_compact(text):
         raise BadValue(
-            f"{POLICY}={text}: {name} is always {_COMPACT} and nothing else, since retention would"
-            f" delete {owned.keeps}, and without compaction it grows for ever"
+            f"{POLICY}={text}: {name} must be {_COMPACT} only; retention would delete"
+            f" {owned.keeps}, and without compaction the topic would grow without"
+            " bound"
         )
     return own
 
@@ -142,14 +143,17 @@ def mend_policies(registry: StoredRegistry) -> None:
             continue
         mended = topic.with_configs({**topic.configs, POLICY: _COMPACT})
         logger.warning(
-            f"{owned.name} is compacted again: with the settings that it had, retention would"
+            f"cleanup.policy=compact restored for {owned.name}: its retention would"
             f" have deleted {owned.keeps}",
             cleanup_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
         )
         try:
             registry.store(mended)
         except OSError as error:
-            logger.warning("that can't be stored, and is done at each start", error=str(error))
+            logger.warning(
+                "restored cleanup.policy can't be stored, restored again at each start",
+                error=str(error),
+            )
         registry.show(mended)
 
 

@@ -412,7 +412,7 @@ class Partition:
         except Exception as error:
             # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
             # what waits is not acknowledged, and the next append asks for another flush.
-            logger.exception("a flush failed", partition=self.name)
+            logger.exception("flush failed: internal error", partition=self.name)
             self._fail_waiting(NotYetStable(f"it could not be flushed: {error!r}"))
         finally:
             self._flushing = self._promised = False
@@ -438,7 +438,7 @@ class Partition:
                 logger.critical("the broker stops", partition=self.name, reason=str(error))
         elif self._probe is None:
             self._probe = self._services.spawn(self._probe_until_writable(), "probe")
-            logger.error("a log takes no writes", partition=self.name, reason=str(error))
+            logger.error("log can't be written, retrying", partition=self.name, reason=str(error))
 
     @property
     def is_probing(self) -> bool:
@@ -473,7 +473,7 @@ class Partition:
                 except OSError:
                     continue
                 if self.log.poisoned is None:
-                    logger.info("a log takes writes again", partition=self.name)
+                    logger.info("log can be written again", partition=self.name)
                     return
         except LogPoisoned as error:
             self.poisoned(error)

@@ -129,7 +129,7 @@ class ReplicaLogs:
         try:  # first, so that no start misses what was put away
             logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
         except OSError as error:  # a full disk; the next checkpoint is written without them
-            logger.warning("a checkpoint may name deleted replicas still", error=str(error))
+            logger.warning("checkpoints may still name deleted replicas", error=str(error))
         for topic, index, partition in dropped:
             directory = os.path.join(logs.directory, partition_name(topic, index))
             name = f"{partition_name(topic[:190], index)}.{tag}{DELETED_SUFFIX}"
@@ -140,7 +140,7 @@ class ReplicaLogs:
                     logs.fs.rename(directory, os.path.join(logs.directory, name))
                     away.append(os.path.join(logs.directory, name))
             except (OSError, LogPoisoned) as error:
-                logger.error("a replica could not be put away", path=directory, error=str(error))
+                logger.error("replica can't be moved away", path=directory, error=str(error))
                 left.append((topic, index))
         with suppress(OSError):  # what a power cut brings back is put away again
             logs.fs.fsync_directory(logs.directory)

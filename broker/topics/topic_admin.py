@@ -90,7 +90,7 @@ class TopicAdmin:
         """See `TopicChanges`."""
         if factor == LEFT_TO_BROKER:
             if self._config["default.replication.factor"] > 1:
-                logger.info("default.replication.factor is lowered to 1, the number of brokers")
+                logger.info("default.replication.factor lowered to 1, the number of brokers")
         else:
             check_factor(factor, 1)
         return [(self._registry.node_id,)] * partitions
@@ -154,7 +154,7 @@ class TopicAdmin:
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
         if name in self._deletions:
-            raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
+            raise FileExistsError(errno.EEXIST, "its directories are still being deleted")
         owned.tell_replication(self._config)
         return await self.create(
             name, owned.partitions(self._config), owned.created_with(self._config)
@@ -199,7 +199,7 @@ class TopicAdmin:
         """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
         await self._disk_changes.run(self._registry.store_broker_configs, name, settings)
         shown = without_secrets(settings)
-        logger.info("settings changed", broker=name or "every one", configs=shown)
+        logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
         left = self._deletions.offsets_left(topic.name)
@@ -273,5 +273,5 @@ class TopicAdmin:
             except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                 self._internal_errors.caught("topic_gone", error, topic=topic.name)
         await self._deletions.finish(deleted)
-        logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
+        logger.info("topic deleted", topic=name, files_deleted_in_ms=delay_ms)
         return topic

@@ -135,7 +135,7 @@ def check_replicas(
         problem = f"Partition {partition} names a broker twice: {broker_ids}."
     elif min(broker_ids) < 0 or unknown:
         named = unknown or [each for each in broker_ids if each < 0]
-        problem = f"Partition {partition} is given to unknown brokers: {named}."
+        problem = f"Partition {partition} names unknown brokers: {named}."
     else:
         return
     raise BadAssignment(problem)

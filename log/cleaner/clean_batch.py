@@ -110,7 +110,7 @@ def cut_records(section: bytes, count: int) -> list[Cut]:
 
 def _misfit(index: int, count: int) -> CorruptRecords:
     return CorruptRecords(
-        f"Record {index} of {count} has a length that does not fit its batch.", INVALID_RECORD
+        f"The length of record {index} of {count} does not fit its batch.", INVALID_RECORD
     )
 
 

@@ -85,7 +85,9 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
         chunk = file.read(position, wanted)
         if len(chunk) < wanted:
             raise CorruptLog(
-                file.path, position + len(chunk), f"the file ends here, {size} bytes were written"
+                file.path,
+                position + len(chunk),
+                f"the file ends here, but {size} bytes were written",
             )
         at = 0
         while True:
@@ -157,7 +159,9 @@ def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
         wanted = _HEADER.unpack_from(chunk)[1] + _OVERHEAD
     if wanted > size - position or wanted <= len(chunk):
         raise CorruptLog(
-            file.path, position, f"a batch claims {wanted} bytes, {size - position} are left"
+            file.path,
+            position,
+            f"the batch has a length of {wanted} bytes, but {size - position} are left",
         )
     return wanted
 
@@ -168,7 +172,7 @@ def section_of(frame: Frame, path: str) -> bytes:
     actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
     if actual != frame.crc:
         raise CorruptLog(
-            path, frame.position, f"CRC 0x{frame.crc:08x}; the bytes have 0x{actual:08x}"
+            path, frame.position, f"CRC 0x{frame.crc:08x}, but the bytes have 0x{actual:08x}"
         )
     codec = frame.attributes & CODEC_BITS
     if not codec:

@@ -148,6 +148,6 @@ def _unpacker(before: int, key_bytes: int, behind: int) -> struct.Struct:
 
 def _misfit(index: int, count: int, size: int) -> CorruptRecords:
     return CorruptRecords(
-        f"Record {index} of {count}, in {size} bytes, has a length that does not fit its batch.",
+        f"The length of record {index} of {count}, in {size} bytes, does not fit its batch.",
         INVALID_RECORD,
     )

@@ -178,8 +178,8 @@ class OsLock:
             os.close(descriptor)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise DirectoryLocked(
-                    f"The data directory {directory} is in use by another process;"
-                    " stop that one or give this one a directory of its own."
+                    f"The data directory {directory} is in use by another process: stop that"
+                    " process, or use another directory."
                 ) from None
             raise
         self._descriptor = descriptor

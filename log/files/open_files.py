@@ -56,7 +56,7 @@ class OpenFiles:
         if file is None:
             file = self._open(bounded.path, False)
             if file.identity() != bounded.identity:
-                raise OSError(errno.ESTALE, "another file has taken its place", bounded.path)
+                raise OSError(errno.ESTALE, "the file was replaced", bounded.path)
             bounded.file = file
             self._clock.append(ref(bounded))
         return file

@@ -158,13 +158,13 @@ class ProducerStates:
             raise AppendRefused(
                 OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {producer_id} epoch {batch.producer_epoch} sent sequence number"
-                f" {batch.base_sequence} where {due} is due.",
+                f" {batch.base_sequence}, expected {due}.",
             )
         if state[BEGAN] >= 0 and not batch.attributes & TRANSACTIONAL_BIT:
             raise AppendRefused(
                 INVALID_TXN_STATE,
-                f"Producer {producer_id} sent a batch outside of its transaction, which is"
-                f" open here since offset {state[BEGAN]}.",
+                f"Producer {producer_id} sent a batch without a transaction, but has a"
+                f" transaction open here since offset {state[BEGAN]}.",
             )
 
     def check_marker(
@@ -185,8 +185,9 @@ class ProducerStates:
         if coordinator_epoch < state[COORDINATOR_EPOCH]:
             raise AppendRefused(
                 TRANSACTION_COORDINATOR_FENCED,
-                f"The marker for producer {producer_id} comes from coordinator epoch"
-                f" {coordinator_epoch}, and one from epoch {state[COORDINATOR_EPOCH]} was here.",
+                f"The marker for producer {producer_id} has coordinator epoch"
+                f" {coordinator_epoch}, but a marker of epoch {state[COORDINATOR_EPOCH]}"
+                " was written before.",
             )
 
     def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
@@ -395,5 +396,5 @@ def _batch(state: State, at: int) -> Appended:
 def _old_epoch(producer_id: int, known: int, what: str, epoch: int) -> AppendRefused:
     return AppendRefused(
         INVALID_PRODUCER_EPOCH,
-        f"Producer {producer_id} has epoch {known} here, and {what} has epoch {epoch}.",
+        f"Producer {producer_id} has epoch {known} here, but {what} has epoch {epoch}.",
     )

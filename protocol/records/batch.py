@@ -149,24 +149,26 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     size = len(buffer) - position
     if size < HEADER_BYTES:
-        raise CorruptRecords(f"A batch header takes {HEADER_BYTES} bytes; {size} are there.")
+        raise CorruptRecords(
+            f"The batch is truncated: {size} bytes, but its header has {HEADER_BYTES}."
+        )
     header = BatchHeader(*_HEADER.unpack_from(buffer, position))
     header.position = position
     if header.magic != MAGIC:
-        raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
+        raise CorruptRecords(f"The batch has magic {header.magic}, expected 2.")
     if not HEADER_BYTES <= header.batch_length + OVERHEAD <= size:
         raise CorruptRecords(
-            f"The batch at offset {header.base_offset} claims {header.batch_length} bytes;"
-            f" {size - OVERHEAD} are there."
+            f"The batch at offset {header.base_offset} has a length of"
+            f" {header.batch_length} bytes, but {size - OVERHEAD} are left."
         )
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
-            f"The batch at offset {header.base_offset} claims {header.record_count} records and"
-            f" last offset delta {header.last_offset_delta}.",
+            f"The batch at offset {header.base_offset} has {header.record_count}"
+            f" records, but last offset delta {header.last_offset_delta}.",
             INVALID_RECORD,
         )
     if not 0 <= header.base_offset <= _OFFSET_MAX - header.last_offset_delta:
-        raise CorruptRecords(f"A batch has base offset {header.base_offset}.", INVALID_RECORD)
+        raise CorruptRecords(f"The batch has base offset {header.base_offset}.", INVALID_RECORD)
     return header
 
 
@@ -240,17 +242,17 @@ def validate_batch(
     actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : end])
     if actual != header.crc:
         raise CorruptRecords(
-            f"The batch at offset {header.base_offset} has CRC 0x{header.crc:08x};"
+            f"The batch at offset {header.base_offset} has CRC 0x{header.crc:08x}, but"
             f" its bytes have 0x{actual:08x}."
         )
     if header.attributes & CODEC_BITS >= len(NAMES):
         raise CorruptRecords(
-            f"Compression type {header.compression} does not exist.", UNSUPPORTED_COMPRESSION_TYPE
+            f"Unknown compression type {header.compression}.", UNSUPPORTED_COMPRESSION_TYPE
         )
     if deep:
         if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
             raise CorruptRecords(
-                f"A batch of {header.record_count} records has last offset delta"
+                f"The batch of {header.record_count} records has last offset delta"
                 f" {header.last_offset_delta}.",
                 INVALID_RECORD,
             )

@@ -57,14 +57,16 @@ class Budget:
     def _unpacked(self, codec: int, data: Buffer, limit: int, magic: int) -> Unpacked:
         left = self.bytes_left
         if not codec and len(data) > left:
-            raise _over(f"{len(data)} bytes of records come after others")
+            raise _over(f"{len(data)} bytes of records follow the first record set")
         self.bytes_left = max(0, left - limit)
         try:
             return unpack(codec, data, min(limit, left), magic)
         except DecompressedTooLarge:
             if limit <= left:
                 raise
-            raise _over("the records of a request decompress to too much in all") from None
+            raise _over(
+                "the records of the request are too large in all when decompressed"
+            ) from None
 
     def take(self, elements: int) -> None:
         """So many records, headers or (times `ELEMENTS_PER_MESSAGE`) messages are checked."""
@@ -76,11 +78,13 @@ class Budget:
         """So many bytes are compressed anew."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
-            raise _over("the records of a request that are to be compressed anew are too many")
+            raise _over(
+                "the records of the request that must be compressed again are too large in all"
+            )
 
 
 def _too_many() -> OverBudget:
-    return _over("the records and headers of a request are too many in all")
+    return _over("the request has too many records and headers in all")
 
 
 def _over(why: str) -> OverBudget:

@@ -112,7 +112,7 @@ def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
 
 def _unknown(codec: int, magic: int) -> CorruptRecords:
     return CorruptRecords(
-        f"Compression type {codec} is unknown to magic {magic}.", UNSUPPORTED_COMPRESSION_TYPE
+        f"Compression type {codec} does not exist in magic {magic}.", UNSUPPORTED_COMPRESSION_TYPE
     )
 
 
@@ -208,7 +208,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> Unpacked:
                 try:
                     output.add(unpacker.decompress(rest, output.room(_OUTPUT_BYTES)))
                 except zlib.error as error:
-                    raise CorruptRecords(f"Damaged gzip data: {error}.") from None
+                    raise CorruptRecords(f"The gzip data is damaged: {error}.") from None
                 rest = unpacker.unconsumed_tail
         position -= len(unpacker.unused_data)
         if position == len(view):
@@ -231,7 +231,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> Unpacked:
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block(view, limit, limit)
     if len(view) < len(_XERIAL_HEADER):
-        raise CorruptRecords("The xerial header of the snappy data is cut short.")
+        raise CorruptRecords("The xerial header of the snappy data is truncated.")
     output = _Output(SNAPPY, limit)
     position = len(_XERIAL_HEADER)
     while position < len(view):
@@ -241,7 +241,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> Unpacked:
         position += 4
         if size <= 0 or size > len(view) - position:
             raise CorruptRecords(
-                f"A snappy block claims {size} bytes of the {len(view) - position} that are left."
+                f"A snappy block has a length of {size} bytes, but {len(view) - position} are left."
             )
         block = _snappy_block(view[position : position + size], limit - output.size, limit)
         if isinstance(block, bytes):
@@ -259,18 +259,22 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
         raise DecompressedTooLarge(SNAPPY, limit)
     # The densest element makes 64 bytes of 3; a claim above that cannot be true.
     if claimed > 22 * (len(block) - start):
-        raise CorruptRecords(f"A snappy block of {len(block)} bytes claims to hold {claimed}.")
+        raise CorruptRecords(
+            f"The header of a snappy block of {len(block)} bytes says {claimed} bytes decompressed."
+        )
     if not claimed:
         if len(block) > start:
-            raise CorruptRecords("An empty snappy block has bytes behind its length.")
+            raise CorruptRecords("An empty snappy block has bytes after its length.")
         return b""
     out = _room_for(claimed)
     try:
         made = cramjam.snappy.decompress_raw_into(block, out)
     except cramjam.DecompressionError as error:
-        raise CorruptRecords(f"Damaged snappy data: {error}.") from None
+        raise CorruptRecords(f"The snappy data is damaged: {error}.") from None
     if made != claimed:
-        raise CorruptRecords(f"A snappy block claims {claimed} bytes and holds {made}.")
+        raise CorruptRecords(
+            f"The header of a snappy block says {claimed} bytes, but it decompresses to {made}."
+        )
     return _written(out, claimed)
 
 
@@ -289,14 +293,14 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
             try:
                 part: bytes = unpacker.decompress(rest, output.room(min(step, _OUTPUT_BYTES)))
             except (RuntimeError, EOFError) as error:
-                raise CorruptRecords(f"Damaged LZ4 data: {error}.") from None
+                raise CorruptRecords(f"The LZ4 data is damaged: {error}.") from None
             output.add(part)
             rest = b""
             step *= 2
             if unpacker.needs_input or not part:
                 break
     if unpacker.unused_data or position < len(view):
-        raise CorruptRecords("There are bytes behind the LZ4 frame.")
+        raise CorruptRecords("The LZ4 data has bytes after its frame.")
     return output.whole()
 
 
@@ -312,7 +316,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> Unpacked:
             made: int = cramjam.zstd.decompress_into(data, out)
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
-                raise CorruptRecords(f"Damaged zstd data: {error}.") from None
+                raise CorruptRecords(f"The zstd data is damaged: {error}.") from None
             if size >= limit:
                 raise DecompressedTooLarge(ZSTD, limit) from None
             size = min(limit, 4 * size)

@@ -55,7 +55,7 @@ def batch_of_set(
     """Turn a decoded message set, which must hold a record, into one batch with offsets from 0."""
     records = [record._replace(offset=i) for i, record in enumerate(decoded.records)]
     if not records:
-        raise CorruptRecords("A message set without a message has no batch.")
+        raise CorruptRecords("The message set is empty: it can't be converted to a batch.")
     return encode_batch(
         records,
         compression=decoded.compression if compression is None else compression,
@@ -131,8 +131,8 @@ def down_convert(
             if parts:
                 break
             raise NoOldForm(
-                f"The batch at offset {header.base_offset} is compressed with zstd, which magic"
-                f" {magic} cannot carry."
+                f"The batch at offset {header.base_offset} is compressed with zstd, which"
+                f" does not exist in magic {magic}."
             )
         records = stored_records(entries, header, limit)
         if not header.compression:

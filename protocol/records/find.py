@@ -78,7 +78,7 @@ def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
 
 def _check_passed(passed: int) -> None:
     if passed >= PASSED_MAX:
-        raise OverBudget(f"More than {PASSED_MAX:,} records of its batch stand before it.")
+        raise OverBudget(f"The record is in a batch after more than {PASSED_MAX:,} others.")
 
 
 # --------------------------------------------------------------------------------------- magic 2
@@ -123,7 +123,8 @@ def _nullable(section: memoryview, position: int, end: int) -> tuple[memoryview 
         return None, position
     if not 0 <= length <= end - position:
         raise CorruptRecords(
-            f"A key, value or header claims {length} bytes of the {end - position} left.",
+            f"A key, value or header has a length of {length} bytes, but"
+            f" {end - position} are left.",
             INVALID_RECORD,
         )
     return section[position : position + length], position + length
@@ -135,7 +136,7 @@ def _headers(
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record claims {count} headers in {end - position} bytes.", INVALID_RECORD
+            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
         )
     headers: list[Header] = []
     for _ in range(min(count, at_most)):
@@ -149,7 +150,7 @@ def _headers(
 
 def _misfit(index: int) -> CorruptRecords:
     return CorruptRecords(
-        f"Record {index} has a length or an offset that does not fit its batch.", INVALID_RECORD
+        f"The length or offset of record {index} does not fit its batch.", INVALID_RECORD
     )
 
 
@@ -172,13 +173,15 @@ def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)
     if message.value is None:
-        raise CorruptRecords(f"The wrapper at offset {message.offset} has no value.")
+        raise CorruptRecords(f"The wrapper message at offset {message.offset} has no value.")
     inner = _opened(message.value, header, limit)
     shift = 0
     for index, each in enumerate(_messages(inner)):
         _check_passed(index)
         if each.magic != message.magic or each.attributes & _CODEC_BITS:
-            raise CorruptRecords("A message in a wrapper is of another magic, or compressed.")
+            raise CorruptRecords(
+                "A message in a wrapper message has another magic, or is compressed itself."
+            )
         shift = message.offset - each.offset if message.magic == 1 else 0
     append_time = header.timestamp_type == LOG_APPEND_TIME and message.magic == 1
     for each in _messages(inner):
@@ -203,7 +206,9 @@ def _messages(data: memoryview) -> Iterator[_Message]:
             end = position + _OVERHEAD + size
             at = position + _MESSAGE.size
             if magic not in (0, 1) or not at <= end <= len(data):
-                raise CorruptRecords(f"The message at offset {offset} does not fit its set.")
+                raise CorruptRecords(
+                    f"The message at offset {offset} does not fit its message set."
+                )
             timestamp = NO_TIMESTAMP
             if magic:
                 (timestamp,) = _INT64.unpack_from(data, at)
@@ -213,7 +218,7 @@ def _messages(data: memoryview) -> Iterator[_Message]:
             yield _Message(offset, magic, attributes, timestamp, key, value, end - position)
             position = end
     except struct.error:
-        raise CorruptRecords("A message ends early.") from None
+        raise CorruptRecords("A message is truncated.") from None
 
 
 def _long_nullable(data: memoryview, position: int, end: int) -> tuple[memoryview | None, int]:
@@ -222,5 +227,7 @@ def _long_nullable(data: memoryview, position: int, end: int) -> tuple[memoryvie
     if length == -1:
         return None, position
     if not 0 <= length <= end - position:
-        raise CorruptRecords(f"A key or value claims {length} bytes of {end - position}.")
+        raise CorruptRecords(
+            f"A key or value has a length of {length} bytes, but {end - position} are left."
+        )
     return data[position : position + length], position + length

@@ -46,15 +46,15 @@ def check_lz4_header(data: Buffer, magic: int) -> Buffer:
     """
     header = bytes(data[:15])
     if len(header) < 7 or header[:4] != _FRAME_MAGIC:
-        raise CorruptRecords("LZ4 data that does not start with a frame.")
+        raise CorruptRecords("The LZ4 data does not start with a frame.")
     flags = header[4]
     if flags & _VERSION_MASK != 0x40 or flags & _RESERVED_OR_DICTIONARY:
-        raise CorruptRecords(f"LZ4 frame flags 0x{flags:02x} are not of a kind that Kafka reads.")
+        raise CorruptRecords(f"The LZ4 frame flags 0x{flags:02x} are not supported by Kafka.")
     if not flags & _INDEPENDENT_BLOCKS:
-        raise CorruptRecords("The LZ4 frame has dependent blocks, which Kafka clients cannot read.")
+        raise CorruptRecords("The LZ4 frame has dependent blocks, which Kafka clients can't read.")
     end = 14 if flags & _CONTENT_SIZE else 6
     if len(header) <= end:
-        raise CorruptRecords("The LZ4 frame header is cut short.")
+        raise CorruptRecords("The LZ4 frame header is truncated.")
     right = xxhash32_short(header[4:end]) >> 8 & 0xFF
     if header[end] == right:
         return data

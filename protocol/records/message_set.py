@@ -94,15 +94,16 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
         if left < OVERHEAD:
             if partial:
                 return
-            raise CorruptRecords(f"{left} bytes at the end of a message set are no message.")
+            raise CorruptRecords(f"The last {left} bytes of the message set are not a message.")
         offset, size = _OFFSET_AND_SIZE.unpack_from(data, position)
         if size < _SMALLEST[0]:
-            raise CorruptRecords(f"The message at offset {offset} claims a size of {size} bytes.")
+            raise CorruptRecords(f"The message at offset {offset} has a size of {size} bytes.")
         if size > left - OVERHEAD:
             if partial:
                 return
             raise CorruptRecords(
-                f"The message at offset {offset} claims {size} bytes; {left - OVERHEAD} are there."
+                f"The message at offset {offset} has a size of {size} bytes, but"
+                f" {left - OVERHEAD} are left."
             )
         end = position + OVERHEAD + size
         yield _message(data, position, end)
@@ -114,13 +115,14 @@ def _message(data: Unpacked, start: int, end: int) -> Message:
     """Decode the entry that lies from ``start`` to ``end``, at least 26 bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
-        raise CorruptRecords(f"A message of magic {magic} in a message set of magic 0 or 1.")
+        raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
     if size < _SMALLEST[magic]:
-        raise CorruptRecords(f"The message at offset {offset} claims a size of {size} bytes.")
+        raise CorruptRecords(f"The message at offset {offset} has a size of {size} bytes.")
     actual = crc32(memoryview(data)[start + _CHECKED_POSITION : end])
     if actual != crc:
         raise CorruptRecords(
-            f"The message at offset {offset} has CRC 0x{crc:08x}; its bytes have 0x{actual:08x}."
+            f"The message at offset {offset} has CRC 0x{crc:08x}, but its bytes have"
+            f" 0x{actual:08x}."
         )
     position = start + _ENTRY.size
     timestamp = NO_TIMESTAMP
@@ -136,14 +138,15 @@ def _message(data: Unpacked, start: int, end: int) -> Message:
 
 def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
     if end - position < 4:
-        raise CorruptRecords("A message ends inside the length of its key or value.")
+        raise CorruptRecords("A message is truncated in the length of its key or value.")
     (length,) = _INT32.unpack_from(data, position)
     position += 4
     if length == -1:
         return None, position
     if length < 0 or length > end - position:
         raise CorruptRecords(
-            f"A key or value claims {length} bytes; its message has {end - position} left."
+            f"A key or value has a length of {length} bytes, but its message has"
+            f" {end - position} left."
         )
     return data[position : position + length], position + length
 
@@ -164,7 +167,7 @@ def unwrap(
         ]
     if message.value is None:
         raise CorruptRecords(
-            f"The wrapper at offset {message.offset} has no value.", INVALID_RECORD
+            f"The wrapper message at offset {message.offset} has no value.", INVALID_RECORD
         )
     opened = unpack if budget is None else budget.open
     inner = opened(message.compression, message.value, limit, message.magic)
@@ -174,16 +177,16 @@ def unwrap(
             budget.take(ELEMENTS_PER_MESSAGE)
         if entry.magic != message.magic:
             raise CorruptRecords(
-                f"A message of magic {entry.magic} in a wrapper of magic {message.magic}.",
+                f"A message of magic {entry.magic} is in a wrapper of magic {message.magic}.",
                 INVALID_RECORD,
             )
         if entry.compression:
-            raise CorruptRecords(
-                "A compressed message inside a compressed message.", INVALID_RECORD
-            )
+            raise CorruptRecords("A compressed message is in a compressed message.", INVALID_RECORD)
         records.append(Record(entry.offset, entry.timestamp, entry.key, entry.value))
     if not records:
-        raise CorruptRecords(f"The wrapper at offset {message.offset} is empty.", INVALID_RECORD)
+        raise CorruptRecords(
+            f"The wrapper message at offset {message.offset} is empty.", INVALID_RECORD
+        )
     _check_inner_offsets(records)
     shift = message.offset - records[-1].offset if message.magic == 1 else 0
     append_time = message.timestamp_type == LOG_APPEND_TIME
@@ -201,13 +204,16 @@ def unwrap(
 def _check_inner_offsets(records: Sequence[Record]) -> None:
     previous = records[0].offset
     if previous < 0:
-        raise CorruptRecords(f"A wrapped message has offset {previous}.", INVALID_RECORD)
+        raise CorruptRecords(
+            f"A message in a wrapper message has offset {previous}.", INVALID_RECORD
+        )
     if previous == 0 and all(record.offset == 0 for record in records):
         return
     for record in records[1:]:
         if record.offset <= previous:
             raise CorruptRecords(
-                f"A wrapped message has offset {record.offset} after {previous}.", INVALID_RECORD
+                f"A message in a wrapper message has offset {record.offset} after {previous}.",
+                INVALID_RECORD,
             )
         previous = record.offset
 
@@ -230,7 +236,8 @@ def read_set(
             result.magic = message.magic
         elif message.magic != result.magic:
             raise CorruptRecords(
-                f"A message of magic {message.magic} in a set that starts with {result.magic}.",
+                f"A message of magic {message.magic} is in a message set that starts with"
+                f" magic {result.magic}.",
                 INVALID_RECORD,
             )
         records = unwrap(message, room, budget)

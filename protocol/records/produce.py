@@ -127,7 +127,7 @@ def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
     if magic == _NO_MAGIC:
         return CorruptRecords(f"{size} bytes of records are neither a batch nor a message.")
     if magic > 2:
-        return CorruptRecords(f"Magic {magic} does not exist.")
+        return CorruptRecords(f"Unknown magic {magic}.")
     return CorruptRecords(
         f"Produce requests with version {api_version} may only hold batches of magic 2, not"
         f" {magic}.",
@@ -178,15 +178,15 @@ def _bad_header(header: BatchHeader) -> CorruptRecords:
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
     elif count < 1:
-        problem = f"A batch claims {count} records."
+        problem = f"The batch has {count} records."
     elif header.last_offset_delta != count - 1:
-        problem = f"A batch of {count} records has last offset delta {header.last_offset_delta}."
+        problem = f"The batch of {count} records has last offset delta {header.last_offset_delta}."
     elif header.is_control:
-        problem = "Clients may not write control records."
+        problem = "Clients can't write control records."
     else:
         problem = (
-            f"Producer {header.producer_id} sent sequence number {header.base_sequence}, which"
-            " must be 0 or more."
+            f"Producer {header.producer_id} sent sequence number"
+            f" {header.base_sequence}, but it must be at least 0."
         )
     return CorruptRecords(problem, INVALID_RECORD)
 

@@ -82,7 +82,7 @@ def without_keys(indexes: Sequence[int]) -> CorruptRecords:
 
 def append_time_from_client(count: int) -> CorruptRecords:
     """The refusal of ``count`` records that say they have the time of the append already."""
-    why = "Invalid timestamp type: a producer may not set it to LogAppendTime."
+    why = "Invalid timestamp type: only the broker sets LogAppendTime."
     errors = [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))]
     return refused_records(errors, INVALID_TIMESTAMP, count)
 
@@ -127,4 +127,4 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
     """What is wrong with the first of ``count`` records; like Kafka, the text shows three."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
-    return CorruptRecords(f"{count} records are refused. {shown}", error_code, tuple(errors))
+    return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

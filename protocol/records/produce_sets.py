@@ -116,8 +116,8 @@ def _encoded(
     codec = codec if rules.compression is None else rules.compression
     if codec == ZSTD:
         raise CorruptRecords(
-            f"Messages of magic {rules.magic}, which message.format.version asks for, cannot be"
-            " compressed with zstd.",
+            f"message.format.version needs messages of magic {rules.magic}, which"
+            " can't be compressed with zstd.",
             UNSUPPORTED_COMPRESSION_TYPE,
         )
     placed = [record._replace(offset=first_offset + i) for i, record in enumerate(records)]
@@ -134,6 +134,6 @@ def _produced(parts: Sequence[bytes], converted: int, rules: ProduceRules) -> Pr
 
 def _no_room(what: str, rules: ProduceRules) -> CorruptRecords:
     return CorruptRecords(
-        f"message.format.version asks for messages of magic {rules.magic}, which have no {what}.",
+        f"message.format.version needs messages of magic {rules.magic}, which do not have {what}.",
         UNSUPPORTED_FOR_MESSAGE_FORMAT,
     )

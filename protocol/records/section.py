@@ -124,8 +124,8 @@ def decode_section(
             delta = (bits >> 1) ^ -(bits & 1)
             if not previous < delta <= last_offset_delta:
                 raise CorruptRecords(
-                    f"Record {index} has offset delta {delta} after {previous}, in a batch"
-                    f" whose last is {last_offset_delta}.",
+                    f"Record {index} has offset delta {delta} after {previous}, but the last"
+                    f" offset delta of its batch is {last_offset_delta}.",
                     INVALID_RECORD,
                 )
             previous = delta
@@ -153,8 +153,8 @@ _new_tuple = tuple.__new__  # makes a Record in half the time of its class
 
 def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
     return CorruptRecords(
-        f"Record {index} of {count}, near byte {position} of {size}, has a length or count that"
-        " does not fit its batch.",
+        f"A length or count of record {index} of {count}, near byte {position} of"
+        f" {size}, does not fit its batch.",
         INVALID_RECORD,
     )
 
@@ -172,7 +172,8 @@ def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, in
     stop = position + (bits >> 1)
     if stop > end:
         raise CorruptRecords(
-            f"A key or value claims {bits >> 1} bytes of the {end - position} left.", INVALID_RECORD
+            f"A key or value has a length of {bits >> 1} bytes, but {end - position} are left.",
+            INVALID_RECORD,
         )
     return section[position:stop], stop
 
@@ -183,7 +184,7 @@ def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
     # A header takes two bytes at least, so the bytes left bound the count.
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record claims {count} headers in {end - position} bytes.", INVALID_RECORD
+            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
         )
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
@@ -200,7 +201,7 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
-            f"A record claims {count} headers in {end - position} bytes.", INVALID_RECORD
+            f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
         )
     if budget is not None:
         budget.take(count)
@@ -223,7 +224,7 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
                 f"A header has a value of length -{bits + 1 >> 1}.", INVALID_RECORD
             )
         if position > end:
-            raise CorruptRecords("A header reaches beyond its record.", INVALID_RECORD)
+            raise CorruptRecords("A header ends after its record.", INVALID_RECORD)
     return position
 
 

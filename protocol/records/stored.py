@@ -53,14 +53,15 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
     if left <= MAGIC_POSITION or buffer[position + MAGIC_POSITION] not in (0, 1):
         return read_header(buffer, position)
     if left < SMALLEST_BYTES[buffer[position + MAGIC_POSITION]]:
-        raise CorruptRecords(f"{left} bytes are no message.")
+        raise CorruptRecords(f"The last {left} bytes are not a message.")
     offset, size, crc, magic, attributes = _OLD.unpack_from(buffer, position)
     if not SMALLEST_BYTES[magic] <= size + OVERHEAD <= left:
         raise CorruptRecords(
-            f"The message at offset {offset} claims {size} bytes; {left - OVERHEAD} are there."
+            f"The message at offset {offset} has a size of {size} bytes, but"
+            f" {left - OVERHEAD} are left."
         )
     if not 0 <= offset < _OFFSET_MAX:
-        raise CorruptRecords(f"A message has offset {offset}.")
+        raise CorruptRecords(f"The message has offset {offset}.")
     attributes &= ATTRIBUTES[magic]
     timestamp = NO_TIMESTAMP
     if magic:
@@ -114,8 +115,8 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
     actual = crc32(memoryview(buffer)[header.position + MAGIC_POSITION : header.end])
     if actual != header.crc:
         raise CorruptRecords(
-            f"The message at offset {header.base_offset} has CRC 0x{header.crc:08x};"
-            f" its bytes have 0x{actual:08x}."
+            f"The message at offset {header.base_offset} has CRC 0x{header.crc:08x},"
+            f" but its bytes have 0x{actual:08x}."
         )
     if header.compression >= len(NAMES) or header.compression == ZSTD:
         raise CorruptRecords(

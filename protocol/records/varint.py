@@ -53,9 +53,9 @@ def read_bits(buffer: Buffer | mmap.mmap, position: int, width: int) -> tuple[in
                 break
             shift += 7
             if shift >= width:
-                raise CorruptRecords(f"A varint is longer than {width} bits allow.")
+                raise CorruptRecords(f"A varint has more bytes than {width} bits need.")
     except IndexError:
-        raise CorruptRecords("A varint runs over the end of its records.") from None
+        raise CorruptRecords("A varint is truncated.") from None
     if bits >> width:
-        raise CorruptRecords(f"A varint holds more than {width} bits.")
+        raise CorruptRecords(f"A varint has more than {width} bits.")
     return bits, position

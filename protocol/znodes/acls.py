@@ -111,7 +111,7 @@ def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
     for known in TYPES:
         if known.lower() == plain and fits_a_path(name):
             return Place(known, name, pattern_type)
-    raise BadNode(path, f"names no resource: {kind[:50]!r}, {name[:50]!r}")
+    raise BadNode(path, f"does not name a resource: {kind[:50]!r}, {name[:50]!r}")
 
 
 def fits_a_path(name: str) -> bool:

@@ -111,7 +111,7 @@ def decode_registration(broker_id: int, data: bytes) -> Registration:
 def _endpoint(broker_id: int, text: Any, protocols: Mapping[str, str]) -> Endpoint:
     found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise BadNode(path(broker_id), f"has the endpoint {str(text)[:100]!r}, which is none")
+        raise BadNode(path(broker_id), f"has {str(text)[:100]!r}, which is not an endpoint")
     listener = found[1]
     return Endpoint(listener, found[2], int(found[3]), protocols.get(listener, listener))
 

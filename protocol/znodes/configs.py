@@ -64,7 +64,7 @@ def client_entity(entity_path: str) -> ClientEntity:
         case ["users", user, "clients", client]:
             parts = [(USERS, user), (CLIENTS, client)]
     if not parts or not all(_is_node(node) for _, node in parts):
-        raise BadNode(f"{CONFIG}/{entity_path[:100]}", "names no client id, user or address")
+        raise BadNode(f"{CONFIG}/{entity_path[:100]}", "does not name a client id, user or address")
     named = ((kind, None if node == DEFAULT else name_of(kind, node)) for kind, node in parts)
     return ClientEntity(entity_path, tuple(named))
 

@@ -28,9 +28,9 @@ class Fields:
         try:
             there = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise BadNode(path, f"has no JSON: {str(error)[:100]}") from None
+            raise BadNode(path, f"is not JSON: {str(error)[:100]}") from None
         if not isinstance(there, dict):
-            raise BadNode(path, "has JSON that is not an object")
+            raise BadNode(path, "is not a JSON object")
         self.all: Mapping[str, Any] = there
 
     def bad(self, name: str, wanted: str) -> BadNode:
@@ -57,21 +57,21 @@ class Fields:
         """A text."""
         value = self.all.get(name, default)
         if not isinstance(value, str):
-            raise self.bad(name, "a text")
+            raise self.bad(name, "a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
         """A text, None where it is null or absent."""
         value = self.all.get(name)
         if value is not None and not isinstance(value, str):
-            raise self.bad(name, "a text")
+            raise self.bad(name, "a string")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
         """An object of texts; absent is empty. The error has no value: it may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise BadNode(self._path, f"has {name} that is not an object of texts")
+            raise BadNode(self._path, f"has {name} that is not an object of strings")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:

@@ -63,7 +63,7 @@ def decode_token(path: str, data: bytes) -> TokenNode:
         raise fields.bad("version", "1 to 3")
     renewers = fields.all.get("renewers", [])
     if not isinstance(renewers, list) or not all(isinstance(each, str) for each in renewers):
-        raise fields.bad("renewers", "a list of texts")
+        raise fields.bad("renewers", "a list of strings")
     owner = fields.text("owner")
     issued_ms = fields.number("issueTimestamp", most=INT64_MAX)
     ends_ms = fields.number("maxTimestamp", most=INT64_MAX)
@@ -85,5 +85,5 @@ def decode_change(path: str, data: bytes) -> str:
 
 def _token_id(path: str, text: str) -> str:
     if not text or len(text) > _ID_CHARACTERS_MAX or "/" in text or not text.isprintable():
-        raise BadNode(path, "names no token")
+        raise BadNode(path, "does not name a token")
     return text

@@ -30,9 +30,9 @@ class Rule(Enum):
     """Why a verdict is as it is, where no entry decided."""
 
     SUPER_USER = "super.users names the principal"
-    NO_ACL_ALLOWS = "the resource has no entry, and allow.everyone.if.no.acl.found is true"
-    NO_ACL_DENIES = "the resource has no entry"
-    NOTHING_ALLOWS = "the resource has entries, and none of them allows it"
+    NO_ACL_ALLOWS = "no ACL matches, and allow.everyone.if.no.acl.found is true"
+    NO_ACL_DENIES = "no ACL matches"
+    NOTHING_ALLOWS = "no matching ACL allows it"
 
 
 class Decision(NamedTuple):

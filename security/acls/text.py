@@ -36,7 +36,7 @@ def member_of(kind: type[Member], text: str) -> Member:
     if found is not None:
         return found
     choices = ", ".join(spelled(member) for member in kind if member)
-    raise ValueError(f"{text!r} is none of {choices}")
+    raise ValueError(f"{text!r} is unknown: use one of {choices}")
 
 
 @lru_cache(1024)
@@ -66,9 +66,9 @@ def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
         permission = member_of(Permission, value["permissionType"])
         operation = member_of(Operation, value["operation"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"an entry of {pattern.name!r} lacks {error}") from None
+        raise ValueError(f"an ACL of {pattern.name!r} lacks {error}") from None
     if not (isinstance(principal, str) and isinstance(host, str)):
-        raise ValueError(f"an entry of {pattern.name!r} names principal or host by no text")
+        raise ValueError(f"an ACL of {pattern.name!r} has a principal or host that is not a string")
     return AclEntry(pattern, principal, host, operation, permission)
 
 
@@ -82,7 +82,7 @@ def sentence(rule: AclEntry | Rule) -> str:
         covered = f"each {spelled(kind)} whose name begins with {name}"
     what = "everything" if rule.operation == Operation.ALL else spelled(rule.operation)
     verb = "allows" if rule.permission == Permission.ALLOW else "denies"
-    return f"an entry {verb} {rule.principal} from {rule.host} {what} on {covered}"
+    return f"an ACL {verb} {rule.principal} from {rule.host} {what} on {covered}"
 
 
 def type_of(text: str) -> ResourceType:

@@ -63,7 +63,7 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
     if not given:
         raise ValueError("Invalid empty client quota entity")
     if IP in given and len(given) > 1:
-        raise ValueError("an ip stands alone in a quota, without user and client id")
+        raise ValueError("an ip can't be combined with user or client id")
     return Entity(given.get(USER, ABSENT), given.get(CLIENT_ID, ABSENT), given.get(IP, ABSENT))
 
 
@@ -80,7 +80,7 @@ def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
     """
     allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
     if key not in allowed:
-        return f"Invalid configuration key {key}; {entity} takes {', '.join(allowed)}"
+        return f"Invalid configuration key {key}; {entity} supports {', '.join(allowed)}"
     if value is None:
         return None
     if not math.isfinite(value) or value <= 0:
@@ -163,7 +163,9 @@ def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -
             raise ValueError(f"Duplicate filter component entity type: {component.kind}")
         wanted[component.kind] = component
     if IP in wanted and len(wanted) > 1:
-        raise ValueError("Invalid entity filter component combination: ip stands alone")
+        raise ValueError(
+            "Invalid entity filter component combination: ip can't be combined with others"
+        )
     return [
         entity
         for entity, values in quotas.items()

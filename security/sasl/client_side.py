@@ -76,9 +76,7 @@ def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
     """Who the options of a module say that one is. Raises JaasError."""
     expected = module_of(mechanism)
     if module.name != expected:
-        raise JaasError(
-            f"{module.name:.60} goes with another mechanism: {mechanism} takes {expected}"
-        )
+        raise JaasError(f"{module.name:.60} is for another mechanism: {mechanism} needs {expected}")
     name, secret = module.options.get("username"), module.options.get("password")
     if not name or secret is None:
         raise JaasError(f'{expected} needs username="..." and password="..."')
@@ -105,7 +103,7 @@ class OAuthBearerClient:
 
     def __init__(self, who: Credentials) -> None:
         if _TOKEN.fullmatch(who.secret) is None:
-            raise NotBelieved("the token has characters that no bearer token has")
+            raise NotBelieved("the token has characters that a bearer token can't have")
         self._token = who.secret
 
     def first(self) -> bytes:
@@ -145,12 +143,12 @@ class ScramClient:
         nonce, salt = fields.get("r", ""), _decoded(fields.get("s", ""))
         iterations = fields.get("i", "")
         if not nonce.startswith(self._nonce) or nonce == self._nonce or not salt:
-            raise NotBelieved("its answer is of another exchange")
+            raise NotBelieved("its nonce is that of another exchange")
         if not _DECIMAL.fullmatch(iterations) or not (
             # Fewer, which Kafka's client refuses too, make the password cheap to guess.
             ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX
         ):
-            raise NotBelieved(f"it asks for {iterations:.20} iterations")
+            raise NotBelieved(f"it requests {iterations:.20} iterations")
         bare = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
         covered = b",".join((self._first_bare.encode(), server_first, bare.encode()))
         mechanism = self._mechanism
@@ -166,14 +164,14 @@ class ScramClient:
         if "e" in fields:
             raise NotBelieved(fields["e"])
         if not hmac.compare_digest(_decoded(fields.get("v", "")), expected):
-            raise NotBelieved("it does not know the password itself")
+            raise NotBelieved("it does not know the password")
 
 
 def _fields(message: bytes) -> dict[str, str]:
     try:
         parts = [part.partition("=") for part in message.decode().split(",")]
     except UnicodeDecodeError:
-        raise NotBelieved("its answer is not text") from None
+        raise NotBelieved("its response is not text") from None
     return {name: value for name, _, value in parts}
 
 
@@ -181,4 +179,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (NotBase64, ValueError):
-        raise NotBelieved("its answer is not base64") from None
+        raise NotBelieved("its response is not base64") from None

@@ -125,12 +125,12 @@ class Exchange:
                     return Reply(Then.SERVE)
                 if api_key == SASL_HANDSHAKE:
                     return self._handshake(version, body["mechanism"])
-                said = f"{_name(api_key)} came before the login: does the client use SASL?"
+                said = f"{_name(api_key)} before the login: is the client configured for SASL?"
                 return Reply(Then.FAIL, reason=said)
             case _State.AUTHENTICATE:
                 if api_key == SASL_AUTHENTICATE:
                     return self._answered(self._step(body["auth_bytes"], now), now)
-                said = f"{_name(api_key)} came in the middle of the login"
+                said = f"{_name(api_key)} during the login"
                 return Reply(
                     Then.FAIL,
                     {"error_code": ILLEGAL_SASL_STATE} if api_key == SASL_HANDSHAKE else {},
@@ -186,7 +186,7 @@ class Exchange:
                 Then.FAIL,
                 {"error_code": UNSUPPORTED_SASL_MECHANISM, **answer},
                 UNSUPPORTED_SASL_MECHANISM,
-                f"the mechanism {name!r} is not enabled",
+                f"mechanism {name!r} is not enabled",
             )
         self._mechanism_name, self._mechanism = name, begin()
         self._state = _State.AUTHENTICATE
@@ -203,7 +203,10 @@ class Exchange:
             if before is not None and before.principal != principal:
                 old, new = (".".join(each) for each in (before.principal, principal))
                 said = f"Cannot change principals during re-authentication from {old}: {new}"
-                return Refused(f"{principal} renews the login of {before.principal}", said)
+                return Refused(
+                    f"reauthentication of {before.principal} with the credentials of {principal}",
+                    said,
+                )
             self.login = Login(
                 principal, self._mechanism_name, step.by_token, self._expires_ms(step, now)
             )

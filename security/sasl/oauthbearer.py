@@ -64,7 +64,7 @@ class OAuthBearerServer:
         """What the client's next message comes to."""
         if self._refused is not None:
             if message != _HEARD:
-                said = f"{self._refused.reason}; and after a refusal comes one byte of 1"
+                said = f"{self._refused.reason}; and the client did not confirm the error"
                 return Refused(said)
             return self._refused
         refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
@@ -76,7 +76,7 @@ class OAuthBearerServer:
         pairs = [part.partition(b"=")[::2] for part in found["pairs"].split(b"\x01") if part]
         values = dict(pairs)
         if len(values) < len(pairs):
-            return Refused("the first message names something twice")
+            return Refused("the first message has a key twice")
         bearer = _BEARER.fullmatch(values.get(b"auth", b""))
         if bearer is None:
             return Refused("the first message has no auth=Bearer TOKEN")
@@ -89,7 +89,7 @@ class OAuthBearerServer:
                 "Authentication failed: Client requested an authorization id that is different"
                 " from the token's principal name"
             )
-            return Refused(f"the token of {checked.name!r} asks to be somebody else", said)
+            return Refused(f"the token of {checked.name!r} requests another authorization id", said)
         return Accepted(b"", checked.name, checked.expires_ms)
 
     def _refuse(self, refused: TokenRefused) -> Challenge:

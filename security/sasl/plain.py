@@ -47,7 +47,7 @@ def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
     try:
         authorization_id, name, password = message.decode().split("\0")
     except UnicodeDecodeError:
-        return Refused("the message of PLAIN is not UTF-8")
+        return Refused("the PLAIN message is not UTF-8")
     if not name:
         return _failed("username not specified")
     if not password:
@@ -55,8 +55,8 @@ def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
     expected = passwords.get(name)
     there = _NOBODYS if expected is None else expected.encode()
     if not hmac.compare_digest(there, password.encode()):
-        why = "has no such password" if expected is not None else "is no user of PLAIN"
-        return _failed("Invalid username or password", f"{name!r} {why}")
+        why = "wrong password for user" if expected is not None else "unknown PLAIN user"
+        return _failed("Invalid username or password", f"{why} {name!r}")
     if authorization_id and authorization_id != name:
         return _failed("Client requested an authorization id that is different from username")
     return Accepted(b"", name)

@@ -71,13 +71,16 @@ class ScramServer:
         found = _FIRST.fullmatch(message)
         if found is None:
             return Refused(
-                "the first message is not n,[a=AUTHZID],n=NAME,r=NONCE in ASCII, without channel"
-                " binding"
+                "client-first-message is not n,[a=AUTHZID],n=NAME,r=NONCE in ASCII,"
+                " without channel binding"
             )
         name = _unescaped(found["name"])
         if found["authzid"] is not None and _unescaped(found["authzid"]) not in ("", name):
             said = "Authentication failed: Client requested an authorization id that is different"
-            return Refused(f"{name!r} asks to be somebody else", said + " from username")
+            return Refused(
+                f"{name!r} requests another authorization id",
+                said + " from username",
+            )
         extensions = dict(
             part.partition(b"=")[::2] for part in found["extensions"].split(b",") if part
         )
@@ -104,33 +107,33 @@ class ScramServer:
     def _final(self, message: bytes) -> Step:
         found = _FINAL.fullmatch(message)
         if found is None:
-            return Refused("the final message is not c=...,r=NONCE,p=PROOF")
+            return Refused("client-final-message is not c=...,r=NONCE,p=PROOF")
         if found["channel"] != self._channel:
-            return Refused("the final message repeats another beginning than the first one had")
+            return Refused("SCRAM: channel binding of client-final-message does not match")
         if not hmac.compare_digest(found["nonce"], self._nonce):
-            said = "the final message has another nonce than the one that was given"
+            said = "SCRAM: nonce of client-final-message does not match"
             if found["nonce"].endswith(self._nonce):
-                said += ": librdkafka before 2.6.1 sends its own twice, and Kafka 4 refuses it too"
+                said += ": librdkafka before 2.6.1 doubles its own nonce, which Kafka 4 rejects too"
             return Refused(said)
         mechanism, shown = self._mechanism, self._shown
         try:
             proof = b64decode(found["proof"], validate=True)
         except binascii.Error:
-            return Refused("the proof is not base64")
+            return Refused("SCRAM: proof is not base64")
         if len(proof) != mechanism.size_bytes:
-            return Refused(f"the proof has {len(proof)} bytes, not {mechanism.size_bytes}")
+            return Refused(f"SCRAM: proof has {len(proof)} bytes, not {mechanism.size_bytes}")
         covered = self._said + b"," + found["unproved"]
         signature = mechanism.hmac(shown.stored_key, covered)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         is_right = hmac.compare_digest(mechanism.hash(client_key), shown.stored_key)
         known = self._known()
         if known is None:
-            what = "no token that is alive" if self._by_token else "no credential"
-            return Refused(f"{self._name!r} has {what} for {mechanism.mechanism}")
+            what = "no valid token" if self._by_token else "no credential"
+            return Refused(f"user {self._name!r} has {what} for {mechanism.mechanism}")
         if known.credential != shown:
-            return Refused(f"the credential of {self._name!r} changed during the login")
+            return Refused(f"the credential of user {self._name!r} changed during the login")
         if not is_right:
-            return Refused(f"the proof of {self._name!r} is wrong")
+            return Refused(f"wrong password for user {self._name!r}")
         verifier = b64encode(mechanism.hmac(shown.server_key, covered))
         return Accepted(b"v=" + verifier, known.owner, known.expires_ms, by_token=self._by_token)
 

@@ -42,4 +42,4 @@ def too_long(message: bytes, mechanism: str, bytes_max: int) -> Refused | None:
     """The refusal of a message that nobody needs so long; None where it may be looked at."""
     if len(message) <= bytes_max:
         return None
-    return Refused(f"a message of {len(message)} bytes; {mechanism} takes {bytes_max} at most")
+    return Refused(f"message of {len(message)} bytes exceeds the limit of {mechanism}, {bytes_max}")

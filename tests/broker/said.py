@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 OF_THE_MACHINE = (
-    "a piece of work delayed all clients",
-    "the broker stood still; all deadlines move by this time",
+    "event loop blocked",
+    "broker was paused, all deadlines extended",
 )
 
 

@@ -246,7 +246,7 @@ def test_without_zookeeper_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         one.zookeeper.suspend()
         failed = await one.quotas.alter({Entity("bob"): {"producer_byte_rate": 1.0}})
-        assert "has not answered" in failed[Entity("bob")]
+        assert "no answer from ZooKeeper" in failed[Entity("bob")]
         outcomes = await one.users.alter([Deletion("alice", 1)], [], one_go())
         assert outcomes["alice"].error_code != 0
         assert set(one.users.of("alice")) == set(BY_NAME.values())

@@ -78,13 +78,13 @@ def test_it_is_said_as_whom_to_run_the_command(
     for owner, said in (
         (
             DAEMON,
-            f"belongs to {daemon}, whose broker can't read what {root} writes: run the command as"
-            f" {daemon}, such as by `runuser -u {daemon} -- muster ...`",
+            f"belongs to {daemon}, and the broker of that user can't read files of {root}: run the"
+            f" command as {daemon}, for example with `runuser -u {daemon} -- muster ...`",
         ),
         (
             NAMELESS,
-            f"belongs to user {NAMELESS}, whose broker can't read what {root} writes: run the"
-            f" command as that user, such as by `sudo -u '#{NAMELESS}' muster ...`",
+            f"belongs to user {NAMELESS}, and the broker of that user can't read files of {root}:"
+            f" run the command as that user, for example with `sudo -u '#{NAMELESS}' muster ...`",
         ),
     ):
         data = tmp_path / f"of-{owner}"
@@ -115,7 +115,9 @@ def test_a_directory_that_is_made_belongs_to_who_runs_the_command(tmp_path: Path
 @pytest.mark.parametrize("name", [META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES])
 def test_a_data_directory_is_known_by_any_file_of_a_broker(name: str, tmp_path: Path) -> None:
     (tmp_path / "else").touch()
-    with pytest.raises(BadDirectory, match=re.escape(f"{tmp_path} is no data directory")):
+    with pytest.raises(
+        BadDirectory, match=re.escape(f"{tmp_path} is not a broker's data directory")
+    ):
         found(str(tmp_path))
     (tmp_path / name).touch()
     assert found(str(tmp_path)).exists(str(tmp_path / name))

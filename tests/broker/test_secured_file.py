@@ -70,12 +70,12 @@ def test_what_a_crash_left_half_written_is_replaced() -> None:
     [
         (
             '{"version": 3, "users": "secret"}',
-            "/data/users.json has version 3, and this Muster knows 2;"
+            "/data/users.json has version 3, but this Muster reads version 2:"
             " start the newer Muster that wrote it",
         ),
-        ('{"secret": ', "/data/users.json is damaged: it is no JSON"),
-        ('["secret"]', "/data/users.json is damaged: it says no version"),
-        ('{"version": "secret"}', "/data/users.json is damaged: it says no version"),
+        ('{"secret": ', "/data/users.json is damaged: it is not JSON"),
+        ('["secret"]', "/data/users.json is damaged: it has no version"),
+        ('{"version": "secret"}', "/data/users.json is damaged: it has no version"),
     ],
 )
 def test_a_newer_or_damaged_one_is_refused_without_a_word_of_it(text: str, sentence: str) -> None:

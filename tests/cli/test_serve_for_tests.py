@@ -209,7 +209,7 @@ def test_an_address_in_use_is_named(broker: Broker) -> None:
 
     assert code == 1
     assert said == (
-        f"{broker.bootstrap} can't be listened on: Address already in use; free it or choose"
+        f"can't listen on {broker.bootstrap}: Address already in use; free it or choose"
         " another with --listen; port 0 takes a free one"
     )
 
@@ -221,7 +221,7 @@ def test_an_http_address_in_use_is_named() -> None:
 
     assert code == 1
     assert said == (
-        f"{taken} can't be listened on: Address already in use; choose another with"
+        f"can't listen on {taken}: Address already in use; choose another with"
         " --http HOST:PORT; port 0 takes a free one"
     )
 

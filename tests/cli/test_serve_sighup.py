@@ -70,7 +70,7 @@ def test_what_may_change_holds_and_what_may_not_is_named(broker: Broker, hangup:
 def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> None:
     said = hangup("log.retention.ms=2000\nlog.segment.bytes=many\n")
 
-    assert "settings are not reloaded" in said
+    assert "configs not reloaded" in said
     assert "log.segment.bytes=many: it must be a whole number" in said
     assert value(broker, "log.retention.ms") == "1000"
 
@@ -80,8 +80,8 @@ def test_a_setting_that_protects_is_not_taken_in_by_a_running_broker(
 ) -> None:
     said = hangup("log.retention.ms=2000\nsasl.enabled.mechanisms=GSSAPI\nssl.provider=Own\n")
 
-    assert "settings are not reloaded" in said
-    assert "does not have classes of Java (ssl.provider)" in said
+    assert "configs not reloaded" in said
+    assert "does not support Java plug-in classes (ssl.provider)" in said
     assert value(broker, "log.retention.ms") == "1000"
 
 

@@ -117,7 +117,7 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
         ),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN_MODULE} required"},
-            "sasl.jaas.config: the options of .*PlainLoginModule end with a semicolon",
+            "sasl.jaas.config: a semicolon is expected after the options of .*PlainLoginModule",
         ),
         ({**SASL, "sasl.mechanism": "PLAIN"}, "name the user: sasl.jaas.*PlainLoginModule"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "name the user"),

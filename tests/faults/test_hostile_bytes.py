@@ -178,7 +178,7 @@ def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
     for data, words in (
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"claimed {int.from_bytes(b'GET ')} bytes"),
         (b"POST /x HTTP/1.0\r\n\r\n", f"claimed {int.from_bytes(b'POST')} bytes"),
-        (hello, "a client with TLS"),
+        (hello, "a TLS client"),
     ):
         assert send(target, data) == b""
         until("a line about it", lambda words=words: told(target, words))  # type: ignore[misc]

@@ -103,7 +103,7 @@ def test_a_failed_cut_is_final(call: str) -> None:
 
     assert log.failed_for_good
     fs.heal()
-    with pytest.raises(LogPoisoned, match="cutting") as caught:
+    with pytest.raises(LogPoisoned, match="truncating") as caught:
         log.probe()
     assert caught.value.final
     with pytest.raises(LogPoisoned):

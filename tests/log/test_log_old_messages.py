@@ -112,7 +112,7 @@ def test_a_torn_message_is_cut_off(cut: int) -> None:
 def test_zeros_behind_the_last_message_are_cut_off() -> None:
     log = opened(WRAPPER_1 + bytes(5000))
     assert [(cut.position, cut.reason, cut.kept_as) for cut in log.recovery.cuts] == [
-        (len(WRAPPER_1), "zeros where a batch is due", None)
+        (len(WRAPPER_1), "zeros instead of a batch", None)
     ]
 
 
@@ -133,7 +133,7 @@ def test_damage_of_what_was_on_the_disk_is_refused() -> None:
     damaged[30] ^= 1
     fs = SimulatedFiles()
     fs.put(FIRST, bytes(damaged))
-    with pytest.raises(CorruptLog, match="already on the disk"):
+    with pytest.raises(CorruptLog, match="were flushed to the disk"):
         open_log(fs, recovery_point=12)
 
 

@@ -139,7 +139,7 @@ def test_an_administrator_sees_who_is_connected_as_whom_and_what_was_denied(
         for row in denied:
             assert "User:alice" in row
             assert "Topic:LITERAL:salaries" in row
-            assert "the resource has no entry" in row
+            assert "no ACL matches" in row
             assert "reports at 127.0.0.1" in row
         assert browser.complaints() == []
     consumer.close()

@@ -54,12 +54,12 @@ def test_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None
 @pytest.mark.parametrize(
     ("length", "reason"),
     [
-        (-1, "a frame of a claimed -1 bytes is shorter than any header"),
-        (-(2**31), "shorter than any header"),
-        (0, "a frame of a claimed 0 bytes is shorter than any header"),
-        (7, "shorter than any header"),
-        (101, "a frame of a claimed 101 bytes is above the limit of 100"),
-        (2**31 - 1, "above the limit"),
+        (-1, "frame of -1 bytes is shorter than a request header"),
+        (-(2**31), "shorter than a request header"),
+        (0, "frame of 0 bytes is shorter than a request header"),
+        (7, "shorter than a request header"),
+        (101, "frame of 101 bytes exceeds the limit of 100"),
+        (2**31 - 1, "exceeds the limit"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 2, 3, 4])

@@ -119,7 +119,7 @@ def test_a_claimed_count_is_refused_before_anything_is_made_of_it(
         flexible = module.API.is_flexible(version)
         data = claimed(codec, module.API.request, version, path, flexible)
         tracemalloc.start()
-        with pytest.raises(ProtocolError, match="claimed 2147483647 elements"):
+        with pytest.raises(ProtocolError, match="array of 2147483647 elements"):
             module.DECODE_REQUEST[version](data, 0)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

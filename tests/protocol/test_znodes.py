@@ -188,13 +188,13 @@ def test_the_old_consumers_nodes() -> None:
 @pytest.mark.parametrize(
     ("decode", "says"),
     [
-        (lambda: decode_registration(1, b"{"), "/brokers/ids/1 has no JSON"),
+        (lambda: decode_registration(1, b"{"), "/brokers/ids/1 is not JSON"),
         (lambda: decode_registration(1, b'{"version":0}'), "version='0', not 1 or more"),
         (
             lambda: decode_registration(1, b'{"version":5,"endpoints":["x"]}'),
-            "the endpoint 'x', which is none",
+            "'x', which is not an endpoint",
         ),
-        (lambda: decode_topic("t", b"[]"), "/brokers/topics/t has JSON that is not an object"),
+        (lambda: decode_topic("t", b"[]"), "/brokers/topics/t is not a JSON object"),
         (lambda: decode_topic("t", b'{"partitions":{"x":[1]}}'), "not partitions with"),
         (lambda: decode_topic("t", b'{"partitions":{"0":[1.5]}}'), "not a list of numbers"),
         (lambda: decode_topic("t", b'{"partitions":{"2000000000":[1]}}'), "not partitions with"),

@@ -119,7 +119,7 @@ def test_a_token_of_an_older_broker_is_its_owners_own() -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"[]", "not an object"),
+        (b"[]", "not a JSON object"),
         (b'{"version":2,"acls":[]}', "version="),
         (b'{"version":1,"acls":{}}', "acls="),
         (b'{"version":1,"acls":[{"principal":"User:a","host":"*","operation":"Read"}]}', "acls="),

@@ -76,7 +76,7 @@ def test_a_certificate_without_a_subject_has_an_empty_one() -> None:
 def test_what_is_no_certificate_is_said_to_be_none() -> None:
     whole = issued([{CN: "x"}])
     for data in (b"", b"\x30", whole[:60], b"\x30\x82\xff\xff"):
-        with pytest.raises(ValueError, match="it is no certificate"):
+        with pytest.raises(ValueError, match="it is not a certificate"):
             subject_of(data)
 
 

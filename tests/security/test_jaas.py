@@ -34,14 +34,14 @@ def test_escapes_are_javas():
     [
         ("", "the name of a login module is missing"),
         ("M", "one of required, requisite, sufficient, optional is missing"),
-        ("M perhaps;", "after M comes one of required, requisite, sufficient, optional"),
-        ("M required", "the options of M end with a semicolon"),
-        ('M required a="secret"', "the options of M end with a semicolon"),
-        ("M required a;", "after the option a comes = and its value"),
+        ("M perhaps;", "after M one of required, requisite, sufficient, optional is"),
+        ("M required", "a semicolon is expected after the options of M"),
+        ('M required a="secret"', "a semicolon is expected after the options of M"),
+        ("M required a;", "after the option a, = and its value are expected"),
         ("M required a=;", "the value of a, in quotes is missing"),
-        ("M required a=1secret;", "the character at 14 begins no word"),
-        ('M required a="secret;', "the character at 14 begins no word"),
-        ("M required; M required;", "a value has one login module"),
+        ("M required a=1secret;", "unexpected character at position 14: put values in quotes"),
+        ('M required a="secret;', "unexpected character at position 14: put values in quotes"),
+        ("M required; M required;", "the value has one login module"),
     ],
 )
 def test_what_is_wrong_is_said_and_no_value_is(text, said):

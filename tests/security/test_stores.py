@@ -50,7 +50,7 @@ def test_a_truststore_that_keytool_made(authority: Authority, tmp_path: Path, ki
         certificates_in(data, str(store), "another")
     if kind == "JKS":
         assert certificates_in(data, str(store), None) == authority.certificate.read_text()
-        with pytest.raises(StoreError, match="is a damaged JKS: it ends too early"):
+        with pytest.raises(StoreError, match="is a damaged JKS: it is truncated"):
             certificates_in(data[:40] + data[-20:], str(store), None)
 
 
@@ -71,7 +71,7 @@ def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) ->
         (b"", "x is neither PEM nor PKCS12 nor a JKS truststore"),
         (b"hello", "x is neither PEM nor PKCS12 nor a JKS truststore"),
         (b"-----BEGIN CERTIFICATE-----", "x has no certificates"),
-        (b"0\x80junk", "x can't be read: is its password right"),
+        (b"0\x80junk", "x can't be read: check its password"),
         (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
     ],
 )

@@ -142,12 +142,12 @@ def test_the_golden_values_of_kafkas_own_serializer() -> None:
     ("key", "value", "error"),
     [
         (None, b"", "its key is missing"),
-        (b"\0", b"", "its key is missing or shorter"),
-        (b"\0\0\0\x05abc", b"", "says that its id has 5"),
+        (b"\0", b"", "its key is missing or too short"),
+        (b"\0\0\0\x05abc", b"", "has an id of 5"),
         (b"\0\0\0\x01\xff", None, "utf-8"),
-        (b"\0\0\0\x01a", b"\0", "shorter than its version"),
-        (b"\0\0\0\x01a", b"\0\x02abc", "has version 2; 0 and 1 are known"),
-        (b"\0\0\0\x01a", b"\0\0", "ends too early"),
+        (b"\0\0\0\x01a", b"\0", "too short for a version"),
+        (b"\0\0\0\x01a", b"\0\x02abc", "has version 2, expected 0 or 1"),
+        (b"\0\0\0\x01a", b"\0\0", "truncated"),
     ],
 )
 def test_what_must_be_understood_and_is_not(

@@ -59,5 +59,5 @@ def old_form(
     except NoOldForm as refused:
         return Converted(refused.error_code)
     except CorruptRecords as error:
-        logger.error("a batch can't be converted", partition=partition.name, why=error.message)
+        logger.error("batch can't be down-converted", partition=partition.name, why=error.message)
         return Converted(CORRUPT_MESSAGE)

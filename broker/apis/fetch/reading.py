@@ -183,7 +183,7 @@ class Reader:
         try:
             return self._read(topic, partition, wanted, room, first, done)
         except (CorruptLog, OSError) as error:
-            logger.error("a log can't be read", partition=partition.name, why=str(error))
+            logger.error("log can't be read", partition=partition.name, why=str(error))
             return Fetched(wanted.partition, self._known(KAFKA_STORAGE_ERROR))
 
     def _known(self, error_code: int) -> int:

@@ -73,7 +73,10 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
     if wanted:
         timeout = services.time.within(max(0, value["timeout_ms"]) / 1000)
         for place in await cache.until(wanted, timeout):
-            results[place] = (REQUEST_TIMED_OUT, "The brokers have not been told in time.")
+            results[place] = (
+                REQUEST_TIMED_OUT,
+                "The brokers did not get the result in time: it may still take effect.",
+            )
     _answer(request, error_code, results)
 
 

@@ -305,7 +305,9 @@ class Producing:
         if self.transaction is not None:
             self.transaction.check(partition, produced)
         elif any(batch.is_transactional for batch in produced.batches):
-            raise Refused(INVALID_TXN_STATE, "A transactional batch follows one that is not.")
+            raise Refused(
+                INVALID_TXN_STATE, "A transactional batch follows a batch without a transaction."
+            )
 
     def _append(
         self, entry: TopicLogs, partition: Partition, produced: Produced, place: Place

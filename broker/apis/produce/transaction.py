@@ -78,14 +78,14 @@ class Transaction:
         if transactional_id is None:
             raise Refused(
                 TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "A transactional batch came without a transactional.id.",
+                "A transactional batch needs a transactional.id in the request.",
             )
         producers = set(_producers(topics))
         if len(producers) > 1:
             raise Refused(
                 INVALID_PRODUCER_ID_MAPPING,
-                f"The request has transactional batches of {len(producers)} producers; all must be"
-                " of one producer id and epoch.",
+                f"The request has transactional batches of {len(producers)} producers: all"
+                " must have the same producer id and epoch.",
             )
         producer_id, epoch = producers.pop() if producers else (-1, -1)
         self._enlisted = Enlisted(
@@ -177,8 +177,7 @@ class Transaction:
             # A producer sends again after this error, without asking for new metadata.
             return Refused(
                 NOT_ENOUGH_REPLICAS,
-                "It can't be said now whether the partition was added to the transaction:"
-                f" {NAMES[error]}.",
+                f"It is unknown whether the transaction has the partition: {NAMES[error]}.",
             )
         if error in (INVALID_TXN_STATE, TRANSACTION_ABORTABLE):
             return Refused(error, "The partition was not added to the transaction.")

@@ -76,7 +76,7 @@ def pattern_codes_of(pattern: Pattern) -> dict[str, Any]:
 
 def _known(kind: type[Member], code: int) -> Member:
     if not code:
-        raise ProtocolError(f"an entry's {kind.__name__} is 0, which stands for none")
+        raise ProtocolError(f"{kind.__name__} 0 (UNKNOWN) is not valid")
     try:
         return kind(code)
     except ValueError:

@@ -38,7 +38,7 @@ def told_by(request: Request, decode: Decode) -> Any:
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
     """What does a request; None where a client's has been refused."""
     replicas = services.replicas
-    assert replicas is not None, "a broker alone does not serve it"
+    assert replicas is not None, "a standalone broker does not serve it"
     if may_act_as_broker(services, request):
         return replicas
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})

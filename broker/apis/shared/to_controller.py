@@ -24,13 +24,13 @@ Place = tuple[str, int]
 
 def host_of(services: Services) -> ControllerHost:
     """Who takes calls to the controller."""
-    assert services.controller is not None, "a broker alone does not serve it"
+    assert services.controller is not None, "a standalone broker does not serve it"
     return services.controller
 
 
 def cache_of(services: Services) -> MetadataCache:
     """What the controller has told."""
-    assert isinstance(services.cluster, MetadataCache), "a broker alone does not serve it"
+    assert isinstance(services.cluster, MetadataCache), "a standalone broker does not serve it"
     return services.cluster
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 
-_NONE = nothing("everybody is answered UNSUPPORTED_VERSION, as in Kafka")
+_NONE = nothing("every client is answered UNSUPPORTED_VERSION, as in Kafka")
 
 
 def _refuse(_services: Services, request: Request) -> None:

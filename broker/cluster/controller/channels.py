@@ -138,7 +138,7 @@ class Channels:
             if each.listener == listener:
                 return Address(each.host, each.port)
         logger.error(
-            "a broker can't be reached by the controller: it has no listener of that name",
+            "controller can't reach broker: no listener of that name",
             broker=broker.broker_id,
             listener=listener,
             endpoints=[each.text for each in broker.endpoints],
@@ -251,7 +251,7 @@ class _Channel:
             self.reason = str(lost)
             if self._trouble.is_news():
                 logger.warning(
-                    "a broker does not answer the controller; it is asked until it does or is gone",
+                    "broker does not answer the controller, retrying",
                     broker=request.broker_id,
                     attempts=self.failures,
                     reason=str(lost),
@@ -261,12 +261,12 @@ class _Channel:
         except Exception as bug:  # ours: no later request is sent before this one
             self.reason = repr(bug)
             if self._trouble.is_news():
-                logger.exception("a request to a broker failed", broker=request.broker_id)
+                logger.exception("controller request failed", broker=request.broker_id)
             await self._time.sleep(AGAIN_S)
             return None
         if self._trouble.is_over():
             self.reason = ""
-            logger.info("a broker answers the controller again", broker=request.broker_id)
+            logger.info("broker answers the controller again", broker=request.broker_id)
         return Answered(request, error, partitions)
 
     async def _call(self, peer: Peer, message: Message) -> Value:

@@ -62,7 +62,7 @@ class ControllerHost:
         it partitions to lead.
         """
         self._stopped = True
-        self._resign("the broker stops")
+        self._resign("this broker stops")
 
     def submit(self, call: Call) -> None:
         """Hands a call to the controller; its ticket takes the reply, once."""
@@ -80,7 +80,7 @@ class ControllerHost:
 
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.EXPIRED:
-            self._resign("the session with ZooKeeper has expired")
+            self._resign("ZooKeeper session expired")
         elif connection is Connection.CONNECTED:
             self._look()
 
@@ -112,8 +112,7 @@ class ControllerHost:
             if str(error) != self._told:
                 self._told = str(error)
                 logger.error(
-                    "who is the controller can't be read; nobody is elected until the node is put"
-                    " right",
+                    "controller node can't be read, no election until it is corrected",
                     reason=str(error),
                 )
             time.call_later(AGAIN_S, self._look)
@@ -124,7 +123,7 @@ class ControllerHost:
             self._electing = False
 
     async def _begin(self, elected: Elected) -> None:
-        logger.info("this broker is the controller", epoch=elected.epoch)
+        logger.info("became controller", epoch=elected.epoch)
         term = Term(self._services, elected, self._observe, self._ended)
         self._term = term
         try:
@@ -132,7 +131,7 @@ class ControllerHost:
         except (SessionExpired, Closed):
             raise
         except Exception:
-            self._resign("it could not read the cluster")
+            self._resign("the state of the cluster could not be read from ZooKeeper")
             raise
 
     async def _give_up(self) -> None:
@@ -151,5 +150,5 @@ class ControllerHost:
     def _resign(self, reason: str) -> None:
         term, self._term = self._term, None
         if term is not None:
-            logger.info("this broker is the controller no longer", reason=reason)
+            logger.info("resigned as controller", reason=reason)
             term.end()

@@ -51,6 +51,8 @@ class _Line(NamedTuple):
     text: str
     fields: tuple[tuple[str, object], ...] = ()
     is_warning: bool = False
+    names: str = "partitions"
+    """The field of the names."""
 
 
 @dataclass(slots=True)
@@ -93,10 +95,10 @@ class ControllerLines:
         for line, told in lines.items():
             write = logger.warning if line.is_warning else logger.info
             more = {"count": told.count} if told.count > len(told.names) else {}
-            names = {"what": told.names} if told.names else {}
+            names = {line.names: told.names} if told.names else {}
             write(line.text, **dict(line.fields), **names, **more)
         if left_out:
-            logger.warning("the controller did more than is told", events=left_out)
+            logger.warning("controller events omitted from the log", events=left_out)
 
 
 def _said(event: Event) -> tuple[_Line, Sequence[str]] | None:
@@ -105,17 +107,17 @@ def _said(event: Event) -> tuple[_Line, Sequence[str]] | None:
         case StateWritten() | NoLeader() | LogDirsFailed() | OtherController():
             return _of_partitions(event)
         case ReassignmentStarted(topic, index):
-            return _Line("partitions are on their way to other replicas"), [f"{topic}-{index}"]
+            return _Line("reassignment started"), [f"{topic}-{index}"]
         case ReassignmentDone(topic, index):
-            return _Line("partitions have their new replicas"), [f"{topic}-{index}"]
+            return _Line("reassignment completed"), [f"{topic}-{index}"]
         case TopicAdded(name):
-            return _Line("topics are new, or have grown"), [name]
+            return _Line("topics created or partitions added", names="topics"), [name]
         case TopicRemoved(name):
-            return _Line("topics are deleted"), [name]
+            return _Line("topics deleted", names="topics"), [name]
         case DeletionQueued(name, waits_for) if waits_for:
-            return _Line("the deletion of topics waits for brokers", _fields(brokers=waits_for)), [
-                name
-            ]
+            return _Line(
+                "topic deletion waits for brokers", _fields(brokers=waits_for), names="topics"
+            ), [name]
         case _:
             return _of_brokers(event)
 
@@ -125,22 +127,24 @@ def _of_partitions(
 ) -> tuple[_Line, Sequence[str]] | None:
     match event:
         case LogDirsFailed(broker, partitions):
-            line = _Line("replicas are on a directory that failed", _fields(broker=broker), True)
+            line = _Line("replicas offline: log directory failed", _fields(broker=broker), True)
             return line, [f"{topic}-{index}" for topic, index in partitions]
         case NoLeader(topic, index, isr):
             line = _Line(
-                "partitions have no leader: none of their ISR lives", _fields(isr=isr), True
+                "partitions without leader: no live broker in the ISR", _fields(isr=isr), True
             )
             return line, [f"{topic}-{index}"]
         case OtherController(topic, index, epoch):
-            line = _Line("a later controller has written states", _fields(epoch=epoch), True)
+            line = _Line(
+                "partition states written by a later controller", _fields(epoch=epoch), True
+            )
             return line, [f"{topic}-{index}"]
         case StateWritten():
             if event.leader in (NO_LEADER, event.leader_before) or event.cause is Cause.CREATED:
                 return None
             line = _Line(
-                "partitions have another leader",
-                _fields(leader=event.leader, before=event.leader_before, why=event.cause.value),
+                "partition leader changed",
+                _fields(leader=event.leader, before=event.leader_before, reason=event.cause.value),
                 event.cause is Cause.UNCLEAN,
             )
             return line, [f"{event.topic}-{event.partition}"]
@@ -150,17 +154,17 @@ def _of_brokers(event: Event) -> tuple[_Line, Sequence[str]] | None:
     match event:
         case ControllerReady(epoch, brokers, topics, partitions):
             fields = _fields(epoch=epoch, brokers=brokers, topics=topics, partitions=partitions)
-            return _Line("the controller begins", fields), ()
+            return _Line("controller started", fields), ()
         case BrokerJoined(broker, epoch, bounced):
-            text = "a broker has restarted" if bounced else "a broker has come"
+            text = "broker restarted" if bounced else "broker joined"
             return _Line(text, _fields(broker=broker, epoch=epoch)), ()
         case BrokerLeft(broker, epoch):
-            return _Line("a broker is gone", _fields(broker=broker, epoch=epoch), True), ()
+            return _Line("broker left", _fields(broker=broker, epoch=epoch), True), ()
         case ShutdownAsked(broker):
-            return _Line("a broker is about to stop", _fields(broker=broker)), ()
+            return _Line("broker shutting down", _fields(broker=broker)), ()
         case RequestRefused(broker, request, error):
             fields = _fields(broker=broker, request=request, error=NAMES.get(error, error))
-            return _Line("a broker refuses what the controller says", fields, True), ()
+            return _Line("broker rejected controller request", fields, True), ()
         case _:
             return None
 

@@ -220,4 +220,4 @@ class ControllerReads:
     def _bad(self, error: ValueError) -> None:
         if str(error) not in self._told:
             self._told.add(str(error))
-            logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
+            logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))

@@ -231,7 +231,7 @@ class Term:
         """A bug of ours: who is elected next begins with what ZooKeeper has."""
         self._services.errors.caught("controller", error)
         if not self._over:
-            self._ended(self, f"a bug: {error!r}")
+            self._ended(self, f"internal error: {error!r}")
 
     def _do(self, outcome: Outcome) -> None:
         states: list[StateWrite] = []
@@ -340,7 +340,7 @@ class Term:
         try:
             return await read(watch)
         except BadNode as error:
-            logger.error("a node of ZooKeeper does not parse; it is deleted", reason=str(error))
+            logger.error("ZooKeeper node can't be parsed, deleted", reason=str(error))
         done = await self._writes.do(DeleteNodes(NO_TICKET, [path]))
         if done.result is Result.FENCED and not self._over:
             self._ended(self, "another broker has been elected controller")

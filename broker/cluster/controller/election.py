@@ -96,7 +96,7 @@ async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
     try:
         has_some = cluster.has_finalized_features(data)
     except BadNode as error:
-        logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
+        logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))
         return
     if not has_some and json.loads(data) != json.loads(wanted):
         with suppress(BadVersion):

@@ -124,8 +124,7 @@ class Coordinators:
                     return  # whoever makes it anew tells of it
                 except (ZooKeeperError, BadNode) as error:
                     logger.error(
-                        "how many partitions a coordinator's topic has can't be read; its requests"
-                        " are refused until it can",
+                        "partition count of coordinator topic can't be read, its requests fail",
                         topic=topic,
                         reason=str(error),
                     )
@@ -178,8 +177,7 @@ class _Coordinated:
             self.runtime.lead(replica)
             return
         logger.error(
-            "a coordinator's topic has got more partitions: those are not served until this broker"
-            " starts anew, and keys may be looked for at another coordinator then",
+            "partitions added to coordinator topic, not served until restart",
             partition=replica.name,
             partitions=self.runtime.life.partitions,
         )

@@ -168,7 +168,7 @@ class RemoteEnlisting:
         try:
             version = await peer.version_of(API)
             if version < FIRST_FROM_BROKERS:
-                raise NotServed(f"the coordinator serves no {API.name} of brokers")
+                raise NotServed(f"the coordinator does not serve {API.name} of brokers")
         except NotServed:
             for asking in batch:
                 asking.take_all(NONE if asking.verify_only else INVALID_TXN_STATE)

@@ -79,8 +79,8 @@ async def hand_over(
     if asking.done():
         return asking.result()
     logger.warning(
-        "ZooKeeper does not answer, and without it nobody can lead in place of this broker; it"
-        " stops nevertheless: what it leads has no leader until ZooKeeper is back"
+        "stopping without controlled shutdown: ZooKeeper does not answer",
+        effect="the partitions of this broker have no leader until ZooKeeper is back",
     )
     return False
 
@@ -112,14 +112,14 @@ async def _asked(
             return True  # it is not registered: the controller has given all away
         left = await _ask(node_id, epoch, controller)
         if not left:
-            logger.info("the controller has given away what this broker led")
+            logger.info("controlled shutdown succeeded")
             return True
         logger.warning(
-            "the controller could not give away all that this broker leads",
+            "controlled shutdown failed",
             reason=left,
             attempts_left=settings.attempts - attempt - 1,
         )
-    logger.warning("the broker stops although it may lead partitions")
+    logger.warning("stopping without controlled shutdown: partitions may have no leader")
     return False
 
 
@@ -133,8 +133,8 @@ async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
         return str(lost)
     if answer["error_code"] != NONE:
         controller.look_again()
-        return f"it answers with the error {answer['error_code']}"
+        return f"the controller answers with error {answer['error_code']}"
     left = answer["remaining_partitions"]
     names = [f"{each['topic_name']}-{each['partition_index']}" for each in left]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"nobody else can lead {', '.join(names[:SHOWN])}{more}" if names else ""
+    return f"no other live broker in the ISR of {', '.join(names[:SHOWN])}{more}" if names else ""

@@ -62,8 +62,8 @@ async def join(
         zookeeper = await connect(where, time)
     except TimeoutError:
         raise CannotJoin(
-            f"no ZooKeeper answers at {where.hosts} in {where.connection_timeout_ms} ms;"
-            " start one, or correct zookeeper.connect"
+            f"no ZooKeeper answers at {where.hosts} within {where.connection_timeout_ms} ms:"
+            " start it, or correct zookeeper.connect"
         ) from None
     try:
         while True:
@@ -71,7 +71,7 @@ async def join(
                 return await _joined(zookeeper, settings, config, fs, directory, identity, time)
     except BadNode as error:
         await zookeeper.close()
-        raise CannotJoin(f"{error}; put it right, and start this broker again") from None
+        raise CannotJoin(f"{error}; correct the node, then start this broker again") from None
     except BaseException:
         await zookeeper.close()
         raise
@@ -92,7 +92,9 @@ async def _joined(
     node_id = identity.node_id
     if node_id is None:
         if not settings.generates_ids:
-            raise CannotJoin("broker.id is not set, and broker.id.generation.enable is false")
+            raise CannotJoin(
+                "broker.id is not set, and broker.id.generation.enable is false: set one of them"
+            )
         node_id = await registration.generated_id(zookeeper, settings.reserved_id_max)
     keep_identity(fs, directory, identity, node_id, cluster_id)
     nodes = ConfigNodes(zookeeper, config)
@@ -109,7 +111,8 @@ async def _joined(
     strays = [name for name, topic in zip(here, found, strict=True) if topic is None]
     if strays:
         logger.warning(
-            "directories of topics that ZooKeeper does not have are left alone", topics=strays
+            "directories of unknown topics ignored: ZooKeeper does not have these topics",
+            topics=strays,
         )
     return Joined(zookeeper, node_id, cluster_id, known)
 
@@ -139,8 +142,8 @@ async def _topic(
         return None
     except ValueError as error:
         logger.error(
-            "a node of ZooKeeper does not parse; its topic is taken as the data directory has it,"
-            " and is served when the controller tells of it: put the node right",
+            "ZooKeeper node of a topic can't be parsed, correct the node",
+            effect="the topic is read from the data directory until then",
             topic=name,
             reason=str(error),
         )

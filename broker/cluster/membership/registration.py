@@ -63,8 +63,8 @@ async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str
     there = cluster.decode_cluster_id(data)
     if known is not None and known != there:
         raise BadDirectory(
-            f"the data directory belongs to the cluster {known}, and zookeeper.connect leads to the"
-            f" cluster {there}; correct zookeeper.connect, or use another directory"
+            f"the data directory belongs to cluster {known}, but zookeeper.connect leads to"
+            f" cluster {there}: correct zookeeper.connect, or use another directory"
         )
     return there
 
@@ -199,7 +199,7 @@ class BrokerRegistration:
                 await self._zookeeper.delete(path, stat.version)
             return None
         logger.warning(
-            "another session has this broker's id; its end is waited for",
+            "another session holds this broker's id, waiting for it to end",
             path=path,
             wait_ms=self._session_timeout_ms,
         )
@@ -211,7 +211,7 @@ class BrokerRegistration:
             there = await self._zookeeper.exists(path)
             if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
                 raise AlreadyRegistered(
-                    f"{path} in ZooKeeper belongs to another broker that lives; give this one"
-                    " another broker.id, or stop the other"
+                    f"broker.id is in use: {path} in ZooKeeper belongs to another live broker; set"
+                    " another broker.id, or stop that broker"
                 ) from None
         return None

@@ -50,9 +50,10 @@ def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSetti
     stored = config["log.message.format.version"]
     if not spoken.has_magic_2 and format_magic(stored) == MAGIC:
         raise BadConfig(
-            f"log.message.format.version={stored} with inter.broker.protocol.version="
-            f"{config['inter.broker.protocol.version']}: its brokers can't read what would be"
-            " stored; set log.message.format.version to the same"
+            f"log.message.format.version={stored} with"
+            f" inter.broker.protocol.version={config['inter.broker.protocol.version']}:"
+            " brokers of that version can't read this format; set log.message.format.version"
+            " to the same version"
         )
     listener = inter_broker_listener(config).name
     session_ms = config["zookeeper.session.timeout.ms"]
@@ -78,8 +79,8 @@ def inter_broker_listener(config: Config) -> Endpoint:
     wanted = config.inter_broker_listener
     if wanted not in listeners:
         raise BadConfig(
-            f"brokers are to reach each other by the listener {wanted}, and listeners has"
-            f" {', '.join(listeners)}; set inter.broker.listener.name to one of them"
+            f"the inter-broker listener {wanted} is not in listeners ({', '.join(listeners)}):"
+            " set inter.broker.listener.name to one of them"
         )
     return listeners[wanted]
 

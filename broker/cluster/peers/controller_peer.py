@@ -36,5 +36,5 @@ class ControllerPeer(LastingPeer):
     def _address(self) -> Address:
         node = self._cache.node(self._cache.controller_id, self._listener)
         if node is None:
-            raise PeerLost("nobody is known to be the controller")
+            raise PeerLost("the controller is unknown")
         return Address(node.host, node.port)

@@ -196,6 +196,6 @@ def parse(text: str) -> InterBroker:
     release = (major, minor, patch, step)
     if release < OLDEST or release[:3] > NEWEST[:3]:
         raise BadVersionText(
-            f"{text!r} is not spoken in a ZooKeeper cluster with Muster: 0.10.2 to 3.9 are"
+            f"{text!r} is not supported in a ZooKeeper cluster with Muster: use 0.10.2 to 3.9"
         )
     return InterBroker(release)

@@ -55,7 +55,9 @@ class LastingPeer:
             timeout_ms = self._settings.request_timeout_ms
             answer = await peer.call(api_versions.API, 0, {}, timeout_ms)
             if answer["error_code"] != NONE:
-                raise PeerLost(f"{peer.address} answers ApiVersions with {answer['error_code']}")
+                raise PeerLost(
+                    f"{peer.address} answers ApiVersions with error {answer['error_code']}"
+                )
             self._versions = {
                 each["api_key"]: range(each["min_version"], each["max_version"] + 1)
                 for each in answer["api_keys"]
@@ -63,7 +65,9 @@ class LastingPeer:
         both = self._versions.get(api.key, range(0))
         newest = min(both.stop, api.versions.stop) - 1
         if newest < max(both.start, api.versions.start):
-            raise NotServed(f"{peer.address} serves no version of {api.name} that is known here")
+            raise NotServed(
+                f"{peer.address} supports no version of {api.name} that this broker supports"
+            )
         return newest
 
     async def call(

@@ -91,7 +91,7 @@ class Outboxes(Generic[ItemT]):
     def _address(self, broker_id: int) -> Address:
         node = self._cluster.node(broker_id, self._settings.listener)
         if node is None:
-            raise PeerLost(f"broker {broker_id} is not known to live")
+            raise PeerLost(f"broker {broker_id} is down or unknown")
         return Address(node.host, node.port)
 
 

@@ -111,7 +111,7 @@ class Peer(asyncio.Protocol):
         self, frame: list[bytes], expected: bytes, decode: Decode, name: str, timeout_ms: int
     ) -> Any:
         if self.lost is not None or self._transport is None:
-            raise self.lost or PeerLost(f"there is no connection to {self.address}")
+            raise self.lost or PeerLost(f"not connected to {self.address}")
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._asked.append(_Asked(expected, decode, answer))
         self._transport.writelines(frame)
@@ -119,11 +119,11 @@ class Peer(asyncio.Protocol):
             async with self._time.within(timeout_ms / 1000):
                 return await answer
         except TimeoutError:
-            lost = PeerLost(f"{self.address} did not answer {name} in {timeout_ms} ms")
+            lost = PeerLost(f"{self.address} did not answer {name} within {timeout_ms} ms")
             self.close(lost)
             raise lost from None
         except asyncio.CancelledError:
-            self.close(PeerLost(f"nobody waits for {self.address} any more"))
+            self.close(PeerLost(f"the request to {self.address} was cancelled"))
             raise
 
     def close(self, reason: PeerLost | None = None) -> None:
@@ -150,14 +150,14 @@ class Peer(asyncio.Protocol):
             for frame in frames:
                 self._answered(frame)
         except ProtocolError as error:
-            self.close(PeerLost(f"{self.address} answers as no Kafka does: {error}"))
+            self.close(PeerLost(f"invalid response from {self.address}: {error}"))
 
     def _answered(self, frame: bytes) -> None:
         if not self._asked:
-            raise ProtocolError("an answer to no request")
+            raise ProtocolError("a response without a request")
         asked = self._asked[0]
         if frame[: len(asked.expected)] != asked.expected:
-            raise ProtocolError("an answer to another request")
+            raise ProtocolError("the correlation id is that of another request")
         value = asked.decode(frame, len(asked.expected))
         self._asked.popleft()
         if not asked.answer.done():
@@ -197,10 +197,10 @@ async def connect_as(
                 server_hostname=None if context is None else address.host,
             )
     except TimeoutError:
-        raise PeerLost(f"{address} did not take a connection in {timeout_ms} ms") from None
+        raise PeerLost(f"{address} did not accept the connection within {timeout_ms} ms") from None
     except OSError as error:
         if context is not None and hasattr(error, "reason"):  # an error of TLS; others have none
             reason = getattr(error, "verify_message", None) or error.reason
-            raise PeerLost(f"no TLS with {address}: {reason}") from None
-        raise PeerLost(f"{address} takes no connection: {error.strerror or error}") from None
+            raise PeerLost(f"TLS handshake with {address} failed: {reason}") from None
+        raise PeerLost(f"can't connect to {address}: {error.strerror or error}") from None
     return peer

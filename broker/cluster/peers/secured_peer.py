@@ -92,14 +92,14 @@ class LoggedInPeer(Peer):
             self.close(lost)
             raise
         except NotBelieved as reason:
-            refused = self._refused(f"it is not believed: {reason}")
+            refused = self._refused(f"its SCRAM response is not valid: {reason}")
             self.close(refused)
             raise refused from None
 
     async def _begin(self, timeout_ms: int) -> None:
         answer = await self._ask(api_versions.API, 0, {}, timeout_ms)
         if answer["error_code"] != NONE:
-            raise PeerLost(f"{self.address} answers ApiVersions with {answer['error_code']}")
+            raise PeerLost(f"{self.address} answers ApiVersions with error {answer['error_code']}")
         newest = {each["api_key"]: each["max_version"] for each in answer["api_keys"]}
         self._handshake_version = min(newest.get(sasl_handshake.API.key, 0), 1)
         self._authenticate_version = min(
@@ -116,11 +116,13 @@ class LoggedInPeer(Peer):
         if answer["error_code"] == UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer["mechanisms"]) or "none"
             raise PeerLost(
-                f"{self.address} does not take sasl.mechanism.inter.broker.protocol={mechanism}:"
-                f" it takes {offered}"
+                f"{self.address} does not enable sasl.mechanism.inter.broker.protocol={mechanism}:"
+                f" it enables {offered}"
             )
         if answer["error_code"] != NONE:
-            raise PeerLost(f"{self.address} takes no login here: {_name(answer['error_code'])}")
+            raise PeerLost(
+                f"{self.address} does not accept SASL here: {_name(answer['error_code'])}"
+            )
         nonce = self._time.fresh_id().hex() + self._time.fresh_id().hex()
         login = client_login(mechanism, self._login.who, nonce)
         lifetime_ms = await self._exchanged(login, timeout_ms)
@@ -162,7 +164,7 @@ class LoggedInPeer(Peer):
     def _refused(self, reason: str) -> PeerLost:
         who = self._login.who.name
         return PeerLost(
-            f"{self.address} does not let {who} in by {self._login.mechanism}: {reason}"
+            f"{self.address} rejects the login of {who} with {self._login.mechanism}: {reason}"
         )
 
 

@@ -135,11 +135,11 @@ class ZooKeeperAcls:
             known, strange = await self._understood(place, data)
         except BadNode as error:
             # What is known of it holds: it may deny something.
-            logger.error("access control entries can't be read", reason=str(error))
+            logger.error("ACLs can't be read from ZooKeeper", reason=str(error))
             return
         if strange:
             logger.error(
-                "some access control entries are not understood, and have no effect here",
+                "ACLs can't be parsed, ignored",
                 path=place.path,
                 entries=len(strange),
             )
@@ -209,9 +209,9 @@ class ZooKeeperAcls:
     async def _change(self, pattern: Pattern, wanted: Mapping[AclEntry, bool]) -> str | None:
         """Why the entries of a pattern could not be changed; None where they are."""
         if not acls.fits_a_path(pattern.name):
-            return f"ZooKeeper has no node for the name {pattern.name[:100]!r}"
+            return f"ZooKeeper can't have a node of this name: {pattern.name[:100]!r}"
         if pattern.pattern_type == PatternType.PREFIXED and not self._has_prefixes:
-            return "entries for prefixes need inter.broker.protocol.version=2.0 or later"
+            return "prefixed ACLs need inter.broker.protocol.version=2.0 or later"
         place = Place(spelled(pattern.resource_type), pattern.name, pattern.pattern_type.name)
         try:
             with self._order():
@@ -241,7 +241,7 @@ class ZooKeeperAcls:
                 await self._zookeeper.create(place.notice_path, notice, sequence=True)
             await self._take(place, frozenset(after), answer)
             return
-        raise ZooKeeperError(f"{place.path} is changed by others all the time; try again")
+        raise ZooKeeperError(f"{place.path} was changed concurrently too often: try again")
 
     async def _written(
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None

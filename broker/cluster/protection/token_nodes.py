@@ -97,7 +97,7 @@ class ZooKeeperTokens:
         try:
             token = await self.get(token_id)
         except BadNode as error:
-            logger.error("a token can't be read, and lets nobody in", reason=str(error))
+            logger.error("delegation token can't be read, not accepted", reason=str(error))
             token = None
         await self._tokens.told(token_id, token)
 

@@ -175,7 +175,7 @@ def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
     try:
         return _Reading(version, frame, position).answer()
     except (struct.error, IndexError, UnicodeDecodeError):
-        raise ProtocolError(f"Fetch response v{version}: ends too early") from None
+        raise ProtocolError(f"Fetch response v{version} is truncated") from None
 
 
 class _Reading:
@@ -206,7 +206,9 @@ class _Reading:
             self._skip_tags()
         self._skip_tags()
         if self._at != len(self._frame):
-            raise ProtocolError(f"{len(self._frame) - self._at} bytes after a Fetch response")
+            raise ProtocolError(
+                f"{len(self._frame) - self._at} bytes after the end of a Fetch response"
+            )
         return FetchAnswer(error_code, session_id, found)
 
     def _number(self) -> int:
@@ -250,7 +252,9 @@ class _Reading:
             self._at += 4
         begin, end = self._at, self._at + max(length, 0)
         if end > len(self._frame):
-            raise ProtocolError(f"{length} bytes of records in {len(self._frame) - begin}")
+            raise ProtocolError(
+                f"records of {length} bytes, but {len(self._frame) - begin} bytes are left"
+            )
         self._at = end
         return self._whole[begin:end]
 

@@ -137,7 +137,7 @@ class Fetcher:
                 except PeerLost as error:
                     lost = error
                 except Exception as error:
-                    logger.exception("a fetcher met an internal error")
+                    logger.exception("replica fetcher failed: internal error")
                     lost = PeerLost(f"internal error: {error!r}")
                 finally:
                     self.lines.write()
@@ -155,7 +155,7 @@ class Fetcher:
         self.lost = str(lost)
         if self._trouble.is_news():
             logger.warning(
-                "a leader can't be fetched from; it is asked again",
+                "fetch from leader failed, retrying",
                 leader=self.leader,
                 attempts=self._trouble.attempts,
                 partitions=len(self.followed),
@@ -225,7 +225,7 @@ class Fetcher:
     async def _connected(self) -> Peer:
         node = self._cache.node(self.leader, self._settings.listener)
         if node is None:
-            raise PeerLost(f"broker {self.leader} is not known to live")
+            raise PeerLost(f"broker {self.leader} is down or unknown")
         address = Address(node.host, node.port)
         if self._peer is None or self._peer.lost is not None or self._peer.address != address:
             if self._peer is not None:
@@ -295,7 +295,7 @@ class Fetcher:
             return None
         if answer.error_code != NONE:
             self._broken()
-            raise PeerLost(f"broker {self.leader} refuses to be fetched: {answer.error_code}")
+            raise PeerLost(f"broker {self.leader} rejects the fetch: {answer.error_code}")
         self._session.answered(answer.session_id)
         return answer
 
@@ -351,6 +351,6 @@ class Fetcher:
                 followed.note_lag(self._time.now().mono_ms)
                 return left
             except Exception:  # a bug of ours harms this partition alone (law 10)
-                logger.exception("a replica can't go on", partition=followed.replica.name)
+                logger.exception("replica failed: internal error", partition=followed.replica.name)
                 followed.wait()
         return None

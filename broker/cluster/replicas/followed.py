@@ -182,7 +182,7 @@ class Followed:
         replica = self.replica
         to = reset(ends.start_offset, ends.end_offset, replica.log.log_end_offset)
         logger.warning(
-            "a replica's log does not meet its leader's; it goes on where that allows",
+            "replica's log does not overlap its leader's, fetch offset reset",
             partition=replica.name,
             end_offset=replica.log.log_end_offset,
             leader_start_offset=ends.start_offset,
@@ -245,7 +245,7 @@ class Followed:
             return None
         if end < end_offset:
             self._lines.add(
-                "a replica's log was cut where it parts from its leader's",
+                "replica's log truncated: it diverged from its leader's",
                 replica.name,
                 from_offset=end_offset,
                 to_offset=end,
@@ -265,7 +265,7 @@ class Followed:
         elif what is OnError.RETRY:
             if not is_expected(error_code) and self._is_news(again_ms):
                 self._lines.add(
-                    "the leader of a replica refuses it; it is fetched again",
+                    "replica rejected by its leader, retrying",
                     self.replica.name,
                     leader_epoch=self.leader_epoch,
                     error=error,
@@ -273,7 +273,7 @@ class Followed:
             self._rest(again_ms)
         elif what is OnError.WAIT:
             self._lines.add(
-                "a replica is not fetched until the controller names another leader epoch",
+                "replica fenced: not fetched until its leader epoch changes",
                 self.replica.name,
                 leader_epoch=self.leader_epoch,
                 error_code=error_code,
@@ -288,9 +288,7 @@ class Followed:
             self.wait()
             return
         if self._is_news(again_ms):
-            logger.error(
-                "a replica can't go on; it tries again", partition=replica.name, why=str(error)
-            )
+            logger.error("replica can't append, retrying", partition=replica.name, why=str(error))
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:

@@ -49,9 +49,9 @@ class IsrChange:
         name, isr = f"{self.partition.topic}-{self.partition.index}", list(self.isr)
         if error_code == NONE:
             self.partition.isr_written(partition_epoch)
-            lines.add("in-sync replicas have changed", name, isr=isr)
+            lines.add("ISR changed", name, isr=isr)
         else:
-            lines.add("in-sync replicas were not changed", name, wanted=isr, error_code=error_code)
+            lines.add("ISR change rejected", name, wanted=isr, error_code=error_code)
             self.partition.isr_refused(error_code)
 
 

@@ -111,14 +111,14 @@ class IsrStates:
         except NoNode:
             change.decided(self._lines, UNKNOWN_TOPIC_OR_PARTITION)
         except BadNode as error:
-            logger.error("a partition's state can't be read", reason=str(error))
+            logger.error("partition state can't be read from ZooKeeper", reason=str(error))
             change.decided(self._lines, INVALID_UPDATE_VERSION)
         except SessionExpired:
             return False
         except Closed:
             raise
         except Exception:  # a bug of ours: the others are written (law 10)
-            logger.exception("in-sync replicas could not be written", path=path)
+            logger.exception("ISR change can't be written to ZooKeeper", path=path)
             return False
         else:
             self._changed[change.place] = None
@@ -147,7 +147,7 @@ class IsrStates:
             notice = encode_isr_change(list(places))
             await self._zookeeper.create(ISR_CHANGE, notice, sequence=True)
         except (NoNode, SessionExpired) as error:
-            logger.warning("the controller could not be told to look", reason=str(error))
+            logger.warning("controller can't be notified of an ISR change", reason=str(error))
             self._changed = places | self._changed
             return
         self._noticed_ms = now_ms

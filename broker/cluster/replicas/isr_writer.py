@@ -109,7 +109,7 @@ class AlterPartitionWriter:
             return await self._round()
         except Exception:  # a bug of ours: the others are asked for again (law 10)
             if self._trouble.is_news():
-                logger.exception("in-sync replicas could not be asked for")
+                logger.exception("ISR change request failed: internal error")
             return False
 
     async def _round(self) -> bool:
@@ -141,7 +141,7 @@ class AlterPartitionWriter:
         """Nothing was changed; it is asked again, ever more seldom."""
         if self._trouble.is_news():
             logger.warning(
-                "the controller does not change in-sync replicas; it is asked until it does",
+                "controller does not accept ISR changes, retrying",
                 partitions=len(self._changes),
                 attempts=self._trouble.attempts,
                 reason=reason,
@@ -150,7 +150,7 @@ class AlterPartitionWriter:
 
     def _recovered(self) -> None:
         if self._trouble.is_over():
-            logger.info("the controller changes in-sync replicas again")
+            logger.info("controller accepts ISR changes again")
 
     def _topic_ids(self, asked: dict[Place, IsrChange]) -> dict[str, bytes]:
         if not self._has_topic_ids:
@@ -169,7 +169,7 @@ class AlterPartitionWriter:
             self._controller.look_again()
             return self._not_asked("the broker that was asked is not the controller")
         if answer["error_code"] != NONE:
-            return self._not_asked(f"it answers with error {answer['error_code']}")
+            return self._not_asked(f"the controller answers with error {answer['error_code']}")
         self._recovered()
         for place, change in asked.items():
             if self._changes.get(place) is not change or place not in found:

@@ -92,7 +92,7 @@ async def _ask(
     """Asks of each partition in one request; the answers, in the order of ``asking``."""
     version = settings.spoken.version_of(api.name)
     if version is None:
-        raise PeerLost(f"brokers of this cluster do not know {api.name}")
+        raise PeerLost(f"the brokers of this cluster do not support {api.name}")
     topic_name, index_name = names
     topics: dict[str, list[Value]] = {}
     for each in asking:

@@ -71,7 +71,7 @@ class MissingLogs:
             self._missing[name] = (topic_id, all_missing, str(error))
             self.pause_s = AGAIN_S
             logger.error(
-                "the logs of replicas could not be made; that is tried again",
+                "replica logs can't be created, retrying",
                 topic=name,
                 partitions=missing,
                 error=str(error),
@@ -141,7 +141,7 @@ class MissingLogs:
             return 0  # it was told when it failed first
         del self._missing[name]
         if missing:
-            logger.info("the logs of replicas are made at last", topic=name, partitions=missing)
+            logger.info("replica logs created after a retry", topic=name, partitions=missing)
         return len(missing)
 
     def _is_wanted(self, name: str, topic_id: bytes | None, index: int) -> bool:

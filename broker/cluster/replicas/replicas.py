@@ -130,7 +130,7 @@ class ReplicaManager:
         self, name: str, pause_s: Callable[[], float], work: Callable[[], Awaitable[object]]
     ) -> None:
         def failed(error: Exception) -> None:
-            logger.error("work of the replicas failed", work=name, error=repr(error))
+            logger.error("replica work failed", work=name, error=repr(error))
 
         self._tasks.append(self._background.every(name, pause_s, work, failed))
 
@@ -171,7 +171,7 @@ class ReplicaManager:
             self._controller_epoch = request.controller_epoch
             return NONE
         logger.warning(
-            f"a request of the controller was refused: it is of {why}",
+            f"controller request rejected: it is from {why}",
             request=type(request).__name__,
             controller=request.controller_id,
             controller_epoch=request.controller_epoch,
@@ -226,7 +226,7 @@ class ReplicaManager:
             return
         if replica.role in (Role.LEADER, Role.FOLLOWER):
             logger.info(
-                "a replica was moved away; its files stay until the controller has them deleted",
+                "replica reassigned away, files kept until the controller deletes the replica",
                 partition=replica.name,
                 replicas=list(shown.replicas),
             )
@@ -268,7 +268,7 @@ class ReplicaManager:
             try:
                 await self._logs.identify(topic.name, topic.topic_id)
             except OSError as error:
-                logger.error("a topic's id can't be written", topic=topic.name, error=str(error))
+                logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
     def _refused(self, topic: ToldTopic, told: ToldPartition) -> int:
         """Why the state of a partition is not taken; NONE where it is.
@@ -320,7 +320,7 @@ class ReplicaManager:
             self.missing.could_not_lead(replica.topic, replica.index)
             return KAFKA_STORAGE_ERROR
         self._lines.add(
-            "leads a partition",
+            "became leader",
             replica.name,
             leader_epoch=state.leader_epoch,
             isr=list(state.isr),
@@ -337,7 +337,7 @@ class ReplicaManager:
         else:
             self._fetchers.forget(replica.topic, replica.index)
         self._lines.add(
-            "follows a leader",
+            "became follower",
             replica.name,
             leader=state.leader,
             leader_epoch=state.leader_epoch,
@@ -368,7 +368,7 @@ class ReplicaManager:
             if deleted:
                 left = await slices.beside(self._logs.drop(deleted))
                 errors |= dict.fromkeys(left, KAFKA_STORAGE_ERROR)
-                logger.info("replicas were deleted", partitions=named(deleted))
+                logger.info("replicas deleted", partitions=named(deleted))
             slices.end()
             return LeaderAndIsrResult(NONE, errors)
 

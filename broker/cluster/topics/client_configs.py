@@ -112,7 +112,7 @@ class ClientConfigs:
                 continue
             self._take(entity, after, tell=False)
             return
-        raise ZooKeeperError(f"{path} is changed by others all the time; try again")
+        raise ZooKeeperError(f"{path} was changed concurrently too often: try again")
 
     async def _write(self, path: str, settings: Mapping[str, str], version: int | None) -> None:
         zookeeper = self._zookeeper
@@ -155,7 +155,7 @@ class ClientConfigs:
             changed += self._take(entity, {}, tell=changed < TOLD_AT_ONCE)
         if changed > TOLD_AT_ONCE:
             logger.warning(
-                "quotas or credentials of more entities have changed, which Muster does not follow",
+                "unsupported quotas or credentials changed on further entities",
                 more=changed - TOLD_AT_ONCE,
             )
 
@@ -187,7 +187,7 @@ class ClientConfigs:
         kept = self._characters - _size(entity, before) + _size(entity, settings)
         if settings and kept > KEPT_CHARACTERS:
             if not self._full:
-                logger.error("settings of clients and users are too many; others are left out")
+                logger.error("too many client and user settings, the rest is ignored")
             self._full = True
             settings, kept = {}, self._characters - _size(entity, before)
         self._characters = kept
@@ -199,12 +199,12 @@ class ClientConfigs:
         names = self._not_followed(settings)
         if tell and names:
             logger.warning(
-                "quotas or credentials are set, and Muster does not follow them",
+                "unsupported quotas or credentials set, ignored",
                 entity=entity.words,
                 settings=names,
             )
         elif tell and self._not_followed(before):
-            logger.info("quotas and credentials are set no more", entity=entity.words)
+            logger.info("unsupported quotas or credentials removed", entity=entity.words)
         return bool(names or self._not_followed(before))
 
 
@@ -212,7 +212,7 @@ def _entity(path: str) -> ClientEntity | None:
     try:
         return client_entity(path)
     except BadNode as error:
-        logger.error("settings can't be read; the entity has none", reason=str(error))
+        logger.error("settings of an entity can't be read, ignored", reason=str(error))
         return None
 
 

@@ -147,7 +147,7 @@ class ClusterConfigs:
             self._configure(entry.topic.with_configs(own))
             self._applied()
         if before != own:
-            logger.info("a topic's settings", topic=name, configs=dict(own))
+            logger.info("topic settings read", topic=name, configs=dict(own))
         if before.get(UNCLEAN) != own.get(UNCLEAN):
             self._unclean_changed(name)
 
@@ -164,7 +164,7 @@ class ClusterConfigs:
         try:
             self._logs.configure(topic)
         except BadDirectory as error:  # the broker's own have changed since they were read
-            logger.error("a topic's settings do not fit the broker's", reason=str(error))
+            logger.error("topic settings do not fit the broker's", reason=str(error))
 
     async def _handle(self, path: str, data: bytes) -> None:
         """Reads the entity again that a notice names; the notice has no values."""
@@ -175,7 +175,7 @@ class ClusterConfigs:
         elif kind == configs.TOPICS:
             await self._read_topic(name)
         elif kind != configs.BROKERS:
-            raise BadNode(path, f"names no entity that has settings: {entity[:100]!r}")
+            raise BadNode(path, f"does not name an entity with settings: {entity[:100]!r}")
         elif name in (configs.DEFAULT, str(self._registry.node_id)):
             await self._read_broker()
 
@@ -203,7 +203,7 @@ class ClusterConfigs:
         node = configs.DEFAULT if name == EVERY_BROKER else name
         await self._sure(self.nodes.write(configs.BROKERS, node, known, settings))
         shown = without_secrets(settings)
-        logger.info("settings changed", broker=name or "every one", configs=shown)
+        logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
         """What ``work`` returns. Raises CannotChange, also where ZooKeeper does not answer."""

@@ -264,7 +264,7 @@ class ClusterTopics:
             return {}
         if assignment is not None:
             if len(assignment) != count:
-                raise CannotChange("The topic has other partitions than a moment ago.")
+                raise CannotChange("The topic's partitions were changed concurrently: try again.")
             return {first + index: tuple(each) for index, each in enumerate(assignment)}
         racks = self._racks()
         like = node.partitions.get(0, ())
@@ -284,7 +284,7 @@ class ClusterTopics:
             await in_time(self._time, self._ask_for_deletion(name))
         except ZooKeeperError as error:
             raise CannotChange(str(error)) from error
-        logger.info("topic is to be deleted", topic=name)
+        logger.info("topic marked for deletion", topic=name)
         return topic
 
     async def _ask_for_deletion(self, name: str) -> None:
@@ -324,7 +324,7 @@ class ClusterTopics:
         """The live brokers. Raises CannotChange before the controller has told of any."""
         racks = self._cache.racks()
         if not racks:
-            raise CannotChange("The controller has not told of any broker yet.")
+            raise CannotChange("No broker is known yet: the controller has sent no metadata.")
         return racks
 
 
@@ -333,6 +333,6 @@ def _check_same_factor(factor: int, assignment: Assignment) -> None:
     for each in assignment:
         if len(each) != factor:
             raise BadAssignment(
-                f"All partitions of a topic have the same number of replicas, {factor} and not"
+                f"All partitions of a topic must have the same number of replicas: {factor}, not"
                 f" {len(each)}."
             )

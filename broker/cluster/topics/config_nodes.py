@@ -68,5 +68,5 @@ class ConfigNodes:
         except NoNode:
             return {}
         except BadNode as error:
-            logger.error("settings can't be read; the entity has none", reason=str(error))
+            logger.error("settings of an entity can't be read, ignored", reason=str(error))
             return {}

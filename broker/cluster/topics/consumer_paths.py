@@ -54,7 +54,7 @@ class ZooKeeperOffsets:
         if not refused:
             return self._writes.keep(entries)
         done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        done.set_result(BadGroup(f"{refused[0]!r} can't be the name of a node of ZooKeeper"))
+        done.set_result(BadGroup(f"{refused[0]!r} can't be the name of a ZooKeeper node"))
         return done
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
@@ -93,7 +93,7 @@ class ZooKeeperOffsets:
             if not done.done():
                 done.set_result(kept)
         except ZooKeeperError as error:
-            logger.error("offsets of version 0 could not be read", error=str(error))
+            logger.error("offsets of OffsetFetch v0 can't be read from ZooKeeper", error=str(error))
             if not done.done():
                 done.set_exception(error)
         finally:
@@ -107,5 +107,5 @@ class ZooKeeperOffsets:
         except NoNode:
             return None
         except BadNode as error:
-            logger.error("an offset of version 0 can't be read", reason=str(error))
+            logger.error("offset of OffsetFetch v0 can't be read from ZooKeeper", reason=str(error))
             return None

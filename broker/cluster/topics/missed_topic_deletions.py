@@ -72,7 +72,7 @@ class MissedTopicDeletions:
                 gone &= self._cache.doubted  # one may have been shown meanwhile: it is new
                 if gone:
                     logger.info(
-                        "topics were deleted while this broker was not registered",
+                        "topics deleted while this broker was not registered",
                         topics=sorted(gone)[:NAMED_MAX],
                         count=len(gone),
                     )

@@ -83,7 +83,7 @@ class _Question:
 
     def lost(self, lost: PeerLost) -> None:
         """See `Item`. What was known stays; it is asked again in its time."""
-        logger.debug("a leader did not say where its logs end", reason=str(lost))
+        logger.debug("log end offsets of a leader unknown: it does not answer", reason=str(lost))
 
 
 class RemoteEndOffsets:
@@ -230,4 +230,4 @@ async def _offsets(
 
 
 def _failed(error: Exception) -> None:
-    logger.error("it could not be looked where logs end elsewhere", error=repr(error))
+    logger.error("reading log end offsets of other leaders failed", error=repr(error))

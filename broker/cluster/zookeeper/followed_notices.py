@@ -78,7 +78,7 @@ class FollowedNotices:
         try:
             await self._handle(path, data)
         except BadNode as error:
-            logger.error("a notice is passed", reason=str(error))
+            logger.error("notification can't be read, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
         """Removes notices that are old, whoever has seen them."""

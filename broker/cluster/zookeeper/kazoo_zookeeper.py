@@ -197,7 +197,8 @@ class KazooZooKeeper:
                 await ended.wait()
         except TimeoutError:
             logger.warning(
-                "ZooKeeper does not answer: the session was not ended, and ends by itself",
+                "ZooKeeper session not closed: ZooKeeper does not answer",
+                effect="the session expires by itself",
                 hosts=self._hosts,
                 session=hex(self.session),
             )
@@ -209,7 +210,7 @@ class KazooZooKeeper:
             self._client.stop()
             self._client.close()
         except (KazooException, OSError) as error:
-            logger.warning("the session with ZooKeeper was not ended", reason=repr(error))
+            logger.warning("ZooKeeper session can't be closed", reason=repr(error))
         finally:
             self._on_loop(ended.set)
 
@@ -304,7 +305,7 @@ class KazooZooKeeper:
         if self._closed:
             return
         self.connection = connection
-        logger.info("the connection to ZooKeeper", state=connection.value, hosts=self._hosts)
+        logger.info("ZooKeeper connection changed", state=connection.value, hosts=self._hosts)
         for call in self._listeners:
             call(connection)
         if connection is Connection.EXPIRED:

@@ -215,7 +215,7 @@ async def in_time(time: Time, work: Awaitable[Result]) -> Result:
             return await work
     except TimeoutError:
         raise ZooKeeperError(
-            f"ZooKeeper has not answered for {ANSWERS_S} s; what was asked for may still be done",
+            f"no answer from ZooKeeper for {ANSWERS_S} s; the operation may still be applied",
             unsure=True,
         ) from None
 

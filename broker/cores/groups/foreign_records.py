@@ -29,14 +29,16 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
     try:
         for header, _ in iter_stored(data):
             if header.is_control or header.is_transactional:
-                raise CorruptRecord(header.base_offset, "its batch is a transaction's")
+                raise CorruptRecord(
+                    header.base_offset, "its batch is transactional or a control batch"
+                )
             for offset, run in runs_of_batch(data, header, reader.skipped):
                 _check_members(run, offset)
                 reader.replay(run, offset)
         shard.loaded(now)
     except CorruptRecord as error:
         wrong = RecordError(error.log_offset, error.reason)
-        message = f"The groups of this partition could not be read any more: {error.reason}"
+        message = f"Loading the groups of this partition would fail: {error.reason}"
         raise CorruptRecords(message, INVALID_RECORD, (wrong,)) from None
 
 

@@ -64,7 +64,7 @@ def observe(event: Event) -> None:
         )
     elif isinstance(event, MemberLeft):
         logger.info(
-            "member gone",
+            "member removed",
             group=event.group_id,
             member=event.member_id,
             instance=event.group_instance_id,
@@ -90,7 +90,7 @@ def _observe_offsets(event: Event) -> None:
     if isinstance(event, OffsetsMovedBack):
         first = event.examples[0]
         logger.warning(
-            "offsets moved back",
+            "committed offsets moved back",
             group=event.group_id,
             member=event.member_id,
             client=event.client_id,
@@ -100,7 +100,7 @@ def _observe_offsets(event: Event) -> None:
         )
     elif isinstance(event, LostByAdmin):
         logger.warning(
-            "records lost to a group by request",
+            "unread records deleted by request",
             group=event.group_id,
             what=event.loss.value,
             principal=event.principal,
@@ -111,7 +111,7 @@ def _observe_offsets(event: Event) -> None:
         )
     elif isinstance(event, TransactionalOffsets):
         logger.debug(
-            "offsets of a transaction " + ("committed" if event.committed else "dropped"),
+            "transaction offsets " + ("committed" if event.committed else "dropped"),
             group=event.group_id,
             producer_id=event.producer_id,
             producer_epoch=event.producer_epoch,
@@ -119,7 +119,7 @@ def _observe_offsets(event: Event) -> None:
         )
     elif isinstance(event, OffsetsExpiring):
         logger.warning(
-            "offsets will expire",
+            "committed offsets will expire",
             group=event.group_id,
             offsets=event.offsets,
             within_ms=event.within_ms,
@@ -127,7 +127,10 @@ def _observe_offsets(event: Event) -> None:
         )
     elif isinstance(event, OffsetsExpired):
         logger.info(
-            "offsets removed", group=event.group_id, offsets=event.offsets, cause=str(event.cause)
+            "committed offsets removed",
+            group=event.group_id,
+            offsets=event.offsets,
+            cause=str(event.cause),
         )
     elif isinstance(event, GroupRemoved):
         logger.info("group removed", group=event.group_id, cause=str(event.cause))

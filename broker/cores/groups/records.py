@@ -66,7 +66,7 @@ class GroupReader:
         try:
             marker = transaction_end(data, header)
         except CorruptRecords as error:
-            reason = f"its marker can't be read: {error.message}"
+            reason = f"its transaction marker can't be read: {error.message}"
             raise CorruptRecord(header.base_offset, reason) from None
         if marker is not None:
             committed, epoch = marker
@@ -91,7 +91,7 @@ class GroupReader:
         if header.producer_id not in self._late:
             self._late.add(header.producer_id)
             logger.warning(
-                "an offset commit after the end of its transaction was left out",
+                "offset commit after the end of its transaction ignored",
                 topic=OFFSETS_TOPIC,
                 partition=self._partition,
                 log_offset=header.base_offset,

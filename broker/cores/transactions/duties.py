@@ -69,8 +69,7 @@ class TransactionDuties:
         if coordinator_epoch > self._above.get(hosted.index, -1):
             self._above[hosted.index] = coordinator_epoch
             logger.warning(
-                "a partition has markers of a later coordinator; the coordinator begins a higher"
-                " epoch",
+                "partition has markers of a later coordinator epoch, raising the epoch",
                 partition=hosted.partition.name,
                 epoch=hosted.leader_epoch,
                 later_epoch=coordinator_epoch,

@@ -40,7 +40,7 @@ def observe(event: Event) -> None:
         if not logger.is_enabled_for(DEBUG):
             return
         logger.debug(
-            "partitions added to a transaction",
+            "partitions added to transaction",
             id=event.transactional_id,
             producer=event.producer_id,
             epoch=event.producer_epoch,
@@ -61,7 +61,7 @@ def observe(event: Event) -> None:
         )
     elif isinstance(event, TransactionRefused):
         logger.debug(
-            "request of a transaction refused",
+            "transaction request rejected",
             id=event.transactional_id,
             error=NAMES.get(event.error_code, event.error_code),
             detail=event.detail,
@@ -72,7 +72,7 @@ def observe(event: Event) -> None:
         )
     elif isinstance(event, EndedPastCoordinator):
         logger.warning(
-            "a request ended what a producer had open, past its coordinator",
+            "transaction ended by WriteTxnMarkers of a client, bypassing its coordinator",
             id=event.transactional_id,
             producer=event.producer_id,
             epoch=event.producer_epoch,
@@ -134,7 +134,7 @@ def _lengths(event: Transition) -> dict[str, int]:
 def _loaded(event: ShardLoaded) -> None:
     if event.completing:
         logger.info(
-            "transactions are completed whose markers a stop interrupted",
+            "completing transactions whose markers were interrupted by a stop",
             transactions=event.completing,
             of=event.transactional_ids,
         )

@@ -223,7 +223,7 @@ class MarkerSender:
         if sending.rounds == TOLD_AFTER:
             (topic, partition), error_code = next(iter(sending.again.items()))
             logger.warning(
-                "partitions do not take the marker of a transaction; they are asked until they do",
+                "transaction marker not accepted by partitions, retrying",
                 transactional_id=sending.markers.transactional_id,
                 partitions=len(sending.again),
                 partition=f"{topic}-{partition}",
@@ -248,7 +248,7 @@ class MarkerSender:
         if sending.rounds < TOLD_AFTER:
             sending.rounds = TOLD_AFTER
             logger.warning(
-                "another coordinator has marked a transaction: its markers are left to that one",
+                "transaction marker superseded by another coordinator, not sent again",
                 transactional_id=sending.markers.transactional_id,
                 partition=sending.hosted.partition.name,
                 epoch=sending.marker.coordinator_epoch,

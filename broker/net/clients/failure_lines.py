@@ -46,7 +46,7 @@ class FailureLines:
             return
         more = {} if told is None or not told[1] else {"more_since_last_line": told[1]}
         if untold:
-            more["untold_of_address"] = untold
+            more["omitted_of_address"] = untold
         self._told.pop((address, reason), None)
         self._told[address, reason] = [now_ms, 0]
         if len(self._told) > KINDS_MAX:

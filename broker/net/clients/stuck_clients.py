@@ -35,8 +35,9 @@ SEEKERS_MAX = 1000
 
 KEY, API = 68, "ConsumerGroupHeartbeat"
 _ADVICE = (
-    "it found the coordinator of group {group!r} and asks nothing of it; with"
-    " group.protocol=consumer, which is not served, it never will: set group.protocol=classic"
+    "it found the coordinator of group {group!r}, but sends no request for"
+    " the group: with group.protocol=consumer, which is not served, it waits"
+    " forever; set group.protocol=classic"
 )
 
 _Client = tuple[str, str]

@@ -78,7 +78,7 @@ class Unsupported:
         if now.mono_ms - wanted.said_ms >= SAID_EVERY_MS:
             wanted.said_ms = now.mono_ms
             logger.warning(
-                "a client asks in vain",
+                "unsupported request",
                 api=api,
                 client_id=client_id,
                 host=connection.client_host,

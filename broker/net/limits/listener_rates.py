@@ -116,7 +116,9 @@ class ListenerRate:
         if self._said_ms is None or now_ms - self._said_ms >= SAID_EVERY_MS:
             self._said_ms = now_ms
             logger.warning(
-                "connections wait to come in", listener=self._listener.name, setting=SETTING
+                "connection rate limit reached, new connections wait",
+                listener=self._listener.name,
+                setting=SETTING,
             )
 
     def stop(self) -> None:

@@ -90,7 +90,7 @@ class Overrides:
         if self._config[SETTING] == found.text:
             self.use(found)
             for name, why in found.unknown.items():
-                logger.error(f"{SETTING}: a name is not known", host=name, reason=why)
+                logger.error(f"{SETTING}: host name can't be resolved", host=name, reason=why)
 
     async def _in_thread(self, config: Config) -> Found:
         if all(map(is_address, config.connections_per_ip_overrides)):
@@ -119,4 +119,4 @@ def _addresses(name: str) -> list[str]:
 
 def _check(found: Found) -> None:
     for name, why in found.unknown.items():
-        raise BadValue(f"{SETTING}={found.text}: {name} can't be looked up: {why}")
+        raise BadValue(f"{SETTING}={found.text}: {name} can't be resolved: {why}")

@@ -73,7 +73,7 @@ class Certificates:
         try:
             listener.tls = open_tls(listener.endpoint, of_listener, self._lines)
         except TlsError as error:
-            raise BadConfig(f"the listener {listener.name}: {error}") from None
+            raise BadConfig(f"listener {listener.name}: {error}") from None
         self._made[listener] = Made(listener.tls.made, settings, stamps)
         self._warn_of_client_auth(listener)
 
@@ -83,7 +83,7 @@ class Certificates:
         own = self._config.of_listener(listener.name).own(name)
         if listener.endpoint.has_sasl and own is None and self._config[name].lower() != "none":
             logger.warning(
-                "ssl.client.auth of the broker asks for no certificates where clients log in",
+                "ssl.client.auth ignored on SASL listener",
                 listener=listener.name,
                 instead=f"{START}{listener.name.lower()}.{name}",
             )
@@ -122,7 +122,7 @@ class Certificates:
             self._warned_ms.pop(listener, None)
             certificate = made.tls.certificate
             logger.info(
-                "new connections get another certificate",
+                "certificate reloaded",
                 listener=listener.name,
                 subject=certificate.subject,
                 serial=certificate.serial,
@@ -145,9 +145,7 @@ class Certificates:
                 )
             except BadValue as error:
                 self._refused[listener] = stamps
-                logger.error(
-                    "a certificate is not reloaded: the old one goes on", reason=str(error)
-                )
+                logger.error("certificate can't be reloaded, old one kept", reason=str(error))
             else:
                 if self._made[listener] is serves and self._is_wanted(made, listener):
                     self.use({listener: made})
@@ -208,7 +206,7 @@ class Certificates:
         try:
             return Made(await self._time.in_thread(try_it), settings, stamps)
         except TlsError as error:
-            raise BadValue(f"the listener {listener.name}: {error}") from None
+            raise BadValue(f"listener {listener.name}: {error}") from None
 
     # -- how long they last
 
@@ -235,7 +233,7 @@ class Certificates:
                 continue
             self._warned_ms[listener] = now.mono_ms
             logger.warning(
-                "a certificate expires soon" if days_left > 0 else "a certificate has expired",
+                "certificate expires soon" if days_left > 0 else "certificate expired",
                 listener=listener.name,
                 subject=made.tls.certificate.subject,
                 expires=made.tls.certificate.expires.isoformat(),
@@ -243,4 +241,4 @@ class Certificates:
 
 
 def _failed(error: Exception) -> None:
-    logger.error("certificates can't be looked at", error=str(error))
+    logger.error("certificates can't be checked", error=str(error))

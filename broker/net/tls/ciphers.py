@@ -25,8 +25,8 @@ def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(
-            f"with TLSv1.3 the list has {', '.join(SUITES_OF_13)}: these can't be turned off one"
-            " by one; leave TLSv1.3 out of ssl.enabled.protocols instead"
+            f"TLSv1.3 always enables {', '.join(SUITES_OF_13)}: list all of them, or"
+            " remove TLSv1.3 from ssl.enabled.protocols"
         )
     names = [_openssl_name(suite) for suite in suites if suite not in SUITES_OF_13]
     return ":".join(names) if names else "DEFAULT"
@@ -35,7 +35,7 @@ def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
 def _openssl_name(suite: str) -> str:
     found = _SUITE.fullmatch(suite)
     if found is None:
-        raise ValueError(f"{suite} is no suite of TLS 1.2 or 1.3, by its name in IANA's list")
+        raise ValueError(f"{suite} is not the IANA name of a cipher suite of TLS 1.2 or 1.3")
     exchange = [] if found["exchange"] == "RSA" else [found["exchange"].replace("_", "-")]
     cipher = re.sub(r"(AES|ARIA|CAMELLIA)_(\d+)", r"\1\2", found["cipher"]).replace("_", "-")
     # CHACHA20-POLY1305 has its hash in IANA's name alone.

@@ -111,7 +111,7 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
         context.verify_mode = _CLIENT_AUTH[settings.client_auth.lower()]
     except KeyError:
         raise TlsError(
-            f"ssl.client.auth={settings.client_auth} is none of {', '.join(_CLIENT_AUTH)}"
+            f"ssl.client.auth={settings.client_auth}: use one of {', '.join(_CLIENT_AUTH)}"
         ) from None
     as_client = None
     if trusted:
@@ -120,8 +120,8 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
     elif context.verify_mode != ssl.CERT_NONE:
         # Java takes its own list of authorities then: whoever any of them knows would get in.
         raise TlsError(
-            f"ssl.client.auth={settings.client_auth} needs ssl.truststore.location or"
-            " ssl.truststore.certificates: nobody says whose clients are trusted"
+            f"ssl.client.auth={settings.client_auth} needs the CAs of the clients: set"
+            " ssl.truststore.location or ssl.truststore.certificates"
         )
     _try(context)
     return ListenerTls(context, certificate_of(chain), as_client)
@@ -144,20 +144,22 @@ def check_change(
     was, becomes = old.certificate, new.certificate
     if was.subject != becomes.subject and not other_subject:
         raise TlsError(
-            f"the certificate is {becomes.subject}'s and was {was.subject}'s; ssl.allow.dn.changes"
-            " would allow it"
+            f"the subject of the certificate changes from {was.subject} to"
+            f" {becomes.subject}: set ssl.allow.dn.changes=true to allow it"
         )
     missing = was.names - becomes.names
     if missing and not other_names:
         raise TlsError(
-            f"the certificate is not for {', '.join(sorted(missing))} any more;"
-            " ssl.allow.san.changes would allow it"
+            f"the new certificate lacks the names {', '.join(sorted(missing))}: set"
+            " ssl.allow.san.changes=true to allow it"
         )
     if is_inter_broker:
         # For a while some brokers have the old one, and others the new one.
         for server, client in ((old, new), (new, old)):
             if client.as_client is not None:
-                _shake_hands(server.context, client.as_client, "a broker with the other one")
+                _shake_hands(
+                    server.context, client.as_client, "a broker with the other certificate"
+                )
 
 
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
@@ -206,25 +208,25 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
     if any(inline):
         if place:
             raise TlsError(
-                "ssl.keystore.location and ssl.keystore.key are given both: leave out one of them"
+                "ssl.keystore.location and ssl.keystore.key are both set: remove one of them"
             )
         if not all(inline):
             raise TlsError(
-                "ssl.keystore.key and ssl.keystore.certificate.chain are given together or not"
-                " at all"
+                "only one of ssl.keystore.key and ssl.keystore.certificate.chain is set:"
+                " set both or neither"
             )
         key, chain = pem(inline[0], "PRIVATE KEY"), pem(inline[1], "CERTIFICATE")
         if not key or not chain:
             raise TlsError(
-                "ssl.keystore.key and ssl.keystore.certificate.chain are PEM: BEGIN PRIVATE KEY,"
-                " BEGIN CERTIFICATE"
+                "ssl.keystore.key and ssl.keystore.certificate.chain must be PEM: BEGIN"
+                " PRIVATE KEY, BEGIN CERTIFICATE"
             )
         _refuse_password("ssl.keystore.password", settings.keystore_password, "ssl.keystore.key")
         return key, chain
     if not place:
         raise TlsError(
-            "TLS needs a certificate with its key: ssl.keystore.location, or ssl.keystore.key with"
-            " ssl.keystore.certificate.chain"
+            "TLS needs a certificate with its key: set ssl.keystore.location, or"
+            " ssl.keystore.key with ssl.keystore.certificate.chain"
         )
     try:
         return key_and_certificates_in(_read(place), place, settings.keystore_password or None)
@@ -237,13 +239,13 @@ def _trusted(settings: TlsSettings) -> str:
     inline, place = settings.truststore_certificates, settings.truststore_location
     if inline and place:
         raise TlsError(
-            "ssl.truststore.location and ssl.truststore.certificates are given both: leave out one"
-            " of them"
+            "ssl.truststore.location and ssl.truststore.certificates are both set:"
+            " remove one of them"
         )
     if inline:
         found = pem(inline, "CERTIFICATE")
         if not found:
-            raise TlsError("ssl.truststore.certificates has no certificate: they are PEM")
+            raise TlsError("ssl.truststore.certificates has no certificate in PEM")
         _refuse_password(
             "ssl.truststore.password", settings.truststore_password, "ssl.truststore.certificates"
         )
@@ -251,8 +253,8 @@ def _trusted(settings: TlsSettings) -> str:
     if not place:
         if settings.truststore_password:
             raise TlsError(
-                "ssl.truststore.password is given without ssl.truststore.location: set both or"
-                " neither"
+                "ssl.truststore.password is set without ssl.truststore.location:"
+                " set both or neither"
             )
         return ""
     try:
@@ -281,8 +283,8 @@ def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
     unknown = wanted - _VERSIONS.keys()
     if unknown or not wanted:
         raise TlsError(
-            f"ssl.enabled.protocols={','.join(settings.enabled_protocols)}:"
-            f" Muster speaks {' and '.join(_VERSIONS)}"
+            f"ssl.enabled.protocols={','.join(settings.enabled_protocols)}: use"
+            f" {' or '.join(_VERSIONS)}"
         )
     versions = sorted(_VERSIONS[each] for each in wanted)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
@@ -294,7 +296,7 @@ def _restrict_ciphers(context: ssl.SSLContext, suites: Sequence[str], *, has_13:
     try:
         context.set_ciphers(openssl_ciphers(suites, has_13=has_13))
     except (ssl.SSLError, ValueError) as error:
-        reason = str(error) if type(error) is ValueError else "none of them is there"
+        reason = str(error) if type(error) is ValueError else "OpenSSL supports none of them"
         raise TlsError(f"ssl.cipher.suites={','.join(suites)}: {reason}") from None
 
 
@@ -306,11 +308,12 @@ def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettin
     except (ssl.SSLError, ValueError) as error:
         said = getattr(error, "reason", None) or str(error)
         raise TlsError(
-            "the key and its certificate can't be used: do they fit each other, and is"
-            f" ssl.key.password right? ({said.replace('_', ' ').lower()})"
+            "the private key can't be used with its certificate: does the certificate"
+            " match the key, and is ssl.key.password right?"
+            f" ({said.replace('_', ' ').lower()})"
         ) from None
     except OSError as error:  # a disk without room, for one
-        raise TlsError(f"the key can't be handed to OpenSSL: {error}") from None
+        raise TlsError(f"OpenSSL can't read the private key: {error}") from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-LEFT: Final = "the peer went away in the middle of the handshake"
+LEFT: Final = "the peer closed the connection during the TLS handshake"
 
 
 class Failure(Exception):
@@ -17,8 +17,8 @@ def reason_of(error: ssl.SSLError | Failure) -> str:
     if isinstance(error, Failure):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the peer's certificate is not accepted: {error.verify_message}"
-    return f"the handshake failed: {said_of(error)}"
+        return f"the peer's certificate is rejected: {error.verify_message}"
+    return f"the TLS handshake failed: {said_of(error)}"
 
 
 def said_of(error: ssl.SSLError) -> str:

@@ -63,7 +63,7 @@ class Handshakes:
         if self._count > OPEN_MAX:
             busiest = max(self._open.values(), key=len)
             oldest = next((each for each in busiest if each.awaits_peer), next(iter(busiest)))
-            oldest.give_up(f"more than {OPEN_MAX} handshakes are not done")
+            oldest.give_up(f"more than {OPEN_MAX} TLS handshakes are in progress")
 
     def over(self, handshake: Handshake) -> None:
         """It is done, failed or given up."""
@@ -84,7 +84,7 @@ class Handshakes:
         ]
         for handshake in late:
             if handshake.awaits_peer:
-                handshake.give_up(f"the handshake took more than {HANDSHAKE_S_MAX} s")
+                handshake.give_up(f"the TLS handshake took more than {HANDSHAKE_S_MAX} s")
 
     def step(self, address: str, work: Callable[[], bool]) -> None:
         """Has one step done, soon; ``work`` returns whether there was still something to do."""

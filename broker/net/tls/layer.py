@@ -117,7 +117,10 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             if not self._has_begun:
                 if data[0] != HANDSHAKE_RECORD:
                     self._transport.write(_NO_TLS)
-                    self._fail("a client without TLS came to a listener with TLS")
+                    self._fail(
+                        "a client without TLS connected to a listener with TLS: check its"
+                        " security.protocol"
+                    )
                     return
                 self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
                 self._has_begun = True
@@ -379,7 +382,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """What came, or was to be sent, is no TLS any more."""
         self._end()
         self._send()  # an alert
-        self._on_failure(Failure(f"the session broke: {said_of(error)}"))
+        self._on_failure(Failure(f"the TLS session failed: {said_of(error)}"))
         self._transport.abort()
 
     def _fail(self, reason: str) -> None:

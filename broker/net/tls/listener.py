@@ -57,13 +57,13 @@ class TlsListener:
         subject = subject_of(certificate)
         name = self._rules.map(subject)
         if not name:
-            raise Failure(f"ssl.principal.mapping.rules make no user of the subject {subject!r}")
+            raise Failure(f"no rule of ssl.principal.mapping.rules matches the subject {subject!r}")
         return name
 
     def _fail(self, connection: Connection, failure: Failure) -> None:
         self.failed += 1
         self._lines.tell(
-            "a TLS connection failed",
+            "TLS connection failed",
             connection.client_host[1:],
             str(failure),
             listener=self.endpoint.name,

@@ -39,7 +39,8 @@ class CleanerCheckpoint:
             self._first_dirty = read_offsets(self._logs.fs, self._path)
         except CorruptLog as damage:
             logger.warning(
-                "cleaning starts from the beginning: its checkpoint can't be used", why=str(damage)
+                "cleaner checkpoint can't be used, cleaning starts from the beginning",
+                why=str(damage),
             )
         for topic in {topic for topic, _ in self._first_dirty} - self._logs.topics.keys():
             self.forget(topic)
@@ -50,7 +51,7 @@ class CleanerCheckpoint:
             try:
                 write_offsets(self._logs.fs, self._path, dict(self._first_dirty))
             except OSError as error:
-                logger.warning("the cleaner's checkpoint can't be written", error=str(error))
+                logger.warning("cleaner checkpoint can't be written", error=str(error))
 
     def note(self, log: PartitionLog, end_offset: int) -> None:
         """A log has been cleaned below that offset."""

@@ -124,7 +124,7 @@ class CleanerWorker:
                 return await what
         except TimeoutError:
             raise CleaningFailed(
-                f"the cleaner process has reported nothing for {self.silence_s:g} s and was ended"
+                f"the cleaner process did not report for {self.silence_s:g} s and was stopped"
             ) from None
 
     async def _started(self) -> Process:

@@ -178,7 +178,7 @@ class Cleaning:
         return self._background.every("cleaning", pause_s, clean_all, self._round_failed, idle_ms)
 
     def _round_failed(self, error: Exception) -> None:
-        logger.error("a round of cleaning failed", exc_info=error)
+        logger.error("cleaning round failed: internal error", exc_info=error)
         self.failures += 1
 
     def topic_deleted(self, topic: Topic) -> None:
@@ -253,7 +253,7 @@ class Cleaning:
         try:
             log.roll()
         except OSError as error:
-            self._failed(log, f"rolling its segment: {error}")
+            self._failed(log, f"rolling the segment failed: {error}")
             return False
         return True
 
@@ -297,7 +297,7 @@ class Cleaning:
                 logger.info("cleaning abandoned: retention deleted its segments", why=str(error))
                 return False
             if not isinstance(error, CleaningFailed | OSError):
-                logger.exception("cleaning failed with an internal error", partition=_name(log))
+                logger.exception("cleaning failed: internal error", partition=_name(log))
             self._failed(log, str(error) or type(error).__name__)
         return False
 
@@ -347,7 +347,7 @@ class Cleaning:
         self.bytes_read += done.bytes_read
         self.bytes_written += done.bytes_written
         if self.troubles.pop(key, None) is not None:
-            logger.info("a partition can be cleaned again", partition=_name(log))
+            logger.info("log can be cleaned again", partition=_name(log))
         self._paused.pop(key, None)
         if done.end_offset <= found.first_dirty_offset:
             backoff_ms: int = max(self._config["log.cleaner.cleaner.backoff.ms"], 1000)
@@ -379,7 +379,7 @@ class Cleaning:
         self.troubles[key] = Trouble(reason, failures, now_ms + wait_ms)
         self.failures += 1
         logger.error(
-            "a partition can't be cleaned",
+            "log can't be cleaned, retrying",
             partition=_name(log),
             reason=reason,
             failures=failures,

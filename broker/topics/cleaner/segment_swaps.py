@@ -56,7 +56,7 @@ class SegmentSwaps:
         if sources is None:
             if self.is_ours(partition):
                 await self._time.in_thread(abandon, log, group)
-            raise Abandoned("its segments have gone meanwhile")
+            raise Abandoned("its segments were deleted during the cleaning")
         # From now on: the task begins later, and retention may come before it.
         log.segments.swapping = True
         swap = asyncio.get_running_loop().create_task(self._swap(partition, group, sources))
@@ -71,7 +71,7 @@ class SegmentSwaps:
         try:
             left = await self._time.in_thread(commit, log, group)
             if not self.is_ours(partition):
-                raise Abandoned("the log was closed meanwhile")
+                raise Abandoned("the log was closed during the cleaning")
             old = exchange(log, group, sources, left)
         except Abandoned:
             raise
@@ -88,7 +88,7 @@ class SegmentSwaps:
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(partition) and not log.fs.exists(path + CLEANED):
-            log.fail_for_good(f"exchanging the segments of {log.directory} failed: {error}")
+            log.fail_for_good(f"replacing the segments of {log.directory} failed: {error}")
             raise LogPoisoned(str(log.poisoned), final=True) from error
 
     def is_ours(self, partition: Partition) -> bool:

@@ -240,11 +240,11 @@ class OldCommits:
             try:
                 await self._time.in_thread(self._paths.rewrite)
             except OSError as error:
-                logger.warning("consumers.offsets could not be shortened", error=str(error))
+                logger.warning("consumers.offsets can't be compacted", error=str(error))
 
     async def stop(self) -> None:
         """Brings to the disk what was written."""
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:
-            logger.error("commits of version 0 may not be on the disk", error=str(error))
+            logger.error("offsets of OffsetCommit v0 may not be on the disk", error=str(error))

@@ -34,5 +34,5 @@ class DiskChanges:
         try:
             return await self._time.in_thread(locked)
         except NotSettled as error:
-            self._fail(f"the list of topics can't be relied on any more: {error}")
+            self._fail(f"the topic list may not be on the disk: {error}")
             raise

@@ -208,7 +208,7 @@ class EmbeddedRegistry(TopicLookups):
             self._write(image)
         except OSError as error:
             self._image = image
-            logger.warning("the levels of features can't be written", error=str(error))
+            logger.warning("feature levels can't be written", error=str(error))
 
     # -- files
 
@@ -225,7 +225,7 @@ class EmbeddedRegistry(TopicLookups):
             try:
                 self._write(self._image)
             except OSError as error:
-                logger.warning("the list of topics can't be written", error=str(error))
+                logger.warning("topic list can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
         """Those that hold anything: a full disk may have given one a name and not a byte."""
@@ -243,7 +243,7 @@ class EmbeddedRegistry(TopicLookups):
                 file.keep_spare()
             except OSError as error:
                 logger.warning(
-                    "no spare file for changes on a full disk; it is written when there is room",
+                    "spare file for changes on a full disk can't be written, retrying later",
                     file=file.path,
                     error=str(error),
                 )
@@ -262,7 +262,8 @@ class EmbeddedRegistry(TopicLookups):
             image = json.loads(text)
             if image["version"] not in known:
                 raise BadDirectory(
-                    f"{path} has version {image['version']}, and this Muster knows {max(known)}"
+                    f"{path} has version {image['version']}, but this Muster reads version"
+                    f" {max(known)}: start the newer Muster that wrote it"
                 )
             take(image)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -283,8 +284,9 @@ class EmbeddedRegistry(TopicLookups):
         cluster_id = image.get("cluster_id", self.cluster_id)
         if cluster_id != self.cluster_id:
             raise BadDirectory(
-                f"{self._path(TOPICS_FILE)} is of cluster {cluster_id}, and {META_FILE} beside it"
-                f" of {self.cluster_id}; bring back the one that belongs to the other"
+                f"{self._path(TOPICS_FILE)} is of cluster {cluster_id}, but {META_FILE} in"
+                f" the same directory is of cluster {self.cluster_id}: restore the file"
+                " that belongs to the other"
             )
         files = frozenset(map(str, image.get("files", ())))
         features = Features(**image.get("features", NO_FEATURES._asdict()))

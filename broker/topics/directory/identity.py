@@ -40,8 +40,8 @@ def read_identity(
         raise BadDirectory(f"{path} has the broker id {written!r}, which is not a number")
     if written is not None and broker_id is not None and int(written) != broker_id:
         raise BadDirectory(
-            f"{directory} belongs to broker {written} and this is broker {broker_id};"
-            f" give it broker.id={written} or another directory"
+            f"{directory} belongs to broker {written}, but this is broker {broker_id}:"
+            f" set broker.id={written}, or use another directory"
         )
     node_id = broker_id if written is None else int(written)
     return Identity(node_id, there.get("cluster.id") or None, there)

@@ -99,7 +99,7 @@ def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> 
     """Raises BadDirectory for names that are missing, and which checkpoint says so."""
     names = [name for name in missing if name not in known]
     if names:
-        why = f"{missing[names[0]]} says that there were logs"
+        why = f"{missing[names[0]]} names their logs"
         raise _missing_partitions(directory, names, why)
 
 
@@ -109,7 +109,7 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
     gaps = [name for name in names if name not in known]
     if gaps:
         highest = partition_name(topic, max(found))
-        raise _missing_partitions(directory, gaps, f"{highest} is there")
+        raise _missing_partitions(directory, gaps, f"{highest} exists")
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
@@ -122,7 +122,7 @@ def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[
     if not fs.exists(topics):
         return {}
     if META_FILE not in known:
-        why = f"{TOPICS_FILE} is there, and clients would see another cluster"
+        why = f"{TOPICS_FILE} exists, and without the file clients would see another cluster"
         raise _missing_file(os.path.join(directory, META_FILE), META_FILE, why)
     try:
         return {"cluster.id": str(json.loads(read_whole(fs, topics))["cluster_id"])}
@@ -139,8 +139,8 @@ def check_files(
         for name in FOUND_BESIDE:
             if fs.exists(os.path.join(directory, name)):
                 why = (
-                    f"{name} is there; without the list the settings of topics are lost, and those"
-                    " that were being deleted come back"
+                    f"{name} exists, and without the list the configs of topics are lost, and"
+                    " topics that are being deleted return"
                 )
                 raise _missing_file(topics, TOPICS_FILE, why)
     for name in sorted(vouched_for):
@@ -148,9 +148,9 @@ def check_files(
         if name in known:
             continue
         if not fs.exists(path):
-            raise _missing_file(path, name, f"{TOPICS_FILE} says that it was there")
+            raise _missing_file(path, name, f"{TOPICS_FILE} names it")
         if not fs.open(path).size():
-            raise _missing_file(path, name, "there is a file without a byte in its place")
+            raise _missing_file(path, name, "the file is empty")
 
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
@@ -159,15 +159,15 @@ def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirect
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     are = "is" if len(names) == 1 else "are"
     return BadDirectory(
-        f"{named}{more} {are} missing in {directory}: {why}; bring the"
-        f" {'directory' if len(names) == 1 else 'directories'} back, or start once with"
-        f" {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* for all of a topic) to go on without"
+        f"{named}{more} {are} missing in {directory}: {why}. Restore the"
+        f" {'directory' if len(names) == 1 else 'directories'}, or start once"
+        f" without, with {SETTING}={','.join(names[:_NAMED_MAX])} (TOPIC-* for all"
+        " partitions of a topic)"
     )
 
 
 def _missing_file(path: str, name: str, why: str) -> BadDirectory:
     """The error of a file of the data directory that is missing: ``why`` anybody knows of it."""
     return BadDirectory(
-        f"{path} is missing: {why}; bring it back, or start once with {SETTING}={name} to go on"
-        " without it"
+        f"{path} is missing: {why}. Restore it, or start once without it, with {SETTING}={name}"
     )

@@ -46,6 +46,7 @@ def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
         mark(fs, directory, topic.topic_id)
     elif found != topic.topic_id:
         raise BadDirectory(
-            f"{directory} has the topic id {uuid_text(found)!r}, not that of topic {topic.name};"
-            " move the directory away, or bring back the topics.json that it came with"
+            f"{directory} has the topic id {uuid_text(found)!r}, not that of topic"
+            f" {topic.name}: move the directory away, or restore the topics.json that"
+            " belongs to it"
         )

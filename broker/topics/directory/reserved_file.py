@@ -118,7 +118,7 @@ class ReservedFile:
                 else:
                     self._fs.rename(before, self.path)
             self._unsettled = NotSettled(
-                error.errno, f"{error.strerror}; nobody knows what the disk holds", self.path
+                error.errno, f"{error.strerror}; the contents of the disk are unknown", self.path
             )
             raise self._unsettled from error
 

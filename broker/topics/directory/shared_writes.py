@@ -48,7 +48,7 @@ class SharedWrites:
                     await self._write([entry for entries, _ in together for entry in entries])
                 except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
                     failed = error
-                    logger.error("commits of version 0 could not be stored", error=repr(error))
+                    logger.error("offsets of OffsetCommit v0 can't be stored", error=repr(error))
                 for _, done in together:
                     if not done.done():
                         done.set_result(failed)

@@ -49,7 +49,7 @@ def put_strays_aside(
         aside = f"{partition_name(topic_name[:190], index)}.{topic_id.hex()}{STRAY_SUFFIX}"
         fs.rename(os.path.join(directory, name), os.path.join(directory, aside))
         logger.warning(
-            "a partition of a topic that was deleted and made anew was put aside",
+            "stray partition moved aside: its topic was recreated",
             directory=aside,
             topic_id=uuid_text(topic_id),
             topic_id_now=uuid_text(topics[topic_name].topic_id),

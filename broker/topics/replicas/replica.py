@@ -112,12 +112,12 @@ class Replica(Partition):
 
     def follow(self, state: PartitionState) -> None:
         """Another broker leads, or nobody does: its fetcher alone writes the log from now on."""
-        self._leave(Role.FOLLOWER, "Another broker leads the partition now.")
+        self._leave(Role.FOLLOWER, "Another broker is the leader of the partition now.")
         self.state = state
 
     def stand_by(self) -> None:
         """It leads and follows nobody until the controller says whom."""
-        self._leave(Role.UNASSIGNED, "This broker gives the partition up.")
+        self._leave(Role.UNASSIGNED, "This broker is no longer the leader of the partition.")
 
     def offline(self) -> None:
         """Its directory has failed."""
@@ -186,11 +186,11 @@ class Replica(Partition):
     def _check_in_sync(self) -> None:
         self._check_led()
         if self.acks_all_error() == NOT_ENOUGH_REPLICAS:
-            raise NotEnoughReplicas(f"Too few replicas of {self.name} are in sync.")
+            raise NotEnoughReplicas(f"Not enough in-sync replicas of {self.name}.")
 
     def _check_led(self) -> None:
         if self.led is None:
-            raise NotLeader(f"This broker does not lead {self.name}.")
+            raise NotLeader(f"This broker is not the leader of {self.name}.")
 
     def appended(self, size_bytes: int) -> None:
         """The log has grown by so much: the followers may have it, and then it is stable."""
@@ -258,7 +258,7 @@ class Replica(Partition):
     def _refuse_waiting(self) -> None:
         """Somebody began to wait where nothing becomes stable by this broker's doing."""
         if self.led is None:
-            self._fail_waiting(NotLeader(f"This broker does not lead {self.name}."))
+            self._fail_waiting(NotLeader(f"This broker is not the leader of {self.name}."))
 
     @property
     def epoch_end(self) -> int:
@@ -406,7 +406,7 @@ class Replica(Partition):
 
     def _followed(self) -> PartitionState | None:
         if self.role is not Role.FOLLOWER:
-            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+            raise NotFollower(f"This broker is not a follower of {self.name}.")
         return self.state
 
     def close(self, clean: bool = True) -> None:

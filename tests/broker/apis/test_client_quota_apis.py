@@ -165,9 +165,9 @@ async def test_who_changed_quotas_is_in_the_audit_log(
         await asked(broker, lambda wire: altered(wire, {"user": "billing"}, bad))
         await asked(broker, lambda wire: altered(wire, {"user": "x"}, rate, validate_only=True))
     assert told == [
-        ("quotas were changed", ["user billing"]),
-        ("quotas were changed", []),
-        ("quotas were changed", []),
+        ("client quotas changed", ["user billing"]),
+        ("client quotas changed", []),
+        ("client quotas changed", []),
     ]
 
 

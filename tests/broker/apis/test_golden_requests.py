@@ -51,4 +51,4 @@ def test_every_golden_request_is_answered(brokers: Callable[..., Broker], name: 
         versions.add(version)
 
     assert versions == set(range(min(versions), max(versions) + 1))
-    assert "a request could not be handled" not in broker.tail(2000)
+    assert "request failed: internal error" not in broker.tail(2000)

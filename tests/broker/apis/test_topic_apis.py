@@ -322,7 +322,7 @@ def test_a_coordinators_topic_is_neither_deleted_nor_grown(
 
     assert deleted["error_code"] == grown["error_code"] == INVALID_TOPIC_EXCEPTION
     assert owner in deleted["error_message"]
-    assert grown["error_message"].endswith(f"it decides where {keys} are.")
+    assert grown["error_message"].endswith(f"it maps {keys} to partitions.")
     assert exists(wire, name)
 
 

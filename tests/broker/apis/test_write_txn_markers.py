@@ -98,7 +98,7 @@ async def test_an_operator_ends_what_hangs(tmp_path: Path, version: int, committ
         assert markers(broker, 0) == [Ended(1, PID, ZOMBIE.epoch, committed, 0)]
         assert len(markers(broker, 1)) == 1, "an empty transaction has its marker too"
         assert partition_of(broker, TOPIC).last_stable_offset == 2
-        (line,) = [line for line in lines if "past its coordinator" in line["event"]]
+        (line,) = [line for line in lines if "bypassing its coordinator" in line["event"]]
         assert (line["producer"], line["first"]) == (PID, f"{TOPIC}-0")
         assert (line["client"], line["committed"]) == ("operator", committed)
         assert broker.metrics.transactions.aborted[Cause.ADMIN] == (not committed)
@@ -120,7 +120,7 @@ async def test_what_a_broker_of_the_cluster_ends_is_no_news(
         named = name % (services.cluster.controller_id + (not is_fellow))
         with capture_logs() as lines:
             assert await write(broker, (TOPIC, [0]), client_id=named) == [0]
-        told = [line["client"] for line in lines if "past its coordinator" in line["event"]]
+        told = [line["client"] for line in lines if "bypassing its coordinator" in line["event"]]
         assert told == ([] if is_fellow else [named])
 
 

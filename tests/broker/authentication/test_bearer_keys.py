@@ -22,7 +22,7 @@ from tests.broker.authentication.letting_in import broker_with_logins
 from tests.broker.edge import eventually
 from tests.certificates import Authority
 
-UNREAD = "the keys of tokens could not be read"
+UNREAD = "signing keys of tokens can't be fetched"
 ODD = {"kty": "EC", "kid": ["a", "list"]}
 
 
@@ -141,7 +141,7 @@ async def test_a_redirection_from_https_to_http_is_not_followed(
         redirecting = Issuer(b"", location=plain.url)
         with redirecting.serving(authority.issue("issuer").pem):
             tokens = SignedTokens(BearerSettings(redirecting.url), Clock().time)
-            assert "a redirection to a URL without TLS" in await unread(lines, tokens)
+            assert "redirected to a URL without TLS" in await unread(lines, tokens)
         assert (redirecting.asked, plain.asked) == (["/keys"], [])
 
 
@@ -180,7 +180,7 @@ def test_a_key_with_an_odd_id_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [json.dumps({"keys": [ODD]}), '{"keys": ' + "[" * 100_000])
 def test_a_file_without_keys_is_told_at_the_start(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadConfig, match="has no keys"):
+    with pytest.raises(BadConfig, match="has no signing keys"):
         judge(tmp_path, text)
 
 

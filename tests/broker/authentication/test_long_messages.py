@@ -128,7 +128,7 @@ def test_a_message_is_judged_within_10_ms(tmp_path: Path, shape: str, is_taken: 
         size = len(messages[-1])
         assert (
             reply.reason
-            == f"a message of {size} bytes; {mechanism} takes {BYTES_MAX[mechanism]} at most"
+            == f"message of {size} bytes exceeds the limit of {mechanism}, {BYTES_MAX[mechanism]}"
         )
 
 
@@ -138,7 +138,7 @@ def test_a_tokens_header_is_bounded(tmp_path: Path, size_more: int) -> None:
     refused = judge(tmp_path).check(head + ".e30.eA")
     assert isinstance(refused, oauthbearer.TokenRefused)
     assert refused.reason == (
-        "the token's header is too long" if size_more else "the token is no signed JWT"
+        "the token's header is too long" if size_more else "the token is not a signed JWT"
     )
 
 
@@ -154,15 +154,15 @@ TAGS = bytes([0x83, 0x87, 6]) + b"".join(
     [
         (
             encode_request_header(AUTHENTICATE, 2, 1, "x") + b"\1" + TAGS,
-            "SaslAuthenticate request v2 names more than 500 elements",
+            "SaslAuthenticate request v2 has more than 500 elements",
         ),
         (
             encode_request_header(VERSIONS, 3, 1, "x") + b"\2a\2b" + TAGS,
-            "ApiVersions request v3 names more than 500 elements",
+            "ApiVersions request v3 has more than 500 elements",
         ),
         (
             encode_request_header(VERSIONS, 3, 1, "x")[:-1] + TAGS,
-            "99203 tagged fields, more than 100",
+            "99203 tagged fields exceed the limit of 100",
         ),
     ],
 )
@@ -174,5 +174,5 @@ async def test_a_request_of_many_tagged_fields_is_no_login(
         client.send_raw(sized(frame))
         assert await all_until_closed(client) == b""
     assert [line["reason"] for line in lines if line["event"] == "login failed"] == [
-        f"not a request of a login: {reason}"
+        f"unexpected request before login: {reason}"
     ]

@@ -139,10 +139,10 @@ async def test_tokens_are_bounded_by_owner_and_in_all(
         async with tokens_at(tmp_path) as broker:  # they are counted after a start too
             bob = await logged_in(broker, "bob")
             assert (await created(bob))["error_code"] == POLICY_VIOLATION
-    told = [line for line in lines if line["event"] == "a token is not made"]
+    told = [line for line in lines if line["event"] == "delegation token not created"]
     assert [(line["owner"], line["reason"]) for line in told] == [
-        ("User:alice", "its owner has 2"),  # once a minute, and the clock stands
-        ("User:bob", "its owner has 2"),
+        ("User:alice", "its owner already has 2 tokens"),  # once a minute, and the clock stands
+        ("User:bob", "its owner already has 2 tokens"),
     ]
 
 

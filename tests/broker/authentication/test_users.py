@@ -162,7 +162,10 @@ async def test_a_change_that_can_not_be_written_down_is_not_made(lines: list[Any
         client = await come(broker)
         await alter(client, [upsertion("al")])
         files.fail("write", f"{NAME}.tmp")
-        failed = (UNKNOWN_SERVER_ERROR, "the broker can't write its users down")
+        failed = (
+            UNKNOWN_SERVER_ERROR,
+            "the broker can't write its SCRAM users to the disk: see its log",
+        )
         assert await alter(client, [upsertion("bo")], [("al", 1)]) == {"al": failed, "bo": failed}
         assert await described(client) == {"al": [(1, 4096)]}
         assert await alter(client, [upsertion("bo")]) == {"bo": (NONE, None)}
@@ -197,7 +200,7 @@ async def test_a_changed_credential_ends_no_session_and_holds_for_the_next(
         await alter(client, [upsertion("alice")])
         assert await described(client) == {"alice": [(1, 4096)]}
 
-    told = [line for line in lines if line["event"] == "credentials were changed"]
+    told = [line for line in lines if line["event"] == "SCRAM credentials changed"]
     assert [(line["by"], line["first"]) for line in told] == [("User:alice", "alice")]
     assert not any(b64encode(SALTED).decode() in str(line) for line in lines)
     assert not any(repr(SALTED)[2:-1] in str(line) for line in lines)

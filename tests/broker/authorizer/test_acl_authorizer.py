@@ -34,7 +34,7 @@ async def test_who_is_allowed_and_who_is_not():
     assert rights.allows(peer("User:root"), WRITE, TOPIC, "other", api="Produce")
     assert rights.audit.counts == {("Produce", WRITE, TOPIC): 2, ("Fetch", READ, TOPIC): 1}
     rules = [denial.rule for denial in rights.audit.denials()]
-    assert rules == ["the resource has entries, and none of them allows it"] * 2
+    assert rules == ["no matching ACL allows it"] * 2
     rights.audit.stop()
 
 

@@ -140,18 +140,18 @@ async def test_others_have_their_turn_while_many_entries_change() -> None:
     ("acls", "sentence"),
     [
         ("{}", "it has no list acls"),
-        ("[{}]", "entry 0: it lacks 'resourceType'"),
+        ("[{}]", "ACL 0: it lacks 'resourceType'"),
         (
             '[{"resourceType": "Topic", "name": "t", "patternType": "MATCH", "principal": "User:a",'
             ' "permissionType": "Allow", "operation": "Read", "host": "*"}]',
-            "entry 0: Invalid patternType MATCH",
+            "ACL 0: Invalid patternType MATCH",
         ),
         (
             '[{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "a",'
             ' "permissionType": "Allow", "operation": "Read", "host": "*"}]',
-            "entry 0: Could not parse principal from `a`",
+            "ACL 0: Could not parse principal from `a`",
         ),
-        ('[{"resourceType": "Topic", "name": 5, "patternType": "LITERAL"}]', "entry 0: "),
+        ('[{"resourceType": "Topic", "name": 5, "patternType": "LITERAL"}]', "ACL 0: "),
     ],
 )
 def test_a_damaged_file_ends_the_start(acls: str, sentence: str) -> None:

@@ -55,7 +55,7 @@ async def test_a_denial_is_a_line_with_all_that_support_asks_for(
             "host": "10.0.0.9",
             "request": "Fetch",
             "client_id": "billing",
-            "rule": "the resource has no entry",
+            "rule": "no ACL matches",
             "count": 3,
             "logger": "audit",
         }
@@ -92,7 +92,7 @@ async def test_however_many_there_are_lines_and_memory_are_bounded(
     assert len(lines) == 2 * LINES_MAX + 1
     told = sum(line["count"] for line in lines)
     assert told == DENIALS_MAX * 3, "none is lost in the counts"
-    assert lines[-1]["event"] == "more was denied than the log takes"
+    assert lines[-1]["event"] == "denials omitted from the log"
     assert len(audit.denials()) == DENIALS_MAX
     assert {len(each.name) for each in audit.denials()} == {NAME_SHOWN}
     assert audit.denials()[0].name.startswith(f"t{DENIALS_MAX * 3 - 1}x"), "the last one first"
@@ -127,10 +127,10 @@ async def test_a_timer_tells_only_while_there_is_something_to_tell(
 
 def test_a_change_is_told_with_who_made_it(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
-    audit.changed(peer(), "entries were added", count=1)
+    audit.changed(peer(), "ACLs added", count=1)
     assert lines == [
         {
-            "event": "entries were added",
+            "event": "ACLs added",
             "by": "User:alice",
             "host": "127.0.0.1",
             "client_id": "billing",
@@ -154,6 +154,6 @@ async def test_denial_and_change_go_on_when_the_log_fails(monkeypatch: pytest.Mo
     errors = InternalErrors()
     audit = Audit(MockTime(), errors)
     denied(audit)
-    audit.changed(peer("User:alice", "/10.0.0.9"), "quotas were changed")
+    audit.changed(peer("User:alice", "/10.0.0.9"), "client quotas changed")
     audit.stop()
     assert errors.counts["observer"] == 2

@@ -45,7 +45,7 @@ async def test_quotas_are_there_after_a_restart_and_only_their_owner_may_read_th
 )
 async def test_a_file_with_what_is_no_quota_ends_the_start(entry: object, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"version": 1, "quotas": [entry]}))
-    with pytest.raises(BadDirectory, match="what is no quota"):
+    with pytest.raises(BadDirectory, match="an entry is not a quota"):
         async with serving(tmp_path):
             pass
 
@@ -61,7 +61,7 @@ async def test_what_can_not_be_kept_does_not_hold(
 
         monkeypatch.setattr(broker.fs, "create_private", full)
         failed = await quotas.alter({Entity("a"): {"producer_byte_rate": 5.0}})
-        assert failed == {Entity("a"): "The disk says: No space left on device."}
+        assert failed == {Entity("a"): "The disk reports: No space left on device."}
         assert quotas.values == {}
         assert not quotas.quotas.bound_clients
 

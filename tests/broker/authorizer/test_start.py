@@ -50,7 +50,7 @@ def test_a_broker_that_lets_nobody_in_says_so(
     monkeypatch.setattr(secured.logger, "warning", said.append, raising=False)
     opened(tmp_path)
     assert len(said) == 1
-    assert said[0].startswith("nobody may do anything")
+    assert said[0].startswith("authorizer denies everything")
     opened(tmp_path, super_users="User:a")
     opened(tmp_path, **{"allow.everyone.if.no.acl.found": "true"})
     AclFile(OsFileSystem(), str(tmp_path)).write([allow("t")])

@@ -144,5 +144,5 @@ async def test_a_start_ends_with_a_sentence_where_the_clusters_id_does_not_parse
     async with members(tmp_path) as there:
         await there.stop(3)
         await Spoiled(there).spoil(path)
-        with pytest.raises(CannotJoin, match=rf"{path} has no JSON: .*; put it right"):
+        with pytest.raises(CannotJoin, match=rf"{path} is not JSON: .*; correct the node"):
             await there.start(3)

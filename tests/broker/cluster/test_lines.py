@@ -14,7 +14,7 @@ def test_a_few_partitions_have_a_line_each(count: int) -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(count):
-            lines.add("leads a partition", f"t-{index}", leader_epoch=index)
+            lines.add("became leader", f"t-{index}", leader_epoch=index)
         lines.write()
         lines.write()
     assert [(each["partition"], each["leader_epoch"]) for each in written] == [
@@ -26,12 +26,12 @@ def test_many_have_one_line_together() -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(3000):
-            lines.add("leads a partition", f"t-{index}", leader_epoch=index)
-        lines.add("follows a leader", "t-3000")
+            lines.add("became leader", f"t-{index}", leader_epoch=index)
+        lines.add("became follower", "t-3000")
         lines.write()
     assert [(each["event"], each.get("count")) for each in written] == [
-        ("leads a partition", 3000),
-        ("follows a leader", None),
+        ("became leader", 3000),
+        ("became follower", None),
     ]
     assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
 

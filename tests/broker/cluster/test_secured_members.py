@@ -69,5 +69,5 @@ async def test_what_is_there_holds_before_anybody_is_answered(tmp_path: Path) ->
         with capture_logs() as logs:
             await cluster.start(3)
         assert list(cluster.brokers[3].secured.acls.index) == [ENTRY]
-    unread = [each["path"] for each in logs if "is not read" in each["event"]]
+    unread = [each["path"] for each in logs if "file ignored" in each["event"]]
     assert sorted(Path(each).name for each in unread) == sorted(ALONE)

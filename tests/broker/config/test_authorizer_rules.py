@@ -28,15 +28,15 @@ def test_the_classes_of_kafka_are_taken(name: str) -> None:
 
 def test_any_other_class_ends_the_start() -> None:
     assert refusal("authorizer.class.name=org.apache.ranger.Authorizer") == (
-        "authorizer.class.name=org.apache.ranger.Authorizer: Muster has Kafka's own authorizer,"
-        " org.apache.kafka.metadata.authorizer.StandardAuthorizer, and no other"
+        "authorizer.class.name=org.apache.ranger.Authorizer: not supported; the only"
+        " authorizer is Kafka's own, org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     )
 
 
 def test_super_users_without_an_authorizer_end_the_start() -> None:
     assert refusal("super.users=User:admin") == (
-        f"super.users protects nothing without authorizer.class.name: set that to {STANDARD}, or"
-        " remove super.users"
+        "super.users has no effect without authorizer.class.name: set"
+        f" authorizer.class.name={STANDARD}, or remove super.users"
     )
 
 

@@ -121,7 +121,7 @@ async def test_what_can_not_be_written_down_does_not_hold(
         fs.full = False
 
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
-        assert answer["error_message"] == "The disk says: No space left on device."
+        assert answer["error_message"] == "The disk reports: No space left on device."
         assert orders.broker.logs.topics[NAME].settings == before
         assert orders.broker.registry.broker_configs == {}
         (answer,) = (await orders.call("IncrementalAlterConfigs", 1, request))["responses"]

@@ -132,24 +132,27 @@ def test_properties_files_are_javas() -> None:
         ("compression.gzip.level=0", "it must be at least 1, or -1"),
         ("offsets.topic.compression.codec=5", "it must be 0 (none), 1 (gzip)"),
         ("offsets.commit.required.acks=2", "it must be -1, 0 or 1"),
-        ("log.dirs=/a,/b", "names 2 directories"),
+        ("log.dirs=/a,/b", "log.dirs has 2 directories"),
         ("listeners=here", "'here' is not NAME://HOST:PORT"),
-        ("listeners=SSL://:9093", "the listener SSL speaks SSL, which needs a certificate"),
+        ("listeners=SSL://:9093", "listener SSL has the protocol SSL, which needs a certificate"),
         (
             "listener.security.protocol.map=PLAINTEXT:TLS",
-            "PLAINTEXT asks for TLS, and there are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            "security protocol TLS is unknown; use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         ("listeners=A://:1", "A is not in listener.security.protocol.map"),
-        ("listeners=PLAINTEXT://:1,PLAINTEXT://:2", "a name of its own"),
-        ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can connect to 0.0.0.0"),
-        ("advertised.listeners=SSL://a:1", "the listener SSL is advertised and is not in"),
+        ("listeners=PLAINTEXT://:1,PLAINTEXT://:2", "two listeners have the same name"),
+        ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "clients can't connect to 0.0.0.0"),
+        ("advertised.listeners=SSL://a:1", "advertised listener SSL is not in"),
         ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
-        ("max.connections.per.ip.overrides=::1", "overrides=::1: : is no address, and no name"),
-        ("max.connections.per.ip.overrides=1.2.3:4", "1.2.3 is no address, and no name of a host"),
-        ("max.connections.per.ip.overrides=[a]:4", "[a] is no address, and no name of a host"),
-        ("max.connections.per.ip.overrides=a b:4", "a b is no address, and no name of a host"),
+        ("max.connections.per.ip.overrides=::1", "overrides=::1: : is neither an address nor a"),
+        ("max.connections.per.ip.overrides=1.2.3:4", "1.2.3 is neither an address nor a host name"),
+        ("max.connections.per.ip.overrides=[a]:4", "[a] is neither an address nor a host name"),
+        ("max.connections.per.ip.overrides=a b:4", "a b is neither an address nor a host name"),
         ("max.connections.per.ip.overrides=a:-1", "it must be ADDRESS:NUMBER"),
-        ("max.connections.per.ip=0", "lets nobody in without max.connections.per.ip.overrides"),
+        (
+            "max.connections.per.ip=0",
+            "without max.connections.per.ip.overrides rejects every connection",
+        ),
         ("http.listener=nowhere", "is not HOST:PORT"),
         (
             "http.advertised.listener=nowhere",
@@ -181,11 +184,11 @@ def test_every_fault_is_said_and_none_that_another_explains() -> None:
         )
 
     assert [fault.sentence.partition(":")[0] for fault in refused.value.faults] == [
-        "settings that protect are never ignored, and Muster does not have classes of Java"
-        " (ssl.provider); take out what you can do without",
+        "security settings are never ignored, and Muster does not support Java plug-in classes"
+        " (ssl.provider); remove the ones that you do not need",
         "num.partitions=0",
         "group.min.session.timeout.ms=many",
-        "log.dirs names 2 directories; Muster keeps its data in one",
+        "log.dirs has 2 directories, but Muster has one data directory",
         "http.allowed.hosts=a",
         "http.allowed.hosts=b",
         "listeners",
@@ -199,21 +202,30 @@ def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> 
     value = "log.dirs=${env:DATA}"
     assert configured(value).directories == ["${env:DATA}"], "as in Kafka without a provider"
 
-    with pytest.raises(BadConfig, match=r"^log\.dirs: it refers to a config provider, and Muster"):
+    with pytest.raises(BadConfig, match=r"^log\.dirs: the value refers to a config provider"):
         configured("config.providers=env", "config.providers.env.class=org.Env", value)
 
 
 @pytest.mark.parametrize(
     ("pair", "instead"),
     [
-        ("process.roles=controller", "Muster joins no controller and is none for others: it"),
-        ("process.roles=broker", "Muster joins no controller and is none for others: it starts"),
-        ("controller.quorum.voters=1@a:1,2@b:1", "Muster joins no quorum: it starts as a broker"),
-        ("config.providers=file", "Muster has no config providers: a value such as ${file:"),
-        ("min.insync.replicas=2", "every partition has one replica, and acks=all waits for that"),
-        ("remote.log.storage.system.enable=TRUE", "Muster has no tiered storage: segments stay"),
-        ("replica.selector.class=org.Selector", "consumers read from the leader, wherever they"),
-        ("metric.reporters=org.Reporter", "Muster loads no Java classes; /metrics has its metrics"),
+        ("process.roles=controller", "Muster does not join a controller, nor is it one"),
+        ("process.roles=broker", "Muster does not join a controller, nor is it one"),
+        (
+            "controller.quorum.voters=1@a:1,2@b:1",
+            "Muster does not join a quorum: it runs standalone",
+        ),
+        ("config.providers=file", "Muster does not have config providers: a start"),
+        ("min.insync.replicas=2", "a partition has one replica, and acks=all waits for that"),
+        (
+            "remote.log.storage.system.enable=TRUE",
+            "Muster does not have tiered storage: segments stay",
+        ),
+        ("replica.selector.class=org.Selector", "consumers fetch from the leader, not from the"),
+        (
+            "metric.reporters=org.Reporter",
+            "Muster does not load Java classes; its metrics are at /metrics",
+        ),
     ],
 )
 def test_what_a_setting_asks_for_in_vain_is_known(pair: str, instead: str) -> None:
@@ -237,9 +249,9 @@ def test_what_asks_for_nothing_more_is_not_spoken_of(pair: str) -> None:
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(BadConfig, match=r"is above group\.max"):
+    with pytest.raises(BadConfig, match=r"must not be above group\.max"):
         configured("group.min.session.timeout.ms=9", "group.max.session.timeout.ms=8")
-    with pytest.raises(BadConfig, match="mean the same and have different values"):
+    with pytest.raises(BadConfig, match="the same setting, but have different values"):
         configured("broker.id=1", "node.id=2")
 
 

@@ -147,9 +147,9 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
 @pytest.mark.parametrize(
     ("protocols", "sentence"),
     [
-        ("classic,consumer", "serves the classic protocol alone, not consumer"),
-        ("classic,share", "serves the classic protocol alone, not share"),
-        ("consumer", "the classic protocol can't be switched off"),
+        ("classic,consumer", "serves only the classic protocol, not consumer"),
+        ("classic,share", "serves only the classic protocol, not share"),
+        ("consumer", "the classic protocol can't be disabled"),
         ("classic,streams", "it must be one of consumer, classic, share, unknown"),
     ],
 )

@@ -121,18 +121,21 @@ def test_a_variable_that_two_listeners_could_mean_ends_the_start() -> None:
     [
         (
             "listener.name.INSIDE.ssl.client.auth",
-            "are written in lower case here: listener.name.inside.ssl.client.auth",
+            "in lower case: listener.name.inside.ssl.client.auth",
         ),
         (
             "listener.name.inside.SCRAM-SHA-256.sasl.jaas.config",
-            "lower case here: listener.name.inside.scram-sha-256.sasl.jaas.config",
+            "lower case: listener.name.inside.scram-sha-256.sasl.jaas.config",
         ),
-        ("PLAIN.sasl.jaas.config", "lower case here: plain.sasl.jaas.config"),
-        ("listener.name.other.ssl.client.auth", "there is no listener OTHER; listeners has INSIDE"),
-        ("listener.name.inside.ssl.keystore.locaton", "what follows the listener is no setting"),
-        ("listener.name.inside.log.retention.ms", "what follows the listener is no setting"),
-        ("listener.name.inside.authorizer.class.name", "what follows the listener is no setting"),
-        ("listener.name.inside.plain.ssl.client.auth", "there is no listener INSIDE.PLAIN"),
+        ("PLAIN.sasl.jaas.config", "lower case: plain.sasl.jaas.config"),
+        (
+            "listener.name.other.ssl.client.auth",
+            "listener OTHER does not exist; listeners has INSIDE",
+        ),
+        ("listener.name.inside.ssl.keystore.locaton", "no setting of a listener has this name"),
+        ("listener.name.inside.log.retention.ms", "no setting of a listener has this name"),
+        ("listener.name.inside.authorizer.class.name", "no setting of a listener has this name"),
+        ("listener.name.inside.plain.ssl.client.auth", "listener INSIDE.PLAIN does not exist"),
     ],
 )
 def test_trap_1_a_name_that_nobody_would_look_up_ends_the_start(name: str, says: str) -> None:
@@ -175,39 +178,45 @@ def test_a_secured_broker_is_taken() -> None:
     [
         (
             {"listener.name.inside.ssl.keystore.location": ""},
-            "the listener INSIDE speaks SSL, which needs a certificate with its key",
+            "listener INSIDE has the protocol SSL, which needs a certificate with its key",
         ),
         (
             {"ssl.principal.mapping.rules": "RULE:^(.*$/x/"},
             "ssl.principal.mapping.rules: the pattern",
         ),
         ({"ssl.truststore.type": "BCFKS"}, "ssl.truststore.type=BCFKS: it must be one of JKS"),
-        ({"sasl.enabled.mechanisms": "GSSAPI"}, "OUT.SIDE-1: Muster does not have GSSAPI"),
-        ({"sasl.enabled.mechanisms": ""}, "OUT.SIDE-1: it has none; name some of PLAIN, SCRAM"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "OUT.SIDE-1: Muster does not support GSSAPI"),
+        (
+            {"sasl.enabled.mechanisms": ""},
+            "OUT.SIDE-1: no mechanism is enabled; use one or more of PLAIN",
+        ),
         (
             {"listener.name.out.side-1.sasl.enabled.mechanisms": "PLAIN,GSSAPI"},
-            "OUT.SIDE-1: Muster does not have GSSAPI",
+            "OUT.SIDE-1: Muster does not support GSSAPI",
         ),
-        ({"plain.sasl.jaas.config": ""}, "the listener OUT.SIDE-1 has PLAIN, whose users are in"),
+        ({"plain.sasl.jaas.config": ""}, "listener OUT.SIDE-1 enables PLAIN, but has no users"),
         (
             {"plain.sasl.jaas.config": f'{MODULE} required user_alice="planted"'},
-            "plain.sasl.jaas.config of the listener OUT.SIDE-1: the options of",
+            "plain.sasl.jaas.config of listener OUT.SIDE-1: a semicolon is expected",
         ),
         (
             {"listener.name.out.side-1.plain.sasl.jaas.config": "other.Module required;"},
-            f"its module must be {MODULE}",
+            f"the login module must be {MODULE}",
         ),
         (
             {
                 "sasl.enabled.mechanisms": "SCRAM-SHA-256",
                 "scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
             },
-            "scram-sha-256.sasl.jaas.config of the listener OUT.SIDE-1: its module must be",
+            "scram-sha-256.sasl.jaas.config of listener OUT.SIDE-1: the login module must be",
         ),
-        ({"inter.broker.listener.name": "NONE"}, "inter.broker.listener.name=NONE: listeners has"),
+        (
+            {"inter.broker.listener.name": "NONE"},
+            "inter.broker.listener.name=NONE: not in listeners",
+        ),
         (
             {"inter.broker.listener.name": "INSIDE", "security.inter.broker.protocol": "SSL"},
-            "only one of inter.broker.listener.name and security.inter.broker.protocol",
+            "inter.broker.listener.name and security.inter.broker.protocol can't both be set",
         ),
         (
             {
@@ -218,7 +227,7 @@ def test_a_secured_broker_is_taken() -> None:
         ),
         (
             {"inter.broker.listener.name": "OUT.SIDE-1", "zookeeper.connect": "zk:1"},
-            "sasl.mechanism.inter.broker.protocol=GSSAPI: brokers log in to each other at",
+            "sasl.mechanism.inter.broker.protocol=GSSAPI: not enabled on the inter-broker listener",
         ),
     ],
 )

@@ -109,7 +109,7 @@ async def test_on_an_existing_directory_another_number_is_ignored_with_a_warning
         assert await served.client.fetch(GROUP) == 5
 
     (warning,) = [line for line in lines if "offsets.topic.num.partitions" in line["event"]]
-    assert (warning["log_level"], warning["wanted"], warning["there"]) == ("warning", 3, 2)
+    assert (warning["log_level"], warning["wanted"], warning["partitions"]) == ("warning", 3, 2)
 
 
 @shows("offsets.topic.segment.bytes")

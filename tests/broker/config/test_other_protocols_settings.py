@@ -42,27 +42,39 @@ TAKEN = {
 """A value for each that is not its default; together they fit."""
 
 REFUSED = {
-    "group.consumer.assignors": ("org.example.Mine", "has no such assignor"),
-    "group.consumer.heartbeat.interval.ms": ("4999", "is above group.consumer.heartbeat"),
-    "group.consumer.max.heartbeat.interval.ms": ("4999", "is above group.consumer.max.heartbeat"),
-    "group.consumer.max.session.timeout.ms": ("44999", "is above group.consumer.max.session"),
+    "group.consumer.assignors": ("org.example.Mine", "unknown assignor"),
+    "group.consumer.heartbeat.interval.ms": ("4999", "must not be above group.consumer.heartbeat"),
+    "group.consumer.max.heartbeat.interval.ms": (
+        "4999",
+        "must not be above group.consumer.max.heartbeat",
+    ),
+    "group.consumer.max.session.timeout.ms": (
+        "44999",
+        "must not be above group.consumer.max.session",
+    ),
     "group.consumer.max.size": ("0", "it must be at least 1"),
-    "group.consumer.min.heartbeat.interval.ms": ("5001", "is above group.consumer.heartbeat"),
-    "group.consumer.min.session.timeout.ms": ("45001", "is above group.consumer.session"),
-    "group.consumer.session.timeout.ms": ("60001", "is above group.consumer.max.session"),
+    "group.consumer.min.heartbeat.interval.ms": (
+        "5001",
+        "must not be above group.consumer.heartbeat",
+    ),
+    "group.consumer.min.session.timeout.ms": ("45001", "must not be above group.consumer.session"),
+    "group.consumer.session.timeout.ms": ("60001", "must not be above group.consumer.max.session"),
     "group.share.delivery.count.limit": ("11", "it must be at most 10"),
-    "group.share.heartbeat.interval.ms": ("15001", "is above group.share.max.heartbeat"),
+    "group.share.heartbeat.interval.ms": ("15001", "must not be above group.share.max.heartbeat"),
     "group.share.max.groups": ("101", "it must be at most 100"),
-    "group.share.max.heartbeat.interval.ms": ("4999", "is above group.share.max.heartbeat"),
+    "group.share.max.heartbeat.interval.ms": (
+        "4999",
+        "must not be above group.share.max.heartbeat",
+    ),
     "group.share.max.record.lock.duration.ms": ("29999", "it must be at least 30000"),
-    "group.share.max.session.timeout.ms": ("44999", "is above group.share.max.session"),
+    "group.share.max.session.timeout.ms": ("44999", "must not be above group.share.max.session"),
     "group.share.max.size": ("1001", "it must be at most 1000"),
-    "group.share.min.heartbeat.interval.ms": ("5001", "is above group.share.heartbeat"),
+    "group.share.min.heartbeat.interval.ms": ("5001", "must not be above group.share.heartbeat"),
     "group.share.min.record.lock.duration.ms": ("30001", "it must be at most 30000"),
-    "group.share.min.session.timeout.ms": ("45001", "is above group.share.session"),
+    "group.share.min.session.timeout.ms": ("45001", "must not be above group.share.session"),
     "group.share.partition.max.record.locks": ("99", "it must be at least 100"),
-    "group.share.record.lock.duration.ms": ("14999", "is above group.share.record.lock"),
-    "group.share.session.timeout.ms": ("60001", "is above group.share.max.session"),
+    "group.share.record.lock.duration.ms": ("14999", "must not be above group.share.record.lock"),
+    "group.share.session.timeout.ms": ("60001", "must not be above group.share.max.session"),
 }
 """A value for each that its bounds, or another setting at its default, do not allow."""
 

@@ -21,12 +21,12 @@ ROOT = Path(__file__).parents[3]
 KAFKA = json.loads((ROOT / "tests/data/schema/configs.json").read_text())["broker (3.9.2)"]
 
 GIVEN = {
-    "settings by that name": [
+    "a setting of this name": [
         "ssl.keystore.locaton=/misspelt.jks",
         "sasl.enabled.mechanism=PLAIN",
         "delegation.token.secret=x",
     ],
-    "settings by that name, or such a listener": [
+    "a setting of this name, or a listener of this name": [
         "MUSTER_LISTENER_NAME_OUTSIDE_SSL_CLIENT_AUTH=required",
         "MUSTER_LISTENER_NAME_INTERNAL_SSL_KEYSTORE_LOCATON=/misspelt.jks",
     ],
@@ -36,7 +36,7 @@ GIVEN = {
         "listener.name.internal.gssapi.sasl.jaas.config=Krb5LoginModule required;",
         "digest-md5.sasl.jaas.config=ScramLoginModule required;",
     ],
-    "classes of Java": [
+    "Java plug-in classes": [
         "principal.builder.class=a.B",
         "listener.name.internal.principal.builder.class=a.B",
         "sasl.server.callback.handler.class=a.B",
@@ -45,14 +45,14 @@ GIVEN = {
         "ssl.provider=BC",
         "security.providers=a.B",
     ],
-    "that protocol": ["ssl.protocol=SSLv3"],
-    "quotas by a class or by default for all": [
+    "this protocol": ["ssl.protocol=SSLv3"],
+    "default quotas and quota classes": [
         "client.quota.callback.class=a.B",
         "quota.producer.default=1000",
     ],
     "policies for topics and settings": ["create.topic.policy.class.name=a.B"],
     "encryption of stored passwords": ["password.encoder.secret=x"],
-    "protection of what is in ZooKeeper": [
+    "ACLs and TLS of ZooKeeper": [
         "zookeeper.set.acl=true",
         "zookeeper.ssl.client.enable=true",
     ],
@@ -131,7 +131,7 @@ def test_a_broker_that_is_given_what_protects_does_not_start(pair: str, lacking:
 
     said = refusal(pair)
 
-    assert f"does not have {lacking} ({name});" in said
+    assert f"does not support {lacking} ({name});" in said
     assert value in name or value not in said, "it may be a secret"
 
 
@@ -139,9 +139,9 @@ def test_one_sentence_names_all_of_them() -> None:
     said = refusal("ssl.provider=BC", "principal.builder.class=a.B", "ssl.engine.factory.class=x")
 
     assert said == (
-        "settings that protect are never ignored, and Muster does not have classes of Java"
-        " (principal.builder.class, ssl.engine.factory.class, ssl.provider); take out what you can"
-        " do without"
+        "security settings are never ignored, and Muster does not support Java plug-in classes"
+        " (principal.builder.class, ssl.engine.factory.class, ssl.provider); remove the ones that"
+        " you do not need"
     )
 
 
@@ -156,7 +156,7 @@ def test_one_sentence_names_all_of_them() -> None:
     ],
 )
 def test_the_environment_protects_no_less_than_a_file(variable: str) -> None:
-    with pytest.raises(BadConfig, match="that protect"):
+    with pytest.raises(BadConfig, match="security settings"):
         load(None, {variable: "required"}, [], {})
 
 
@@ -164,7 +164,9 @@ def test_a_file_protects_no_less_than_a_flag(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listener.name.plaintext.ssl.provider = BC\n")
 
-    with pytest.raises(BadConfig, match=r"Java \(listener\.name\.plaintext\.ssl\.provider\)"):
+    with pytest.raises(
+        BadConfig, match=r"Java plug-in classes \(listener\.name\.plaintext\.ssl\.provider\)"
+    ):
         load(file, {}, [], {})
 
 
@@ -219,8 +221,8 @@ def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, na
     ):
         assert code == INVALID_CONFIG
         assert message == (
-            f"Cannot update {name} dynamically: it protects, and Muster does not have what it asks"
-            " for"
+            f"Cannot update {name} dynamically: it is a security setting that Muster does"
+            " not support"
         )
 
 
@@ -233,6 +235,6 @@ def test_what_a_newer_muster_stored_ends_the_start(tmp_path: Path) -> None:
     first.release()
 
     again = Broker(Config(given))
-    with pytest.raises(BadConfig, match=r"configs\.json: settings that protect .* Java"):
+    with pytest.raises(BadConfig, match=r"configs\.json: security settings .* Java"):
         again.open()
     again.release()

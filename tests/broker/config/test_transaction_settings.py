@@ -36,7 +36,7 @@ async def test_another_number_of_partitions_is_ignored_with_a_warning(tmp_path: 
         async with serving(tmp_path, {"transaction.state.log.num.partitions": "3"}) as broker:
             assert len(broker.transactions.hosted_shards) == 2
     (warning,) = [line for line in lines if "transaction.state.log.num" in line["event"]]
-    assert (warning["log_level"], warning["wanted"], warning["there"]) == ("warning", 3, 2)
+    assert (warning["log_level"], warning["wanted"], warning["partitions"]) == ("warning", 3, 2)
 
 
 async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(

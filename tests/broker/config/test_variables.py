@@ -101,7 +101,7 @@ def test_underscores_and_dashes_of_a_listeners_setting_are_read_as_the_images_do
     "variable", ["KAFKA_SSL_KEYSTORE_FILENAME", "KAFKA_CFG_SSL_PROVIDER", "KAFKA_TLS_CLIENT_AUTH"]
 )
 def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str) -> None:
-    with pytest.raises(BadConfig, match="settings that protect are never ignored"):
+    with pytest.raises(BadConfig, match="security settings are never ignored"):
         load(None, {variable: "required"}, [], {}, kafka_env=True)
 
 
@@ -112,8 +112,8 @@ def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str
         ({"KAFKA_TLS_CLIENT_AUTH": "required"}, "KAFKA_SSL_CLIENT_AUTH"),
         (
             {"KAFKA_CLIENT_USERS": "alice", "KAFKA_CLIENT_PASSWORDS": "s3cret"},
-            "in place of KAFKA_CLIENT_PASSWORDS, KAFKA_CLIENT_USERS with SCRAM add each user by"
-            " `muster users add`, with PLAIN write sasl.jaas.config",
+            "instead of KAFKA_CLIENT_PASSWORDS, KAFKA_CLIENT_USERS with SCRAM add each user by"
+            " `muster users add`, with PLAIN set sasl.jaas.config",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_variable_of_an_image_that_protects_ends_the_start_with_what_to_do(
         load(None, variables, [], {}, kafka_env=True)
 
     assert said in str(refused.value)
-    assert "take out" not in str(refused.value)
+    assert "remove the ones" not in str(refused.value)
     assert "s3cret" not in str(refused.value)
     assert ignored_kafka_variables(variables) == sorted(variables)
     assert load(None, dict.fromkeys(variables, ""), [], {}, kafka_env=True).unknown == []

@@ -183,7 +183,7 @@ async def test_a_disk_that_takes_no_journal_is_said_once_and_harms_nothing_else(
             before = await told(seen)
             assert len(before["rebalances"]) == 5, "it is told all the same"
     assert [line["event"] for line in lines if "journal" in line["event"]] == [
-        "the journal can't be written; what happens now is lost with the process"
+        "journal can't be written, new events are lost at a restart"
     ]
     fs.refuses = False
     async with seeing(tmp_path, fs=fs) as seen:

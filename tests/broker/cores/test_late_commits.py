@@ -14,7 +14,7 @@ from offsets.runs import MarkerRun, OffsetRun, TransactionalRun
 from tests.broker.cores.test_own_batches import Calls
 from tests.broker.edge import EdgeBroker, eventually
 
-LEFT_OUT = "an offset commit after the end of its transaction was left out"
+LEFT_OUT = "offset commit after the end of its transaction ignored"
 PRODUCER = 7
 
 

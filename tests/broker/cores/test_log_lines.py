@@ -164,7 +164,7 @@ def test_every_transition_has_its_cause(told: SeenBroker) -> None:
 
 def test_members_come_and_go_with_name_and_reason(told: SeenBroker) -> None:
     joined = told.of("member joined", "team")
-    gone = told.of("member gone", "team")
+    gone = told.of("member removed", "team")
 
     assert joined[0]["client"] == "first"
     assert [(line["member"], line["cause"]) for line in gone] == [
@@ -200,7 +200,7 @@ async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -
             for offset in (5, 3):
                 assert await served.client.commit("team", offset) == 0
 
-    (warning,) = [line for line in lines if line["event"] == "offsets moved back"]
+    (warning,) = [line for line in lines if line["event"] == "committed offsets moved back"]
     assert (warning["log_level"], warning["group"], warning["offsets"]) == ("warning", "team", 1)
     assert warning["example"] == "orders-0: 5 to 3"
     assert warning["host"] == "/127.0.0.1"

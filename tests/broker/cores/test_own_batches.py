@@ -114,8 +114,8 @@ async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path:
 @pytest.mark.parametrize(
     ("committed", "line"),
     [
-        (True, {"event": "offsets of a transaction committed", "log_level": "debug"}),
-        (False, {"event": "offsets of a transaction dropped", "log_level": "debug"}),
+        (True, {"event": "transaction offsets committed", "log_level": "debug"}),
+        (False, {"event": "transaction offsets dropped", "log_level": "debug"}),
     ],
 )
 def test_the_end_of_a_transaction_has_a_log_line(committed: bool, line: dict[str, Any]) -> None:

@@ -97,10 +97,10 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        (b"", VALUE, "its key is missing or shorter than its version"),
-        (KEY[:-1], VALUE, "says that its id has"),
-        (KEY, b"", "shorter than its version"),
-        (KEY, b"\0\2" + VALUE[2:], "its value has version 2; 0 and 1 are known"),
+        (b"", VALUE, "its key is missing or too short for a version"),
+        (KEY[:-1], VALUE, "has an id of"),
+        (KEY, b"", "too short for a version"),
+        (KEY, b"\0\2" + VALUE[2:], "its value has version 2, expected 0 or 1"),
         (KEY, VALUE[:-3], "TransactionLogValue"),
         (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}', which belongs to partition"),
     ],
@@ -130,7 +130,7 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
             reply = await told(broker, lambda ticket: DescribeTransaction(ticket, IDS[ILL]))
             assert (reply.error_code, reply.producer_id) == (0, 7), "record 1 is there"
             assert "unreadable" not in broker.health()
-    (line,) = [line for line in lines if line["event"] == "a record was skipped, as configured"]
+    (line,) = [line for line in lines if line["event"] == "record skipped by setting"]
     assert (line["topic"], line["partition"], line["offset"]) == (TRANSACTION_TOPIC, ILL, 2)
 
 
@@ -140,7 +140,9 @@ async def test_a_key_of_a_later_version_is_skipped_and_told(tmp_path: Path) -> N
     with capture_logs() as lines:
         async with coordinator(tmp_path) as broker:
             assert state_now(broker, IDS[ILL]) == "Empty"
-    (line,) = [line for line in lines if line["event"] == "records of unknown kinds were skipped"]
+    (line,) = [
+        line for line in lines if line["event"] == "records of unknown types skipped while loading"
+    ]
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 

@@ -339,7 +339,7 @@ async def test_a_bug_in_a_handler_is_logged_answered_and_ends_nothing_else(
 
         assert reply["error_code"] == -1
         assert [(line["event"], line["api"]) for line in said(logs)] == [
-            ("a request could not be handled", "Heartbeat")
+            ("request failed: internal error", "Heartbeat")
         ]
         reply = await client.receive(beat(client))
         assert reply["error_code"] == 0, "the connection goes on"

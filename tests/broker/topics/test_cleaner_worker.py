@@ -101,7 +101,7 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
         broker.cleaning.start()
         await eventually(lambda: broker.cleaning.failures)
         [reason] = broker.health()["uncleanable"].values()
-        assert "reported nothing for 0.3 s" in reason
+        assert "did not report for 0.3 s" in reason
         assert worker.pid is None
 
         worker._started = real  # type: ignore[method-assign]

@@ -149,7 +149,7 @@ async def test_a_disk_that_fails_amid_an_exchange_stops_the_broker_and_a_start_e
         broker.cleaning.start()
         await eventually(lambda: broker.fatal)
         await broker.cleaning.stop()
-        assert "exchanging the segments" in str(broker.fatal)
+        assert "replacing the segments" in str(broker.fatal)
         assert last_by_key(all_records(log)) == before, "what is open is still the old log"
         monkeypatch.undo()
     assert [file.name for file in directory.glob("*.log.swap")] == [f"{0:020d}.log.swap"]

@@ -79,7 +79,7 @@ def test_a_directory_of_another_broker_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs, broker_id=1)
 
-    with pytest.raises(BadDirectory, match="belongs to broker 1 and this is broker 2"):
+    with pytest.raises(BadDirectory, match="belongs to broker 1, but this is broker 2"):
         opened(fs, broker_id=2)
 
 
@@ -241,7 +241,7 @@ def test_a_list_of_a_later_muster_is_refused() -> None:
     opened(fs)
     write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
 
-    with pytest.raises(BadDirectory, match="version 3, and this Muster knows 2"):
+    with pytest.raises(BadDirectory, match="version 3, but this Muster reads version 2"):
         opened(fs)
 
 

@@ -159,7 +159,7 @@ def test_a_file_that_is_gone_is_named_and_may_be_gone_knowingly(data: Path, name
 def test_a_checkpoint_without_a_byte_is_no_checkpoint(data: Path, name: str) -> None:
     (data / name).write_bytes(b"")
 
-    assert "there is a file without a byte in its place" in refusal(data)
+    assert "the file is empty" in refusal(data)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
@@ -213,7 +213,7 @@ def test_a_topic_is_missed_from_the_moment_it_could_be_used(tmp_path: Path) -> N
     gone = partition_of(tmp_path / "killed", "g3")
     for file in gone.glob("0*"):
         file.unlink()
-    assert "the checkpoints say that there was a log" in refusal(tmp_path / "killed")
+    assert "the checkpoints name its log" in refusal(tmp_path / "killed")
     shutil.rmtree(gone)
     assert refusal(tmp_path / "killed").startswith(f"{gone.name} is missing")
 
@@ -237,9 +237,9 @@ def test_a_foreign_directory_that_is_whole_is_taken_in(data: Path) -> None:
 @pytest.mark.parametrize(
     ("gone", "why"),
     [
-        ("__consumer_offsets-9", "recovery-point-offset-checkpoint says that there were logs"),
-        ("__consumer_offsets-4", "__consumer_offsets-9 is there"),
-        ("orders-*", "recovery-point-offset-checkpoint says that there were logs"),
+        ("__consumer_offsets-9", "recovery-point-offset-checkpoint names their logs"),
+        ("__consumer_offsets-4", "__consumer_offsets-9 exists"),
+        ("orders-*", "recovery-point-offset-checkpoint names their logs"),
     ],
 )
 def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, why: str) -> None:

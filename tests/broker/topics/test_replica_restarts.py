@@ -99,7 +99,7 @@ def test_without_the_checkpoint_lowered_first_it_would_be() -> None:
     logs.write_checkpoints()
     replica._lower_recovery_point = lambda *_: None
     replica.truncate_for_leader(2)
-    with pytest.raises(CorruptLog, match="below its recovery point"):
+    with pytest.raises(CorruptLog, match="before its recovery point"):
         reopened(fs)
 
 

@@ -40,7 +40,7 @@ async def test_a_denial_is_in_the_api_in_metrics_and_on_the_page(tmp_path: Path)
         "resource_type": "Group",
         "name": "billing",
         "resource": "Group:LITERAL:billing",
-        "rule": "the resource has no entry",
+        "rule": "no ACL matches",
         "count": 3,
     }
     assert denial | wanted == denial

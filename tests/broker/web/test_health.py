@@ -195,7 +195,7 @@ async def test_a_port_that_was_asked_for_and_is_in_use_gets_a_clear_sentence(
         with pytest.raises(CannotListen) as refused:
             Broker(config(tmp_path, **{"http.listener": where})).open()
 
-    assert str(refused.value).startswith(f"{where} can't be listened on: Address already in use;")
+    assert str(refused.value).startswith(f"can't listen on {where}: Address already in use;")
     assert "--http off" in str(refused.value)
 
 
@@ -214,5 +214,5 @@ async def test_a_default_port_in_use_is_a_warning(
             assert await told(served) == (where, "off")
 
     (warning,) = [line for line in said(lines) if line["log_level"] == "warning"]
-    assert warning["event"] == "/metrics and /healthz are not served"
+    assert warning["event"] == "HTTP not served"
     assert where in warning["reason"]

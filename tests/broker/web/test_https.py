@@ -158,7 +158,7 @@ async def test_stores_of_java_s_kind(tmp_path: Path) -> None:
     async with encrypted(tmp_path, settings, authority) as served:
         assert (await served.get("/healthz")).status_code == 200
     wrong = {**settings, "http.ssl.keystore.password": "no"}
-    with pytest.raises(BadConfig, match=r"the listener http: .*password right") as refused:
+    with pytest.raises(BadConfig, match=r"listener http: .*check its password") as refused:
         async with encrypted(tmp_path / "b", wrong, authority):
             pass
     assert PASSWORD not in str(refused.value)
@@ -168,16 +168,16 @@ async def test_stores_of_java_s_kind(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"http.security.protocol": "SSL"}, "http.security.protocol=SSL needs a certificate"),
-        ({"http.ssl.client.auth": "required"}, "http.ssl.client.auth: nothing protects without"),
-        ({"http.ssl.key.password": PASSWORD}, "http.ssl.key.password: nothing protects without"),
+        ({"http.ssl.client.auth": "required"}, "http.ssl.client.auth: no effect without"),
+        ({"http.ssl.key.password": PASSWORD}, "http.ssl.key.password: no effect without"),
         ({**INLINE, "http.ssl.principal.mapping.rules": "RULE"}, "mapping.rules: "),
         ({"http.authentication": "certificate"}, "needs http.security.protocol=SSL and"),
         ({**INLINE, "http.authentication": "certificate"}, "client.auth=requested or required"),
         (
             {"http.listener": "0.0.0.0:9644", "http.authentication": "basic"},
-            "passwords would be sent in the clear: set http.security.protocol=SSL",
+            "passwords would be sent without TLS: set http.security.protocol=SSL",
         ),
-        ({"http.metrics.token": "short"}, "16 characters or more"),
+        ({"http.metrics.token": "short"}, "at least 16 characters"),
     ],
 )
 def test_settings_that_would_protect_nothing_end_the_start(

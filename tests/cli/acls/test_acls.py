@@ -85,24 +85,24 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
     [
         (
             "User:alice --operation read --topic orders",
-            "User:alice may Read Topic orders: an entry allows User:alice from * Read on each Topic"
+            "User:alice may Read Topic orders: an ACL allows User:alice from * Read on each Topic"
             " whose name begins with ord\n",
         ),
         (
             "User:alice --operation describe --topic orders --host 10.0.0.8",
-            "User:alice may Describe Topic orders from 10.0.0.8: an entry allows User:alice from *"
+            "User:alice may Describe Topic orders from 10.0.0.8: an ACL allows User:alice from *"
             " Read on each Topic whose name begins with ord\n",
         ),
         (
             "User:alice --operation delete --topic orders",
-            "User:alice may not Delete Topic orders: an entry denies User:* from * Delete on Topic"
+            "User:alice may not Delete Topic orders: an ACL denies User:* from * Delete on Topic"
             " *\n"
             "To remove that entry: $ muster acls remove --principal 'User:*' --operation delete"
             " --topic '*' --pattern literal --host '*' --deny\n",
         ),
         (
             "User:alice --operation read --group billing",
-            "User:alice may not Read Group billing: the resource has no entry\n"
+            "User:alice may not Read Group billing: no ACL matches\n"
             "To allow it: $ muster acls add --principal User:alice --operation read"
             " --group billing\n",
         ),
@@ -141,7 +141,7 @@ def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_pa
         "resource_type": "Topic",
         "name": "orders",
         "host": None,
-        "rule": "the resource has entries, and none of them allows it",
+        "rule": "no matching ACL allows it",
         "entry": None,
         "unknown": [
             "the client's address; entries for one address were not looked at (--host names one)"
@@ -195,13 +195,13 @@ def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path
 def test_what_is_no_data_directory_is_not_read_as_an_empty_one(words: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, why in (
-        ("nowhere", "it is not there"),
-        ("file", "it is not there"),
-        ("", "no file of a broker is in it"),
+        ("nowhere", "is not a broker's data directory: the directory does not exist"),
+        ("file", "is not a broker's data directory: the directory does not exist"),
+        ("", "is not a broker's data directory: it has no file of a broker"),
     ):
         ran = acls(words, "--data-dir", str(tmp_path / name))
         assert (ran.code, ran.out) == (1, "")
-        assert ran.err == f"muster: {tmp_path / name} is no data directory: {why}\n"
+        assert ran.err == f"muster: {tmp_path / name} {why}\n"
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -224,7 +224,7 @@ def test_a_topic_may_have_the_name_of_the_cluster(tmp_path: Path) -> None:
         ("add --operation read", "--principal and a resource (--topic, --group, --trans"),
         ("add --principal User:a --topic t", "say which operations: --operation, --prod"),
         ("add --principal a --operation read --topic t", "--principal: 'a' is not a principal"),
-        ("add --principal User:a --operation eat --topic t", "'eat' is none of"),
+        ("add --principal User:a --operation eat --topic t", "'eat' is unknown: use one of"),
         ("add --principal User:a --operation any --topic t", "Invalid operation ANY"),
         ("add --principal User:a --producer --group g", "--producer goes with --topic or"),
         ("add --principal User:a --operation read --topic t --pattern match", "--pattern of a"),

@@ -36,13 +36,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ),
         ("ssl.keystore.location=OWN\nssl.keystore.password=x", "ssl.keystore.password", "is PEM"),
         ("ssl.keystore.location=CA", "ssl.keystore.location", "has no private key"),
-        ("ssl.keystore.location=OWN\nssl.client.auth=required", "ssl.client.auth", "needs ssl."),
+        ("ssl.keystore.location=OWN\nssl.client.auth=required", "ssl.client.auth", "needs the CAs"),
         ("ssl.keystore.location=OWN\nssl.cipher.suites=NONE", "ssl.cipher.suites", "NONE"),
         (
             "http.security.protocol=SSL\nssl.keystore.location=OWN\n"
             "http.ssl.keystore.location=/no/such.pem",
             "http.ssl.keystore.location",
-            "the listener http: /no/such.pem can't be read",
+            "listener http: /no/such.pem can't be read",
         ),
     ],
 )
@@ -71,12 +71,12 @@ def test_stores_that_the_start_takes_are_no_fault(tmp_path: Path, stores: dict[s
     [
         (
             "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=OAUTHBEARER",
-            "OAUTHBEARER needs the keys that sign tokens",
+            "OAUTHBEARER needs the signing keys",
         ),
         (
             "zookeeper.connect=zk:2181\nlisteners=IN://:9092\n"
             "listener.security.protocol.map=IN:PLAINTEXT",
-            "brokers are to reach each other by the listener PLAINTEXT",
+            "the inter-broker listener PLAINTEXT is not in listeners",
         ),
         (
             "zookeeper.connect=zk:2181\nlisteners=SASL_PLAINTEXT://:9092\n"

@@ -132,7 +132,7 @@ def test_kafka_keeps_hosts_names_which_can_be_removed(monkeypatch: pytest.Monkey
         ("set --user a producer_byte_rate=0", "must be greater than 0"),
         ("set --user a producer_byte_rate=1.5", "must be a whole number"),
         ("set --user a connection_creation_rate=1", "Invalid configuration key"),
-        ("set --ip 10.0.0.1 --user a connection_creation_rate=1", "an ip stands alone"),
+        ("set --ip 10.0.0.1 --user a connection_creation_rate=1", "an ip can't be combined"),
         (
             "list --user a --user-default",
             "leave out --user or --user-default: they exclude each other",

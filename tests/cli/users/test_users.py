@@ -136,7 +136,8 @@ def test_a_password_is_in_no_message(tmp_path: Path) -> None:
 def test_only_add_makes_a_directory(words: str, tmp_path: Path) -> None:
     ran = users(words, "--data-dir", str(tmp_path / "data"))
     assert ran.code == 1
-    assert ran.err == f"muster: {tmp_path / 'data'} is no data directory: it is not there\n"
+    why = "is not a broker's data directory: the directory does not exist"
+    assert ran.err == f"muster: {tmp_path / 'data'} {why}\n"
     assert not (tmp_path / "data").exists()
 
 

@@ -150,7 +150,7 @@ class TestSnappy:
     @pytest.mark.parametrize("size", [-1, 0, 5, 2**31 - 1])
     def test_a_false_block_length_is_refused(self, size: int) -> None:
         header = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
-        with pytest.raises(CorruptRecords, match="claims"):
+        with pytest.raises(CorruptRecords, match="has a length of"):
             decompress(SNAPPY, header + struct.pack(">i", size) + b"\x01\x00a", 100)
 
     def test_the_limit_counts_all_blocks(self) -> None:
@@ -205,7 +205,7 @@ class TestLz4:
             decompress(LZ4, old_lz4_header(compress(LZ4, TEXT)), len(TEXT), magic)
 
     def test_bytes_behind_the_frame_are_refused(self) -> None:
-        with pytest.raises(CorruptRecords, match="behind"):
+        with pytest.raises(CorruptRecords, match="after its frame"):
             decompress(LZ4, compress(LZ4, TEXT) + b"x", len(TEXT))
 
 

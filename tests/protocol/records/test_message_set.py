@@ -116,11 +116,11 @@ class TestWrappers:
         assert refused.value.error_code == INVALID_RECORD
 
     def test_a_wrapper_in_a_wrapper(self) -> None:
-        with pytest.raises(CorruptRecords, match="inside a compressed"):
+        with pytest.raises(CorruptRecords, match="is in a compressed"):
             decode(wrapper(encode(THREE, 1, 1)))
 
     def test_an_inner_message_of_the_other_magic(self) -> None:
-        with pytest.raises(CorruptRecords, match="magic 0 in a wrapper of magic 1"):
+        with pytest.raises(CorruptRecords, match="magic 0 is in a wrapper of magic 1"):
             decode(wrapper(encode(THREE, 0)))
 
     def test_an_empty_wrapper(self) -> None:
@@ -140,7 +140,7 @@ class TestWrappers:
             decode(wrapper(encode(THREE, 1)[:-1]), partial=True)
 
     def test_zstd_does_not_exist_here(self) -> None:
-        with pytest.raises(CorruptRecords, match="unknown to magic 1"):
+        with pytest.raises(CorruptRecords, match="does not exist in magic 1"):
             decode(message(b"\x01\x04" + struct.pack(">qi", NOON, -1) + b"\0\0\0\1z"))
 
     def test_all_wrappers_together_stay_below_the_limit(self) -> None:
@@ -176,7 +176,7 @@ class TestRefusals:
     def test_a_false_size(self, size: int) -> None:
         data = bytearray(encode(THREE[:1], 1))
         struct.pack_into(">i", data, 8, size)
-        with pytest.raises(CorruptRecords, match="claims"):
+        with pytest.raises(CorruptRecords, match="has a size of"):
             decode(data)
 
     @pytest.mark.parametrize(
@@ -196,5 +196,5 @@ class TestRefusals:
             decode(message(bytes.fromhex(body)))
 
     def test_two_magics_in_a_set(self) -> None:
-        with pytest.raises(CorruptRecords, match="starts with 0"):
+        with pytest.raises(CorruptRecords, match="starts with magic 0"):
             decode(encode(THREE, 0) + encode(THREE, 1))

@@ -203,7 +203,7 @@ class TestSingleRecordsToBlame:
             analyse(encode_batch(NO_KEYS), 9, NOON, COMPACTED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
         assert "without key" in refused.value.record_errors[0].message
-        assert "2 records are refused" in refused.value.message
+        assert "2 records are rejected" in refused.value.message
 
     def test_timestamps_out_of_bounds_are_named(self) -> None:
         stamps = [NOON, NOON + 1, NOON - DAY_MS - 1, -1]

@@ -46,21 +46,21 @@ def test_operations_are_read_in_any_case():
     "value", [{}, {"principal": "User:a"}, {**json_of(ENTRY), "host": 1}, "x", None]
 )
 def test_anything_else_is_refused_by_a_sentence(value):
-    with pytest.raises(ValueError, match="an entry of 'orders'"):
+    with pytest.raises(ValueError, match="an ACL of 'orders'"):
         entry_of(PREFIXED, value)
 
 
 def test_an_unknown_word_is_told_with_those_that_are_known():
-    with pytest.raises(ValueError, match="'lick' is none of Any, All, Read, Write"):
+    with pytest.raises(ValueError, match="'lick' is unknown: use one of Any, All, Read, Write"):
         member_of(Operation, "lick")
 
 
 def test_the_rule_is_told_to_people():
     assert sentence(ENTRY) == (
-        "an entry allows User:alice from * DescribeConfigs"
+        "an ACL allows User:alice from * DescribeConfigs"
         " on each Topic whose name begins with orders"
     )
-    assert sentence(Rule.NOTHING_ALLOWS) == "the resource has entries, and none of them allows it"
+    assert sentence(Rule.NOTHING_ALLOWS) == "no matching ACL allows it"
 
 
 @pytest.mark.parametrize(

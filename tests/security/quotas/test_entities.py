@@ -69,7 +69,7 @@ def test_an_entity_is_read_part_by_part():
         ([("group", "g")], "Unhandled client quota entity type: group"),
         ([(USER, "")], "Empty user not supported"),
         ([(USER, "a"), (USER, "b")], "the entity names user twice"),
-        ([(IP, "10.0.0.1"), (USER, "a")], "an ip stands alone in a quota"),
+        ([(IP, "10.0.0.1"), (USER, "a")], "an ip can't be combined with user or client id"),
     ],
 )
 def test_what_kafka_refuses_is_refused(parts, said):
@@ -89,7 +89,7 @@ def test_what_kafka_refuses_is_refused(parts, said):
         (Entity("a"), REQUEST_PERCENTAGE, float("inf"), "must be greater than 0"),
         (Entity("a"), CONNECTION_CREATION_RATE, 1.0, "Invalid configuration key"),
         (Entity(ip="1.2.3.4"), PRODUCER_BYTE_RATE, 1.0, "Invalid configuration key"),
-        (Entity("a"), "speed", None, "Invalid configuration key speed; user a takes"),
+        (Entity("a"), "speed", None, "Invalid configuration key speed; user a supports"),
     ],
 )
 def test_a_quota_fits_its_entity(entity, key, value, said):
@@ -139,7 +139,7 @@ def test_a_filter_finds_what_kafkas_finds(components, strict, found):
     [
         ([Component("group")], "Custom entity type 'group' not supported"),
         ([Component(USER), Component(USER)], "Duplicate filter component entity type: user"),
-        ([Component(USER), Component(IP)], "ip stands alone"),
+        ([Component(USER), Component(IP)], "ip can't be combined with others"),
     ],
 )
 def test_a_filter_that_kafka_refuses_is_refused(components, said):

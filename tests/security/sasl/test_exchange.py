@@ -137,7 +137,7 @@ def test_another_request_before_the_login_gets_no_answer(after):
         one.served(NONE)
     reply = one.request(METADATA, 9, {}, START)
     assert (reply.then, reply.answer) == (Then.FAIL, None)
-    assert reply.reason == "Metadata came before the login: does the client use SASL?"
+    assert reply.reason == "Metadata before the login: is the client configured for SASL?"
 
 
 def test_an_unknown_mechanism_is_told_which_there_are():

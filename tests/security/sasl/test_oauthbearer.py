@@ -54,7 +54,7 @@ def test_a_bad_token_is_told_first_and_refused_then():
     told = '{"status":"insufficient_scope","scope":"kafka"}'
     assert other.step(first("poor")) == Challenge(told.encode(), "lacks the scope kafka")
     assert other.step(first()) == Refused(
-        "lacks the scope kafka; and after a refusal comes one byte of 1"
+        "lacks the scope kafka; and the client did not confirm the error"
     )
 
 

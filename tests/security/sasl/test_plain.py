@@ -32,12 +32,12 @@ def test_a_password_is_its_utf_8_bytes():
         (
             b"\0alice\0wrong",
             "Authentication failed: Invalid username or password",
-            "'alice' has no such password",
+            "wrong password for user 'alice'",
         ),
         (
             b"\0carol\0x",
             "Authentication failed: Invalid username or password",
-            "'carol' is no user of PLAIN",
+            "unknown PLAIN user 'carol'",
         ),
         (
             b"bob\0alice\0secret",
@@ -74,7 +74,7 @@ def test_no_name_is_tried_by_a_message_above_the_bound():
 
 
 def test_a_message_that_is_no_text_is_refused():
-    assert log_in(b"\0\xff\0\xff", USERS) == Refused("the message of PLAIN is not UTF-8")
+    assert log_in(b"\0\xff\0\xff", USERS) == Refused("the PLAIN message is not UTF-8")
 
 
 def test_the_users_stand_in_the_login_module():

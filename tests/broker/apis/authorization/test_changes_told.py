@@ -29,9 +29,9 @@ CHANGES: list[tuple[str, int, dict[str, Any]]] = [
     ("AlterClientQuotas", 1, quota(1024.0)),
     ("AlterUserScramCredentials", 0, upserted("more")),
 ]
-TOKENS = ("a token was made", "a token was renewed", "a token was given an end")
+TOKENS = ("delegation token created", "delegation token renewed", "delegation token expiry changed")
 """What anybody may do with one of his own."""
-ENTRY = "an entry allows User:orders from * everything on Topic t"
+ENTRY = "an ACL allows User:orders from * everything on Topic t"
 
 
 async def test_each_change_is_told_once_with_who_and_what(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ async def test_each_change_is_told_once_with_who_and_what(tmp_path: Path) -> Non
     tokens = [(what, None, None) for what in TOKENS]
     assert told == [
         *tokens,
-        ("entries were added", 1, ENTRY),
-        ("entries were removed", 1, ENTRY),
-        ("quotas were changed", 1, None),
-        ("credentials were changed", 1, None),
+        ("ACLs added", 1, ENTRY),
+        ("ACLs removed", 1, ENTRY),
+        ("client quotas changed", 1, None),
+        ("SCRAM credentials changed", 1, None),
         *tokens,
     ]
     assert [line["by"] for line in changes] == ["User:stranger"] * 3 + ["User:admin"] * 7

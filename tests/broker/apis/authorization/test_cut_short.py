@@ -48,4 +48,4 @@ async def test_no_request_that_is_not_whole_is_a_bug_of_the_guards(tmp_path: Pat
             answered = asking.broker.server.answered()
     assert answered > len(EVERY)
     assert [each for each in lines if each["event"].startswith("connection closed: not a Kafka")]
-    assert [each for each in lines if each["event"] == "a request could not be handled"] == []
+    assert [each for each in lines if each["event"] == "request failed: internal error"] == []

@@ -52,8 +52,8 @@ SAY_NOTHING = {
     "ExpireDelegationToken": "nobody has the token's secret",
     "ListPartitionReassignments": "a broker alone moves nothing",
     "RenewDelegationToken": "nobody has the token's secret",
-    "SaslAuthenticate": "it is how a peer says who it is",
-    "SaslHandshake": "it is how a peer says who it is",
+    "SaslAuthenticate": "it is part of authentication",
+    "SaslHandshake": "it is part of authentication",
 }
 """APIs by which nothing can be found, whoever asks."""
 

@@ -102,7 +102,7 @@ async def test_a_request_without_an_answer_is_repeated_before_the_next() -> None
             await eventually(lambda: len(there.answered) == 2)
         assert there.epochs() == [1, 1, 1, 2]
         assert [each.get("attempts") for each in lines] == [1, None], "not a line for each"
-        assert lines[1]["event"] == "a broker answers the controller again"
+        assert lines[1]["event"] == "broker answers the controller again"
 
 
 async def test_a_broker_that_can_not_be_reached_is_tried_until_it_is() -> None:

@@ -184,7 +184,7 @@ async def test_the_id_by_which_brokers_know_a_topic_is_kept() -> None:
 
 
 def told_deleted(lines: list[Any]) -> list[Any]:
-    return [each for each in lines if "it is deleted" in each["event"]]
+    return [each for each in lines if "parsed, deleted" in each["event"]]
 
 
 async def test_what_old_tools_ask_badly_is_deleted() -> None:

@@ -54,20 +54,20 @@ async def test_many_partitions_that_move_are_one_line_a_leader() -> None:
     events = [moved(index, leader=2 + index % 2) for index in range(1000)]
     first, second = lines_of(events)
     assert (first["leader"], first["before"], first["count"]) == (2, 1, 500)
-    assert first["why"] == "its leader or a member of its ISR was lost"
-    assert first["what"] == [f"t-{index}" for index in range(0, 2 * NAMES_MAX, 2)]
+    assert first["reason"] == "leader or ISR member failed"
+    assert first["partitions"] == [f"t-{index}" for index in range(0, 2 * NAMES_MAX, 2)]
     assert (second["leader"], second["count"]) == (3, 500)
 
 
 async def test_one_partition_that_moves_is_named_without_a_count() -> None:
     (line,) = lines_of([moved(7, cause=Cause.PREFERRED)])
     assert line == {
-        "event": "partitions have another leader",
+        "event": "partition leader changed",
         "log_level": "info",
         "leader": 2,
         "before": 1,
-        "why": "the preferred leader was asked for",
-        "what": ["t-7"],
+        "reason": "preferred leader election requested",
+        "partitions": ["t-7"],
     }
 
 
@@ -106,20 +106,24 @@ async def test_what_changes_no_leader_has_no_line(event: Event) -> None:
     ("event", "level", "said"),
     [
         (moved(0, cause=Cause.UNCLEAN), "warning", {"leader": 2}),
-        (NoLeader("t", 0, (3,), (3, 4)), "warning", {"isr": (3,), "what": ["t-0"]}),
+        (NoLeader("t", 0, (3,), (3, 4)), "warning", {"isr": (3,), "partitions": ["t-0"]}),
         (OtherController("t", 0, 9), "warning", {"epoch": 9}),
-        (LogDirsFailed(2, (("t", 0), ("t", 1))), "warning", {"broker": 2, "what": ["t-0", "t-1"]}),
+        (
+            LogDirsFailed(2, (("t", 0), ("t", 1))),
+            "warning",
+            {"broker": 2, "partitions": ["t-0", "t-1"]},
+        ),
         (ControllerReady(4, (1, 2), 3, 9), "info", {"brokers": (1, 2), "partitions": 9}),
-        (BrokerJoined(2, 77, bounced=True), "info", {"event": "a broker has restarted"}),
-        (BrokerJoined(2, 77, bounced=False), "info", {"event": "a broker has come"}),
+        (BrokerJoined(2, 77, bounced=True), "info", {"event": "broker restarted"}),
+        (BrokerJoined(2, 77, bounced=False), "info", {"event": "broker joined"}),
         (BrokerLeft(2, 77), "warning", {"broker": 2, "epoch": 77}),
         (ShutdownAsked(2), "info", {"broker": 2}),
         (RequestRefused(2, "StopReplica", 11), "warning", {"error": "STALE_CONTROLLER_EPOCH"}),
-        (TopicAdded("t", 3), "info", {"what": ["t"]}),
-        (TopicRemoved("t"), "info", {"what": ["t"]}),
-        (DeletionQueued("t", (4,)), "info", {"brokers": (4,), "what": ["t"]}),
-        (ReassignmentStarted("t", 0, Assignment((1,)), (1,)), "info", {"what": ["t-0"]}),
-        (ReassignmentDone("t", 0, (1,)), "info", {"what": ["t-0"]}),
+        (TopicAdded("t", 3), "info", {"topics": ["t"]}),
+        (TopicRemoved("t"), "info", {"topics": ["t"]}),
+        (DeletionQueued("t", (4,)), "info", {"brokers": (4,), "topics": ["t"]}),
+        (ReassignmentStarted("t", 0, Assignment((1,)), (1,)), "info", {"partitions": ["t-0"]}),
+        (ReassignmentDone("t", 0, (1,)), "info", {"partitions": ["t-0"]}),
     ],
     ids=lambda each: type(each).__name__,
 )

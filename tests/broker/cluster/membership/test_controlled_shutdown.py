@@ -153,7 +153,7 @@ async def test_without_zookeeper_it_is_given_up_though_the_controller_says_nothi
         with capture_logs() as lines:
             assert not await asyncio.wait_for(there.hands_over(), 20)
         [said] = [each["event"] for each in lines if "ZooKeeper" in each["event"]]
-        assert "what it leads has no leader until ZooKeeper is back" in said
+        assert said == "stopping without controlled shutdown: ZooKeeper does not answer"
         silence.set()
 
 

@@ -265,7 +265,7 @@ async def test_an_id_taken_meanwhile_stops_the_broker() -> None:
     await there.another()
     there.zookeeper.resume()
     await eventually(lambda: there.failures)
-    assert "give this one another broker.id" in there.failures[0]
+    assert "set another broker.id" in there.failures[0]
     assert there.registration.epoch == NO_EPOCH
     await there.background.stop()
 

@@ -429,7 +429,7 @@ async def test_what_a_leader_refuses_without_sense_is_fetched_again(
             one.append(2)
             await alike(*fellows)
         assert len(refusals) == 3
-        (told,) = [each for each in lines if "refuses it" in each["event"]]
+        (told,) = [each for each in lines if "rejected by its leader" in each["event"]]
         assert (told["partition"], told["error"]) == ("t-0", NAMES[error_code])
         followed = two.fetchers.followed("t", 0)
         assert followed is not None

@@ -67,7 +67,7 @@ def test_all_that_is_set_is_read_at_the_start(tmp_path: Path) -> None:
         }
         assert len(told(logs)) == 5
         assert ("user a b/c", ["SCRAM-SHA-256"]) in told(logs)
-        assert any("/config/clients/bad has no JSON" in each.get("reason", "") for each in logs)
+        assert any("/config/clients/bad is not JSON" in each.get("reason", "") for each in logs)
         assert SECRET not in str(logs)
 
     play(tmp_path, conduct)
@@ -150,7 +150,7 @@ def test_a_node_that_is_spoilt_is_told_without_what_it_has(tmp_path: Path) -> No
         with capture_logs() as logs:
             await scene.write("users/u", b'{"version":1,"config":["%s"]}' % SECRET.encode())
             await scene.settle()
-        assert "/config/users/u has config that is not an object of texts" in str(logs)
+        assert "/config/users/u has config that is not an object of strings" in str(logs)
         assert SECRET not in str(logs)
 
     play(tmp_path, conduct)
@@ -225,7 +225,7 @@ def test_changes_of_one_user_at_the_same_time_are_all_kept(tmp_path: Path) -> No
 def test_a_node_that_is_spoilt_is_not_overwritten(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b", b"?")
-        with pytest.raises(BadNode, match="has no JSON"):
+        with pytest.raises(BadNode, match="is not JSON"):
             await scene.configs.clients.alter(USER, RATE)
         assert (await scene.other.get("/config/users/a%20b"))[0] == b"?"
 

@@ -321,8 +321,8 @@ def test_a_password_is_not_written_where_others_read_it(played: Played, setting:
                 )
             assert refused.value.error_code == INVALID_REQUEST
             assert refused.value.message == (
-                f"Cannot update {whole} dynamically: in a cluster it would lie in ZooKeeper as it"
-                " is; a PEM file needs no password"
+                f"Cannot update {whole} dynamically: in a cluster it would be stored in ZooKeeper"
+                " in plain text; use a PEM file, which needs no password"
             )
         assert "planted" not in str(scene.zookeeper.ensemble.nodes)
 

@@ -423,7 +423,7 @@ def test_who_asks_for_a_change_is_told_that_zookeeper_does_not_answer(
         await scene.topics.create("there", 1, {}, [[1]])
         scene.tell(topic("there", [1]))
         scene.zookeeper.suspend()
-        with pytest.raises(CannotChange, match=r"ZooKeeper has not answered for 0\.02 s"):
+        with pytest.raises(CannotChange, match=r"no answer from ZooKeeper for 0\.02 s"):
             await change(scene)
         scene.zookeeper.resume()
         await scene.topics.create("afterwards", 1, {}, [[1]])

@@ -61,10 +61,10 @@ def test_an_address_that_tries_names_has_few_lines_and_the_rest_is_counted(told:
 
     first = told.fail("no user at all")
     assert first is not None
-    assert first["untold_of_address"] == 7
+    assert first["omitted_of_address"] == 7
     second = told.fail("no user either")
     assert second is not None
-    assert "untold_of_address" not in second, "it was told"
+    assert "omitted_of_address" not in second, "it was told"
 
 
 def test_what_is_remembered_has_a_bound(told: Told) -> None:

@@ -38,7 +38,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 def said(lines: list[Any]) -> list[Any]:
-    return [line for line in lines if line["event"] == "a client asks in vain"]
+    return [line for line in lines if line["event"] == "unsupported request"]
 
 
 async def client_of(seen: Seen, client_id: str = "billing") -> Client:
@@ -85,13 +85,13 @@ async def test_an_api_that_is_not_served_is_named_once_an_hour(
 
         (line,) = said(lines)
         assert line == {
-            "event": "a client asks in vain",
+            "event": "unsupported request",
             "log_level": "warning",
             "api": "ConsumerGroupHeartbeat",
             "client_id": "billing",
             "host": "/127.0.0.1",
             "software": "librdkafka 2.16.0",
-            "advice": "version 1 came, and this broker does not serve the API",
+            "advice": "the request has version 1, but this broker does not serve the API",
         }
         scrape = await seen.scrape()
         assert scrape["muster_unsupported_requests_total", "api=ConsumerGroupHeartbeat"] == 3
@@ -116,7 +116,7 @@ async def test_the_first_request_of_a_connection_names_its_client_too(
 
         (line,) = said(lines)
         assert (line["api"], line["client_id"]) == ("Fetch", "old one")
-        assert line["advice"] == "version 99 came, and this broker serves 0 to 18"
+        assert line["advice"] == "the request has version 99, but this broker serves 0 to 18"
 
 
 async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
@@ -126,7 +126,7 @@ async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
         for _ in range(2):
             assert await find(client, "share", 2) == INVALID_REQUEST
 
-        advice = "share groups are not served: use a consumer"
+        advice = "share groups are not supported: use a consumer group"
         assert [(line["api"], line["advice"]) for line in said(lines)] == [
             ("FindCoordinator", advice)
         ]
@@ -193,7 +193,7 @@ async def test_a_client_that_asks_nothing_of_its_coordinator_is_named(
         assert line["client_id"] == "billing"
         assert line["software"] == "librdkafka 2.16.0"
         assert line["advice"].startswith(
-            "it found the coordinator of group 'invoices' and asks nothing"
+            "it found the coordinator of group 'invoices', but sends no request"
         )
         assert line["advice"].endswith("set group.protocol=classic")
         scrape = await seen.scrape()

@@ -61,7 +61,7 @@ async def test_a_listener_has_its_own_bound_of_connections(tmp_path: Path) -> No
         assert await is_served(clients[-1]), "there is room again"
         close(clients + others)
     assert broker.server.refused == 1
-    assert refusals(lines) in ([], ["max.connections of the listener OUTSIDE is 2"])
+    assert refusals(lines) in ([], ["max.connections=2 of listener OUTSIDE is reached"])
 
 
 async def test_the_bound_of_a_listener_is_altered(tmp_path: Path) -> None:
@@ -92,7 +92,9 @@ async def test_another_broker_comes_in_where_there_is_no_room(tmp_path: Path) ->
             assert await is_served(second)
         close([first, second, third, other])
     assert refusals(lines) == ["max.connections=2 is reached"]
-    assert refusals(lines, "connection closed") == ["max.connections=2, and another broker came"]
+    assert refusals(lines, "connection closed") == [
+        "max.connections=2 is reached, and another broker connected"
+    ]
 
 
 async def test_nobody_goes_for_another_broker_that_is_refused(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ async def test_nobody_goes_for_another_broker_that_is_refused(tmp_path: Path) ->
             assert not await is_served(other)
         assert [await is_served(each) for each in clients] == [True, True]
         close([*clients, other])
-    assert refusals(lines) == ["max.connections.per.ip allows 2 from this address"]
+    assert refusals(lines) == ["max.connections.per.ip=2 is reached for this address"]
 
 
 async def test_connections_that_come_too_early_wait_and_come_in_one_by_one(
@@ -165,7 +167,9 @@ async def test_those_beyond_what_may_wait_are_closed_and_a_stop_closes_the_rest(
         with capture_logs() as lines:
             clients = [await came(broker, OUTSIDE) for _ in range(5)]
             await eventually("two are closed", lambda: rates.refused == 2)
-        assert [line["event"] for line in lines] == ["connections wait to come in"], "said once"
+        assert [line["event"] for line in lines] == [
+            "connection rate limit reached, new connections wait"
+        ], "said once"
         await eventually("two are closed", lambda: rates.refused == 2)
         assert rates.waiting == 3
     assert not any(await asyncio.gather(*map(is_served, clients)))

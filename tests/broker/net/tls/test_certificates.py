@@ -74,7 +74,7 @@ async def test_trap_9_a_changed_file_serves_new_connections_and_cuts_none(
         writer.write(bytes.fromhex("0000000a 0012 0000 00000007 ffff"))
         assert (await reader.readexactly(8))[4:] == bytes.fromhex("00000007")
         writer.close()
-    (line,) = [line for line in lines if "another certificate" in line["event"]]
+    (line,) = [line for line in lines if line["event"] == "certificate reloaded"]
     assert line["subject"] == "CN=broker"
     assert line["serial"] == f"{other.certificate.serial_number:x}"
 
@@ -115,8 +115,8 @@ async def test_trap_9_a_broken_file_leaves_the_old_one_in_use_and_is_said_once(
         assert await shown(broker, context) == own.certificate.serial_number
     (line,) = events(lines)
     assert line.startswith(
-        "a certificate is not reloaded: the old one goes on: the listener SSL: the key and its"
-        " certificate can't be used"
+        "certificate can't be reloaded, old one kept: listener SSL: the private key can't be"
+        " used with its certificate"
     )
     assert "can't be read" in str(events(later))
 
@@ -128,8 +128,11 @@ async def test_another_subject_or_fewer_names_are_refused_unless_allowed(
 
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         for issued, says in (
-            (authority.issue("other"), "the certificate is CN=other's and was CN=broker's"),
-            (authority.issue("broker", None), "is not for 127.0.0.1 any more"),
+            (
+                authority.issue("other"),
+                "the subject of the certificate changes from CN=broker to CN=other",
+            ),
+            (authority.issue("broker", None), "lacks the names 127.0.0.1"),
         ):
             own.pem.write_text(issued.key_text + issued.certificate_text)
             with capture_logs() as lines:
@@ -188,10 +191,13 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(
         (LOCATION, "/nowhere.pem"): "/nowhere.pem can't be read",
         (truststore, str(authority.certificate)): "a truststore can't be added",
         ("ssl.keystore.location", "/a"): "only per-listener using the listener prefix",
-        ("listener.name.SSL.ssl.keystore.location", "/a"): "written in lower case",
-        ("listener.name.other.ssl.keystore.location", "/a"): "there is no listener OTHER",
+        ("listener.name.SSL.ssl.keystore.location", "/a"): "mechanism in lower case",
+        ("listener.name.other.ssl.keystore.location", "/a"): "listener OTHER does not exist",
         ("listener.name.ssl.ssl.client.auth", "none"): "restart it",
-        ("listener.name.ssl.ssl.keystore.locaton", "/a"): "it protects, and Muster does not have",
+        (
+            "listener.name.ssl.ssl.keystore.locaton",
+            "/a",
+        ): "security setting that Muster does not support",
     }
 
     async with tls_broker(tmp_path, with_tls(own)) as broker:
@@ -202,7 +208,10 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(
         code, message = await asked(
             broker, lambda wire: alter(wire, "", (LOCATION, SET, str(own.pem)), kind=BROKER)
         )
-        assert (code, "name one by its id" in (message or "")) == (INVALID_REQUEST, True)
+        assert (code, "set it for one broker by its id" in (message or "")) == (
+            INVALID_REQUEST,
+            True,
+        )
         assert broker.config.dynamic_own == {}
         assert await shown(broker, client_context(authority)) == own.certificate.serial_number
 
@@ -219,7 +228,7 @@ async def test_a_password_that_is_set_lies_open_to_nobody(
         with capture_logs() as lines:
             code, message = await altered(broker, *changes)
             assert code == INVALID_REQUEST
-            assert "is its password right" in str(message)
+            assert "check its password" in str(message)
             changes = (LOCATION, SET, str(store)), (password, SET, "secret-of-the-store")
             assert await altered(broker, *changes) == (0, None)
         entry = await asked(broker, lambda wire: described(wire, "1", BROKER)[password])

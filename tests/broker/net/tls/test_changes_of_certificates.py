@@ -27,7 +27,7 @@ from tests.certificates import Authority, Issued
 
 KEYSTORE = "listener.name.ssl.ssl.keystore.location"
 TRUSTSTORE = "listener.name.ssl.ssl.truststore.location"
-NOT_RELOADED = "a certificate is not reloaded: the old one goes on"
+NOT_RELOADED = "certificate can't be reloaded, old one kept"
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -142,7 +142,7 @@ async def test_brokers_with_the_old_certificate_connect_to_the_new_one(
     assert serves == serial(own if in_cluster else other)
     told = [line["reason"] for line in lines if line["event"] == NOT_RELOADED]
     assert len(told) == in_cluster
-    assert all("a broker with the other one could not connect" in each for each in told)
+    assert all("a broker with the other certificate could not connect" in each for each in told)
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
@@ -158,12 +158,12 @@ async def test_brokers_with_the_new_truststore_connect_to_the_old_certificate(
         await opened.certificates.look()
     told = [line["reason"] for line in lines if line["event"] == NOT_RELOADED]
     assert len(told) == in_cluster
-    assert all("a broker with the other one could not connect" in each for each in told)
+    assert all("a broker with the other certificate could not connect" in each for each in told)
 
     trusted.write_text(authority.certificate.read_text() + another.certificate.read_text())
     with capture_logs() as lines:
         await opened.certificates.look()
-    assert "new connections get another certificate" in str(lines), "first whom to trust"
+    assert "certificate reloaded" in str(lines), "first whom to trust"
     other = copy_of(another.issue("broker"), own.pem)
     assert await opened.serial_after_a_look() == serial(other), "then the certificate"
 
@@ -252,13 +252,13 @@ async def test_without_room_for_the_key_the_old_certificate_goes_on(
         monkeypatch.setattr("os.memfd_create", full)
         code, message = await altered(broker, KEYSTORE, other.pem)
         assert code == INVALID_REQUEST
-        assert "the key can't be handed to OpenSSL: [Errno 28] No space left" in (message or "")
+        assert "OpenSSL can't read the private key: [Errno 28] No space left" in (message or "")
         with capture_logs() as lines:
             await broker.reload(Config(dict(broker.config.given)))
             await broker.secured.certificates.look()
         assert await shown(broker, trusting) == own.certificate.serial_number
     told = [line["event"] for line in lines if "No space left" in line.get("reason", "")]
-    assert told == ["settings are not reloaded", NOT_RELOADED]
+    assert told == ["configs not reloaded", NOT_RELOADED]
 
 
 # -- time
@@ -305,11 +305,11 @@ async def test_a_certificate_is_warned_of_once_a_day_from_thirty_days_before_its
 
     assert await here.told_after(0) == []
     assert await here.told_after(10 * DAY_MS - HOUR_MS) == []
-    assert await here.told_after(2 * HOUR_MS) == ["a certificate expires soon"]
+    assert await here.told_after(2 * HOUR_MS) == ["certificate expires soon"]
     assert await here.told_after(0) == []
     assert await here.told_after(23 * HOUR_MS) == []
-    assert await here.told_after(2 * HOUR_MS) == ["a certificate expires soon"]
-    assert await here.told_after(29 * DAY_MS) == ["a certificate has expired"]
+    assert await here.told_after(2 * HOUR_MS) == ["certificate expires soon"]
+    assert await here.told_after(29 * DAY_MS) == ["certificate expired"]
     (left_s,) = here.certificates.seconds_left().values()
     assert left_s < 0
 
@@ -317,11 +317,11 @@ async def test_a_certificate_is_warned_of_once_a_day_from_thirty_days_before_its
 async def test_another_certificate_is_warned_of_for_itself(authority: Authority) -> None:
     here = InTime(authority.issue("broker", days=20))
     here.time.move(30 * DAY_MS)
-    assert await here.told_after(0) == ["a certificate expires soon"]
+    assert await here.told_after(0) == ["certificate expires soon"]
     authority.issue("broker", days=15)
     assert await here.told_after(HOUR_MS) == [
-        "new connections get another certificate",
-        "a certificate expires soon",
+        "certificate reloaded",
+        "certificate expires soon",
     ]
 
 
@@ -332,6 +332,6 @@ async def test_a_start_says_that_a_certificate_expires_or_has(
     with capture_logs() as lines:
         async with tls_broker(tmp_path, with_tls(authority.issue("broker", days=days))):
             pass
-    says = "a certificate has expired" if days < 0 else "a certificate expires soon"
+    says = "certificate expired" if days < 0 else "certificate expires soon"
     (line,) = [line for line in lines if "certificate" in line["event"]]
     assert (line["event"], line["log_level"], line["listener"]) == (says, "warning", "SSL")

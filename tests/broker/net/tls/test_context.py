@@ -81,7 +81,7 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
     for wrong, said in (
         (replace(trusting, truststore_password="x"), f"{authority.certificate} is PEM: remove it"),
         (replace(inline, truststore_password="x"), "ssl.truststore.certificates is PEM: remove it"),
-        (replace(settings, keystore_password="x"), "is PEM: remove it; an encrypted key takes"),
+        (replace(settings, keystore_password="x"), "is PEM: remove it; for an encrypted key set"),
         (replace(own_inline, keystore_password="x"), "ssl.keystore.key is PEM: remove it"),
     ):
         with pytest.raises(TlsError, match=said):
@@ -93,31 +93,31 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
     [
         ({"keystore_location": ""}, "TLS needs a certificate with its key"),
         ({"keystore_location": "/nowhere/own.pem"}, "/nowhere/own.pem can't be read: No such file"),
-        ({"keystore_key": "x"}, "ssl.keystore.location and ssl.keystore.key are given both"),
-        ({"client_auth": "perhaps"}, "ssl.client.auth=perhaps is none of none, requested"),
-        ({"client_auth": "required"}, "ssl.client.auth=required needs ssl.truststore.location"),
-        ({"enabled_protocols": ("SSLv3",)}, "ssl.enabled.protocols=SSLv3: Muster speaks TLSv1.2"),
-        ({"enabled_protocols": ()}, "Muster speaks TLSv1.2 and TLSv1.3"),
+        ({"keystore_key": "x"}, "ssl.keystore.location and ssl.keystore.key are both set"),
+        ({"client_auth": "perhaps"}, "ssl.client.auth=perhaps: use one of none, requested"),
+        ({"client_auth": "required"}, "ssl.client.auth=required needs the CAs of the clients"),
+        ({"enabled_protocols": ("SSLv3",)}, "ssl.enabled.protocols=SSLv3: use TLSv1.2"),
+        ({"enabled_protocols": ()}, "use TLSv1.2 or TLSv1.3"),
         ({"truststore_certificates": "x"}, "ssl.truststore.certificates has no certificate"),
         (
             {"truststore_location": "/t", "truststore_certificates": "x"},
-            "ssl.truststore.location and ssl.truststore.certificates are given both",
+            "ssl.truststore.location and ssl.truststore.certificates are both set",
         ),
         (
             {"truststore_password": "x"},
-            "ssl.truststore.password is given without ssl.truststore.location",
+            "ssl.truststore.password is set without ssl.truststore.location",
         ),
-        ({"cipher_suites": ("RC4",)}, "ssl.cipher.suites=RC4: with TLSv1.3 the list has TLS_AES"),
+        ({"cipher_suites": ("RC4",)}, "ssl.cipher.suites=RC4: TLSv1.3 always enables TLS_AES"),
         (
             {"cipher_suites": ("RC4",), "enabled_protocols": ("TLSv1.2",)},
-            "ssl.cipher.suites=RC4: RC4 is no suite of TLS 1.2 or 1.3",
+            "ssl.cipher.suites=RC4: RC4 is not the IANA name of a cipher suite",
         ),
         (
             {
                 "cipher_suites": ("TLS_RSA_WITH_CAMELLIA_512_CBC_SHA256",),
                 "enabled_protocols": ("TLSv1.2",),
             },
-            "none of them is there",
+            "OpenSSL supports none of them",
         ),
     ],
 )
@@ -131,10 +131,10 @@ def test_a_key_of_another_certificate_is_refused(own, authority):
     inline = TlsSettings(
         keystore_key=own.key_text, keystore_certificate_chain=other.certificate_text
     )
-    with pytest.raises(TlsError, match="do they fit each other"):
+    with pytest.raises(TlsError, match="does the certificate match the key"):
         listener_tls(inline)
     for given in ({"keystore_key": own.key_text}, {"keystore_certificate_chain": "x"}):
-        with pytest.raises(TlsError, match="are given together or not at all"):
+        with pytest.raises(TlsError, match="set both or neither"):
             listener_tls(TlsSettings(**given))
 
 
@@ -183,5 +183,5 @@ def test_a_key_that_can_not_be_written_is_a_sentence(settings, tmp_path: Path, m
     if hasattr(os, "memfd_create"):
         listener_tls(settings)  # it is in memory
     monkeypatch.setattr("sys.platform", "darwin")
-    with pytest.raises(TlsError, match=r"^the key can't be handed to OpenSSL: .*No such file"):
+    with pytest.raises(TlsError, match=r"^OpenSSL can't read the private key: .*No such file"):
         listener_tls(settings)

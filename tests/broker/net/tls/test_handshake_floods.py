@@ -86,7 +86,7 @@ def test_oldest_of_the_busiest_address_is_given_up(
     for peer in flood:
         all_of.begun(peer)
     assert [each.reason for each in (other, *flood[1:])] == [""] * 10
-    assert flood[0].reason == "more than 10 handshakes are not done"
+    assert flood[0].reason == "more than 10 TLS handshakes are in progress"
     all_of.over(flood[0])
     all_of.over(flood[0])
     assert len(all_of) == 10

@@ -197,7 +197,9 @@ def test_a_client_without_tls_is_told_so_and_so_is_the_operator(run, context):
             assert alert[:1] == b"\x15"
             return on
 
-    assert run(scenario()).failures == ["a client without TLS came to a listener with TLS"]
+    assert run(scenario()).failures == [
+        "a client without TLS connected to a listener with TLS: check its security.protocol"
+    ]
 
 
 def test_a_client_that_trusts_others_is_told_of(run, context):
@@ -231,7 +233,7 @@ def test_a_client_needs_the_certificate_that_is_asked_for(run, context, trusting
             return on
 
     [failure] = run(scenario()).failures
-    assert failure == "the handshake failed: peer did not return a certificate"
+    assert failure == "the TLS handshake failed: peer did not return a certificate"
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
@@ -259,7 +261,7 @@ def test_a_peer_that_leaves_in_the_middle_is_told_of(run, context):
             await on.failed.wait()
             return on
 
-    assert run(scenario()).failures == ["the peer went away in the middle of the handshake"]
+    assert run(scenario()).failures == ["the peer closed the connection during the TLS handshake"]
 
 
 @pytest.mark.parametrize("behind", [b"\x16\x03\x01\x00\x05hello", b"\x16\xff\xff\xff\xff" * 9])
@@ -272,7 +274,7 @@ def test_nonsense_fails_the_handshake(run, context, behind):
             return on
 
     [failure] = run(scenario()).failures
-    assert failure.startswith("the handshake failed: ")
+    assert failure.startswith("the TLS handshake failed: ")
 
 
 def test_nonsense_after_the_handshake_ends_the_connection(run, context, trusting):

@@ -69,7 +69,7 @@ async def test_trap_20_an_address_that_others_reach_is_protected_and_api_topics_
     """With a secured listener, and with a plain one as well."""
     for listeners in (SECURED, {}):
         reached = {**listeners, "http.listener": "0.0.0.0:9644"}
-        with pytest.raises(BadConfig, match="nothing protects what it shows") as refused:
+        with pytest.raises(BadConfig, match="without authentication") as refused:
             Config(reached)
         assert "http.unprotected.allowed=true" in str(refused.value)
         Config({**reached, "http.unprotected.allowed": "true"})
