@@ -44,7 +44,7 @@ _WITH_ANY_KAFKA = {
 """What answers in part what a command needs a Muster for."""
 
 
-_HINT = re.compile(r"/api/(groups|topics|transactions) lists them")
+_HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
 """What the API names for those who ask it by hand."""
 
 

@@ -30,15 +30,15 @@ from journal.happened import CONTROLLER, Happened, Kind, Named, of_broker, of_pa
 from protocol.errors import NAMES
 from protocol.now import Now
 
-_GONE = "is gone from ZooKeeper"
-_NOT_THERE = "was not there when this controller began"
-_STOPS = "is about to stop"
-_STOPPED = "has stopped in order"
+_GONE = "is no longer registered in ZooKeeper"
+_NOT_THERE = "was down when this controller was elected"
+_STOPS = "is in controlled shutdown"
+_STOPPED = "has shut down cleanly"
 _RESTARTED = "has restarted"
-_NO_DIRECTORY = "can't reach the directory of this replica"
+_NO_DIRECTORY = "has lost the log directory of this replica"
 _CAUSES = {
-    Cause.CREATED: "the partition is new",
-    Cause.REASSIGNED: "its replicas change",
+    Cause.CREATED: "elected when the partition was created",
+    Cause.REASSIGNED: "its replicas are being reassigned",
 }
 
 
@@ -90,13 +90,13 @@ class Story:
                 self._live, self._how, self._failed = {*brokers}, {}, {}
                 counts = ((topics, "topic"), (partitions, "partition"))
                 held = " and ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
-                why = f"{me} is the controller of {_brokers(brokers)}, {held}"
+                why = f"{me} was elected controller (live brokers {_ids(brokers)}; {held})"
                 cause = "elected"
             case ControllerResigned(reason):
-                cause, why = "resigned", f"{me} is the controller no longer: {reason}"
+                cause, why = "resigned", f"{me} is no longer the controller: {reason}"
             case OtherController(topic, partition, epoch):
                 cause = "other"
-                why = f"a later controller, of epoch {epoch}, has written {topic}-{partition}"
+                why = f"a newer controller (epoch {epoch}) has written {topic}-{partition}"
         return CONTROLLER, self._entry(now, Kind.CONTROLLER, cause, why)
 
     def _of_broker(
@@ -109,7 +109,7 @@ class Story:
                 self._how.pop(broker, None)
                 if bounced:
                     self._how[broker] = _RESTARTED
-                cause, why = ("restarted", _RESTARTED) if bounced else ("came", "is registered")
+                cause, why = ("restarted", _RESTARTED) if bounced else ("came", "has registered")
             case BrokerLeft():
                 stopped = self._how.get(broker) in (_STOPS, _STOPPED)
                 self._live.discard(broker)
@@ -122,7 +122,8 @@ class Story:
             case LogDirsFailed(_, partitions):
                 self._failed[broker] = self._failed.get(broker, frozenset()) | {*partitions}
                 cause = "directory"
-                why = f"can't reach the directories of {len(partitions)} replicas"
+                count = len(partitions)
+                why = f"has lost the log directories of {count} replica{'s' * (count != 1)}"
         return of_broker(broker), self._entry(
             now, Kind.BROKER, cause, f"broker {broker} {why}", broker
         )
@@ -133,18 +134,18 @@ class Story:
         if isinstance(event, ReassignmentStarted):
             target = event.assignment.target
             cause = "started"
-            why = f"it is on its way from the replicas {_ids(event.before)} to {_ids(target)}"
+            why = f"reassignment started from replicas {_ids(event.before)} to {_ids(target)}"
         else:
-            cause, why = "done", f"its replicas are {_ids(event.replicas)}"
+            cause, why = "done", f"reassignment completed: its replicas are {_ids(event.replicas)}"
         name = of_partition(event.topic, event.partition)
         return name, self._entry(now, Kind.MOVE, cause, why)
 
     def _deleting(self, event: DeletionQueued | DeletionStarted | TopicRemoved, now: Now) -> Named:
         match event:
             case DeletionQueued(_, waits_for):
-                cause, why = "queued", "its deletion was asked for"
+                cause, why = "queued", "its deletion was requested"
                 if waits_for:
-                    why += f"; it waits for {_brokers(waits_for)}, which must return"
+                    why += f"; it waits for {_brokers(waits_for)} to return"
             case DeletionStarted():
                 cause, why = "started", "its replicas are being deleted"
             case TopicRemoved():
@@ -174,38 +175,38 @@ class Story:
         before, leader = event.leader_before, event.leader
         match event.cause:
             case Cause.OFFLINE if leader == NO_LEADER:
-                none = f"no member of the ISR ({_ids(event.isr)}) lives"
-                return f"{self._led(event)}, and {none}"
+                none = f"no member of the ISR ({_ids(event.isr)}) is alive"
+                return f"{self._led(event)}; {none}"
             case Cause.OFFLINE if before == NO_LEADER:
-                return f"broker {leader}, a member of the ISR, is back"
+                return f"broker {leader}, a member of the ISR, has returned"
             case Cause.OFFLINE | Cause.SHUTDOWN:
                 return f"{self._led(event)}; broker {leader} is the first live member of the ISR"
             case Cause.UNCLEAN:
                 return (
-                    f"no member of the ISR ({_ids(event.isr_before)}) lives, and an unclean"
-                    " election is allowed or was asked for: what only they had is lost"
+                    f"no member of the ISR ({_ids(event.isr_before)}) is alive; an unclean election"
+                    " is enabled or was requested: records that only the ISR had are lost"
                 )
             case Cause.PREFERRED:
-                return f"broker {leader}, its preferred leader, was asked for"
+                return f"the election of its preferred leader, broker {leader}, was requested"
             case Cause.BALANCE:
                 return (
-                    f"broker {leader}, its preferred leader, is in the ISR again, and the"
-                    " controller balances leaders"
+                    f"broker {leader}, its preferred leader, is in the ISR again, and"
+                    " auto.leader.rebalance.enable is set"
                 )
             case _:
                 return _CAUSES.get(event.cause, str(event.cause.value))
 
     def _led(self, event: StateWritten) -> str:
         before = event.leader_before
-        return f"broker {before}, which led, {self._what_of(before, event)}"
+        return f"the leader, broker {before}, {self._what_of(before, event)}"
 
     def _why_isr(self, event: StateWritten) -> str:
         out = [each for each in event.isr_before if each not in event.isr]
         if event.cause is Cause.ISR:
             into = [each for each in event.isr if each not in event.isr_before]
-            did = [f"took out {_brokers(out)}"] * bool(out)
-            did += [f"took in {_brokers(into)}"] * bool(into)
-            return f"broker {event.leader}, its leader, {' and '.join(did)}"
+            did = [f"removed {_brokers(out)}"] * bool(out)
+            did += [f"added {_brokers(into)}"] * bool(into)
+            return f"the leader, broker {event.leader}, changed the ISR: {', '.join(did)}"
         if event.cause is Cause.OFFLINE and out:
             return ", ".join(f"broker {each} {self._what_of(each, event)}" for each in out)
         return _CAUSES.get(event.cause, str(event.cause.value))
@@ -213,10 +214,10 @@ class Story:
     def _what_of(self, broker: int, event: StateWritten) -> str:
         if (event.topic, event.partition) in self._failed.get(broker, ()):
             return _NO_DIRECTORY
-        told = self._how.get(broker)
-        if told is None:
-            return "was gone for a moment" if broker in self._live else _NOT_THERE
-        return told
+        how = self._how.get(broker)
+        if how is None:
+            return "was briefly unregistered" if broker in self._live else _NOT_THERE
+        return how
 
 
 def _ids(brokers: Replicas) -> str:

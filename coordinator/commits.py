@@ -173,19 +173,19 @@ def metadata_too_large(
 
 def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> str:
     if error == INVALID_COMMIT_OFFSET_SIZE:
-        return "larger than a batch of __consumer_offsets may be"
+        return "it is larger than a batch of __consumer_offsets may be"
     if group is None:
-        return f"of generation {call.generation_id}, and there is no such group"
+        return f"its generation is {call.generation_id}, but the group does not exist"
     if error == ILLEGAL_GENERATION:
-        return f"of generation {call.generation_id}; the group is at {group.generation_id}"
+        return f"its generation is {call.generation_id}, the group's is {group.generation_id}"
     if error == REBALANCE_IN_PROGRESS:
-        return f"the assignment of generation {group.generation_id} is still awaited"
+        return f"generation {group.generation_id} has not received its assignment yet"
     if error == FENCED_INSTANCE_ID:
-        return f"{call.group_instance_id} is held by another member now"
+        return f"another member holds group.instance.id {call.group_instance_id} now"
     if error == UNKNOWN_MEMBER_ID and call.generation_id < 0 and not call.member_id:
-        return f"without membership, and the group has members ({group.state.value})"
+        return f"its client is not a member, but the group has members ({group.state.value})"
     if error == UNKNOWN_MEMBER_ID:
-        return f"not a member of the group ({group.state.value})"
+        return f"its member id is unknown to the group ({group.state.value})"
     return f"the group is {group.state.value}"
 
 

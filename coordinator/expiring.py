@@ -58,16 +58,16 @@ def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[Expirin
 def why_it_expires(group: Group, *, asked: bool = False) -> str:
     """Why retention counts for an offset of the group, in words."""
     if asked:
-        return "the commit named its own retention"
+        return "the commit set its own retention time"
     if not group.protocol_type:
         if group.offsets_read_ms != NO_TIMESTAMP_MS:
-            return "nobody has committed or fetched it since; the group has no members"
-        return "nobody has committed it since; the group has no members (assign() users)"
+            return "no new commits or fetches, and the group has no members"
+        return "no new commits, and the group has no members (its clients use assign())"
     if group.state is State.EMPTY:
         if group.state_timestamp_ms == NO_TIMESTAMP_MS:
-            return "the group has no members, and nobody has committed it since"
-        return "the group has been without members since"
-    return "no member subscribes to its topic, and nobody has committed it since"
+            return "no new commits, and the group has no members"
+        return "the group has no members"
+    return "no new commits, and no member subscribes to the topic"
 
 
 def times_of_warnings(config: GroupConfig) -> list[int]:

@@ -242,26 +242,28 @@ def _lost(journal: GroupJournal, event: LostByAdmin, now: Now) -> None:
 
 
 def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
-    text = f"{event.offsets} offsets were dropped: {event.cause}"
+    offsets = "1 offset" if event.offsets == 1 else f"{event.offsets} offsets"
+    text = f"{offsets} removed: {event.cause}"
     journal.add_note(Note(now.wall_ms, "offsets_dropped", text))
 
 
 def _transactional(journal: GroupJournal, event: TransactionalOffsets, now: Now) -> None:
     if event.committed:
         return  # as ordinary as a commit, which has no line either
-    dropped = "1 offset was" if event.offsets == 1 else f"{event.offsets} offsets were"
-    text = f"{dropped} dropped: the transaction of producer {event.producer_id} was aborted"
+    offsets = "1 pending offset" if event.offsets == 1 else f"{event.offsets} pending offsets"
+    text = f"{offsets} dropped: the transaction of producer {event.producer_id} was aborted"
     journal.add_note(Note(now.wall_ms, "offsets_aborted", text))
 
 
 def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
     hours = event.within_ms // 3_600_000
-    text = f"{event.offsets} offsets will expire within {hours} h: {event.detail}"
+    offsets = "1 offset" if event.offsets == 1 else f"{event.offsets} offsets"
+    text = f"{offsets} will expire within {hours} h: {event.detail}"
     journal.add_note(Note(now.wall_ms, "offsets_expiring", text))
 
 
 def _removed(journal: GroupJournal, event: GroupRemoved, now: Now) -> None:
-    journal.add_note(Note(now.wall_ms, GROUP_REMOVED, f"the group was forgotten: {event.cause}"))
+    journal.add_note(Note(now.wall_ms, GROUP_REMOVED, f"the group was removed: {event.cause}"))
 
 
 FOLDS: dict[type, Fold[GroupJournal]] = {

@@ -33,7 +33,7 @@ from journal.texts import (
 from protocol.now import Now
 from protocol.slotted import slotted
 
-WHY_OF_THE_LOG = "only the log holds this generation, and not why it was formed"
+WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 LINE_BYTES_MAX = 256 << 10
 """What the members of a rebalance got is written down as far as it fits in such a line."""
 _NAMES_MAX = 100

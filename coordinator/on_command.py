@@ -19,14 +19,14 @@ from coordinator.wording import named, seconds
 OnStep = Callable[[Step], object]
 Work = Callable[[], object]
 
-_ASKED = "as a test asked"
+_ASKED = "requested by a test"
 TAKEN_OVER_BY = "a test"
 """The client id of who takes the place of a fenced member."""
 
 
 def rebalance(step: Step, group_id: str) -> None:
     """Begin a rebalance: each member learns of it by its next heartbeat, and joins again."""
-    prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, "a test asked for it")
+    prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
@@ -35,12 +35,12 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
     member = group.members[member_id]
     if member.waits:
         silent_ms = -1
-        what = f"its session expired, {_ASKED}"
+        what = f"session expired ({_ASKED})"
     else:
         left_ms = member.session.due_ms - step.now.mono_ms
         silent_ms = max(member.session_timeout_ms - left_ms, 0)
-        what = f"its session expired {seconds(silent_ms)} after it was last heard of, {_ASKED}"
-    detail = f"session of {named(member)} expired, {_ASKED}"
+        what = f"session expired, no heartbeat for {seconds(silent_ms)} ({_ASKED})"
+    detail = f"session of {named(member)} expired ({_ASKED})"
     step.remove(group, member, Cause.SESSION_EXPIRED, what, silent_ms)
     after_removal(step, group, Cause.SESSION_EXPIRED, detail, member.member_id)
 

@@ -37,7 +37,7 @@ PENDING_MAX = 10_000
 """Offsets that a transaction may have pending in one partition of ``__consumer_offsets``, as many
 as one request may name: its marker moves all of them in one piece."""
 _NEVER_EXPIRES = -1
-_TOO_MANY = f"its transaction would have more than {PENDING_MAX} offsets pending here"
+_TOO_MANY = f"its transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:

@@ -76,26 +76,28 @@ def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Chan
     old_names, new_names = [name for name, _ in old], [name for name, _ in new]
     if old_names != new_names:
         before, after = ",".join(old_names), ",".join(new_names)
-        return Change(f"offers protocols {after} instead of {before}", True)
+        return Change(f"changed its protocols from {before} to {after}", True)
     differing = [(was, now) for (_, was), (_, now) in zip(old, new, strict=True) if was != now]
     if protocol_type != CONSUMER:
         return Change("changed its metadata", True)
     try:
         pairs = [(subscribed_topics(was), subscribed_topics(now)) for was, now in differing]
     except ProtocolError:
-        return Change("changed its metadata, which cannot be read", True)
+        return Change("changed its metadata, which can't be decoded", True)
     for was, now in pairs:
         if set(was) != set(now):
             return Change(_topics(set(was), set(now)), True)
     if any(was != now for was, now in pairs):
-        return Change("named the same topics in another order", True)
-    return Change("changed its metadata but not its topics (such as the partitions it owns)", False)
+        return Change("listed the same topics in another order", True)
+    return Change(
+        "changed its metadata, but not its topics (for example its owned partitions)", False
+    )
 
 
 def _topics(was: set[str], now: set[str]) -> str:
     parts = []
     if now - was:
-        parts.append(f"{some_of(sorted(now - was), ', ')} came")
+        parts.append(f"added {some_of(sorted(now - was), ', ')}")
     if was - now:
-        parts.append(f"{some_of(sorted(was - now), ', ')} went")
-    return f"subscribed to other topics: {'; '.join(parts)}"
+        parts.append(f"removed {some_of(sorted(was - now), ', ')}")
+    return f"changed its subscription: {'; '.join(parts)}"

@@ -48,10 +48,10 @@ class Form:
         try:
             read = self.kinds.get(fields["kind"])
             if read is None:
-                raise NotALine(f"its kind is {fields['kind']}")
+                raise NotALine(f"unknown kind {fields['kind']}")
             return text_of(fields[self.name]), read(fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise NotALine(f"it is no entry: {error!r}") from None
+            raise NotALine(f"not an entry: {error!r}") from None
 
     def name_of(self, line: bytes) -> tuple[str, bool]:
         """Whose a line is, and whether it says that it is gone. Raises NotALine."""
@@ -67,7 +67,7 @@ class Form:
         """The version that the first line of a file names. Raises NotALine."""
         version = fields_of(line).get(self.header)
         if not isinstance(version, int):
-            raise NotALine("it names no version")
+            raise NotALine("the version is missing")
         return version
 
 
@@ -81,32 +81,32 @@ def fields_of(line: bytes) -> Fields:
     """What a line, without its line feed, holds. Raises NotALine."""
     body = line[_CRC_DIGITS + 1 :]
     if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
-        raise NotALine("its checksum is another")
+        raise NotALine("the checksum does not match")
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise NotALine("it is no JSON object")
+        raise NotALine("not a JSON object")
     return fields
 
 
 def text_of(value: Any) -> str:
     """A field that must be text. Raises TypeError."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
 def number_of(value: Any) -> int:
     """A field that must be a whole number. Raises TypeError."""
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 
 def listed_of(value: Any) -> list[Any]:
     """A field that must be a list. Raises TypeError."""
     if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
+        raise TypeError(f"{value!r} is not a list")
     return value

@@ -18,10 +18,10 @@ from replication.events import (
 from replication.values import NO_LEADER
 
 _SESSIONS = {
-    Session.BEGUN: "there is a session with ZooKeeper",
-    Session.LOST: "the connection to ZooKeeper is lost; the session may live on",
-    Session.BACK: "ZooKeeper is reached again, in the same session",
-    Session.EXPIRED: "the session with ZooKeeper has expired: this broker is not registered",
+    Session.BEGUN: "the ZooKeeper session is established",
+    Session.LOST: "the connection to ZooKeeper is lost; the session may still be valid",
+    Session.BACK: "the broker has reconnected to ZooKeeper within the same session",
+    Session.EXPIRED: "the ZooKeeper session has expired: this broker is not registered",
 }
 
 
@@ -35,38 +35,38 @@ def entry(event: Event, now: Now) -> Named:
         case ReplicaIn():
             return of_partition(event.topic, event.partition), _in(event, now)
         case ControllerTold(controller, epoch):
-            why = f"broker {controller} is the controller, of epoch {epoch}"
+            why = f"broker {controller} is the controller (epoch {epoch})"
             told = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
             return CONTROLLER, told
         case SessionChanged(session):
             return SESSION, Happened(now.wall_ms, Kind.SESSION, session.value, _SESSIONS[session])
         case Registered(broker, epoch):
-            why = f"broker {broker} is registered, with epoch {epoch}"
+            why = f"broker {broker} has registered (broker epoch {epoch})"
             return SESSION, Happened(now.wall_ms, Kind.SESSION, "registered", why, broker)
 
 
 def words_of(behind: Behind) -> str:
     """How far a replica is behind, as the end of a sentence."""
     if behind.fetched_ago_ms < 0:
-        return "has not fetched since this broker leads"
+        return "has not fetched since this broker became leader"
     fetched = f"fetched {_seconds(behind.fetched_ago_ms)} ago"
     if behind.records <= 0:
-        return f"{fetched} and has all records"
+        return f"{fetched} and was fully caught up"
     records = f"{behind.records} record{'s' * (behind.records != 1)} behind"
     if behind.caught_up_ago_ms < 0:
-        return f"{fetched}, is {records} and never had all since this broker leads"
-    return f"{fetched}, is {records} and had all {_seconds(behind.caught_up_ago_ms)} ago"
+        return f"{fetched}, is {records} and was never caught up since this broker became leader"
+    return f"{fetched}, is {records} and was last caught up {_seconds(behind.caught_up_ago_ms)} ago"
 
 
 def _led(event: LeaderTold, now: Now) -> Happened:
     before = event.leader_before
     if event.leader == NO_LEADER:
-        why = "the controller says that nobody leads"
+        why = "the controller reports no leader"
     else:
-        why = f"the controller says that broker {event.leader} leads"
+        why = f"the controller reports broker {event.leader} as leader"
         if before != NO_LEADER:
-            is_so = "lives" if event.before_lives else "is not there"
-            why += f"; broker {before}, which led, {is_so}"
+            is_so = "alive" if event.before_lives else "down"
+            why += f"; the previous leader, broker {before}, is {is_so}"
     return Happened(
         now.wall_ms, Kind.LEADER, "told", why,
         controller_epoch=event.controller_epoch, leader=event.leader, leader_before=before,
@@ -86,19 +86,19 @@ def _out(event: ReplicaOut, now: Now) -> Happened:
 def _reason(event: ReplicaOut) -> tuple[str, str]:
     behind, lag = event.behind, _seconds(event.lag_time_max_ms)
     if not event.is_assigned:
-        return "unassigned", "is no replica any more"
+        return "unassigned", "is no longer a replica"
     if not event.is_alive:
-        return "gone", f"is not there; it {words_of(behind)}"
+        return "gone", f"is down; it {words_of(behind)}"
     if event.by_controller:
-        return "controller", "was taken out by the controller, though its broker lives"
+        return "controller", "was removed by the controller, though it is alive"
     limit = f"(replica.lag.time.max.ms is {lag})"
     if behind.fetched_ago_ms < 0 or behind.fetched_ago_ms > event.lag_time_max_ms:
-        return "silent", f"{words_of(behind)} {limit}: it is down, cut off or stands still"
-    return "slow", f"{words_of(behind)} {limit}: it fetches, and does not keep up"
+        return "silent", f"{words_of(behind)} {limit}: it is down, unreachable or paused"
+    return "slow", f"{words_of(behind)} {limit}: it fetches but does not keep up"
 
 
 def _in(event: ReplicaIn, now: Now) -> Happened:
-    why = "was taken in by the controller" if event.by_controller else "has caught up"
+    why = "was added by the controller" if event.by_controller else "has caught up"
     return Happened(
         now.wall_ms, Kind.ISR, "in", f"broker {event.replica} {why}", event.replica,
         leader=event.leader, leader_before=event.leader, leader_epoch=event.leader_epoch,

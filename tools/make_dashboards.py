@@ -91,20 +91,20 @@ OVERVIEW = Dashboard(
             one("Members", "short", f"sum(muster_group_members{{{ME}}})", kind="stat"),
             one("Connections", "short", f"sum(muster_connections{{{ME}}})", kind="stat"),
             one(
-                "Records behind", "short", f"sum(kafka_consumergroup_lag_sum{{{ME}}})", kind="stat"
+                "Lag in records", "short", f"sum(kafka_consumergroup_lag_sum{{{ME}}})", kind="stat"
             ),
             one("Loaded", "percentunit", f"min(muster_load_progress_ratio{{{ME}}})", kind="stat"),
             one("Poisoned logs", "short", f"sum(muster_logs_poisoned{{{ME}}})", kind="stat"),
         ),
         (
             one(
-                "Requests a second",
+                "Requests per second",
                 "reqps",
                 f"sum by (api) (rate(muster_requests_total{{{ME}}}{RATE}))",
                 "{{api}}",
             ),
             one(
-                "Bytes a second",
+                "Bytes per second",
                 "Bps",
                 f"rate(muster_received_bytes_total{{{ME}}}{RATE})",
                 "in",
@@ -135,13 +135,13 @@ OVERVIEW = Dashboard(
         ),
         (
             one(
-                "Most seconds behind",
+                "Largest lag in seconds",
                 "s",
                 f"topk(10, max by (consumergroup) (muster_consumergroup_lag_seconds_max{{{ME}}}))",
                 "{{consumergroup}}",
             ),
             one(
-                "Most records behind",
+                "Largest lag in records",
                 "short",
                 f"topk(10, sum by (consumergroup) (kafka_consumergroup_lag_sum{{{ME}}}))",
                 "{{consumergroup}}",
@@ -156,18 +156,18 @@ GROUPS = Dashboard(
     (
         (
             Panel(
-                "Groups, the worst first",
+                "Groups, worst first",
                 "short",
                 (
-                    (f"topk(100, {ranked(ME)})", "How bad"),
+                    (f"topk(100, {ranked(ME)})", "Severity"),
                     (
                         f"sum by (instance, consumergroup) (kafka_consumergroup_lag_sum{{{ME}}})",
-                        "Records behind",
+                        "Lag in records",
                     ),
                     (
                         "max by (instance, consumergroup)"
                         f" (muster_consumergroup_lag_seconds_max{{{ME}}})",
-                        "Seconds behind",
+                        "Lag in seconds",
                     ),
                 ),
                 kind="table",
@@ -176,14 +176,16 @@ GROUPS = Dashboard(
         (
             one("Groups by state", "short", f"sum by (state) (muster_groups{{{ME}}})", "{{state}}"),
             one(
-                "Rebalances a minute, by cause",
+                "Rebalances per minute, by cause",
                 "short",
                 f"60 * sum by (cause) (rate(muster_rebalances_total{{{ME}}}{RATE}))",
                 "{{cause}}",
             ),
         ),
         (
-            quantiles("Length of rebalances, by phase", "muster_rebalance_phase_seconds", "phase"),
+            quantiles(
+                "Duration of rebalances, by phase", "muster_rebalance_phase_seconds", "phase"
+            ),
             one(
                 "Generations in 10 minutes",
                 "short",
@@ -193,35 +195,35 @@ GROUPS = Dashboard(
             ),
         ),
         (
-            one("Commits a second", "short", f"sum(rate(muster_commits_total{{{ME}}}{RATE}))"),
+            one("Commits per second", "short", f"sum(rate(muster_commits_total{{{ME}}}{RATE}))"),
             one(
-                "Commits refused a second, by error",
+                "Commits refused per second, by error",
                 "short",
                 f"sum by (error) (rate(muster_commits_rejected_total{{{ME}}}{RATE}))",
                 "{{error}}",
             ),
             one(
-                "Joins refused a minute, by error",
+                "Joins refused per minute, by error",
                 "short",
                 f"60 * sum by (error) (rate(muster_joins_refused_total{{{ME}}}{RATE}))",
                 "{{error}}",
             ),
             one(
-                "Commits that moved back, a minute",
+                "Commits that moved offsets back per minute",
                 "short",
                 f"60 * sum(rate(muster_commits_moved_back_total{{{ME}}}{RATE}))",
             ),
         ),
         (
             one(
-                "Longest in a rebalance",
+                "Longest time in a rebalance",
                 "s",
                 "topk(10, max by (consumergroup, state) (muster_consumergroup_state_seconds"
                 f'{{{ME},state=~".*Rebalance"}})) or vector(0)',
                 "{{consumergroup}} {{state}}",
             ),
             one(
-                "Soonest to expire",
+                "Time until offsets expire",
                 "s",
                 "bottomk(10, min by (consumergroup)"
                 f" (muster_consumergroup_offsets_expire_seconds{{{ME}}}))",
@@ -240,14 +242,14 @@ ONE_GROUP = Dashboard(
             one("Members", "short", f"kafka_consumergroup_members{{{GROUP}}}", kind="stat"),
             one("Generation", "short", f"muster_consumergroup_generation{{{GROUP}}}", kind="stat"),
             one(
-                "In its state for",
+                "Time in its state",
                 "s",
                 f"muster_consumergroup_state_seconds{{{GROUP}}}",
                 "{{state}}",
                 kind="stat",
             ),
             one(
-                "Since the last commit",
+                "Time since the last commit",
                 "s",
                 f"min(muster_consumergroup_commit_age_seconds{{{GROUP}}})",
                 kind="stat",
@@ -255,13 +257,13 @@ ONE_GROUP = Dashboard(
         ),
         (
             one(
-                "Records behind, by topic",
+                "Lag in records, by topic",
                 "short",
                 f"kafka_consumergroup_lag_sum{{{GROUP}}}",
                 "{{topic}}",
             ),
             one(
-                "Seconds behind, by topic",
+                "Lag in seconds, by topic",
                 "s",
                 f"muster_consumergroup_lag_seconds_max{{{GROUP}}}",
                 "{{topic}}",
@@ -269,7 +271,7 @@ ONE_GROUP = Dashboard(
         ),
         (
             Panel(
-                "Produced and committed a second",
+                "Records produced and committed per second",
                 "short",
                 (
                     (
@@ -285,7 +287,7 @@ ONE_GROUP = Dashboard(
                 ),
             ),
             one(
-                "Records behind, by member",
+                "Lag in records, by member",
                 "short",
                 f"muster_consumergroup_member_lag{{{GROUP}}}",
                 "{{member}} {{host}}",
@@ -293,13 +295,13 @@ ONE_GROUP = Dashboard(
         ),
         (
             one(
-                "Records behind, by partition",
+                "Lag in records, by partition",
                 "short",
                 f"kafka_consumergroup_lag{{{GROUP}}}",
                 "{{topic}} {{partition}}",
             ),
             one(
-                "Seconds behind, by partition",
+                "Lag in seconds, by partition",
                 "s",
                 f"muster_consumergroup_lag_seconds{{{GROUP}}}",
                 "{{topic}} {{partition}}",
@@ -315,9 +317,9 @@ LOG = Dashboard(
     (
         (
             quantiles("Appends", "muster_append_seconds", "log"),
-            quantiles("Records of an append", "muster_append_records", "log", unit="short"),
+            quantiles("Records per append", "muster_append_records", "log", unit="short"),
             one(
-                "Flushes a second",
+                "Flushes per second",
                 "short",
                 f"sum by (log) (rate(muster_fsync_seconds_count{{{ME}}}{RATE}))",
                 "{{log}}",
@@ -329,29 +331,29 @@ LOG = Dashboard(
         ),
         (
             one(
-                "Bytes produced a second",
+                "Bytes produced per second",
                 "Bps",
                 f"topk(20, rate(muster_topic_bytes_in_total{{{ME}}}{RATE}))",
                 "{{topic}}",
             ),
             one(
-                "Bytes consumed a second",
+                "Bytes consumed per second",
                 "Bps",
                 f"topk(20, rate(muster_topic_bytes_out_total{{{ME}}}{RATE}))",
                 "{{topic}}",
             ),
         ),
         (
-            one("Not cleaned yet", "bytes", f"muster_log_dirty_bytes{{{ME}}}", "{{topic}}"),
+            one("Dirty bytes", "bytes", f"muster_log_dirty_bytes{{{ME}}}", "{{topic}}"),
             one("Cleanings", "short", f"increase(muster_cleaner_runs_total{{{ME}}}{RATE})"),
             one(
-                "Partitions that can't be cleaned",
+                "Uncleanable partitions",
                 "short",
                 f"muster_cleaner_uncleanable_partitions{{{ME}}}",
             ),
         ),
         (
-            one("Offsets kept", "short", f"muster_offsets_cached{{{ME}}}"),
+            one("Cached committed offsets", "short", f"muster_offsets_cached{{{ME}}}"),
             one("Time to load", "s", f"muster_load_seconds{{{ME}}}"),
             one("Loaded", "percentunit", f"muster_load_progress_ratio{{{ME}}}"),
         ),
@@ -364,36 +366,36 @@ REQUESTS = Dashboard(
     (
         (
             one(
-                "Requests a second",
+                "Requests per second",
                 "reqps",
                 f"sum by (api) (rate(muster_requests_total{{{ME}}}{RATE}))",
                 "{{api}}",
             ),
             one(
-                "Errors a second",
+                "Errors per second",
                 "reqps",
                 f'sum by (api, error) (rate(muster_requests_total{{{ME},error!="NONE"}}{RATE}))',
                 "{{api}} {{error}}",
             ),
         ),
         (
-            quantiles("Time of requests", "muster_request_seconds", "api"),
-            quantiles("Ends of turns", "muster_turn_seconds", ""),
+            quantiles("Request time", "muster_request_seconds", "api"),
+            quantiles("Turn completion time", "muster_turn_seconds", ""),
         ),
         (
             one("Connections", "short", f"muster_connections{{{ME}}}"),
             Panel(
-                "Connections refused or closed over nonsense, a second",
+                "Connections refused, or closed after invalid requests, per second",
                 "short",
                 (
                     (f"rate(muster_connections_refused_total{{{ME}}}{RATE})", "refused"),
-                    (f"rate(muster_protocol_errors_total{{{ME}}}{RATE})", "nonsense"),
+                    (f"rate(muster_protocol_errors_total{{{ME}}}{RATE})", "invalid"),
                 ),
             ),
         ),
         (
-            one("Series left out", "short", f"muster_metrics_series_left_out{{{ME}}}"),
-            one("Ages still to be looked up", "short", f"muster_lag_lookups_waiting{{{ME}}}"),
+            one("Omitted series", "short", f"muster_metrics_series_left_out{{{ME}}}"),
+            one("Pending timestamp lookups", "short", f"muster_lag_lookups_waiting{{{ME}}}"),
         ),
     ),
 )
@@ -431,7 +433,7 @@ TRANSACTIONS = Dashboard(
         ),
         (
             Panel(
-                "Committed and aborted a second",
+                "Transactions committed and aborted per second",
                 "short",
                 (
                     (f"sum(rate(muster_transactions_committed_total{{{ME}}}{RATE}))", "committed"),
@@ -442,18 +444,18 @@ TRANSACTIONS = Dashboard(
                 ),
             ),
             quantiles(
-                "From the decision to the last marker", "muster_transaction_completion_seconds", ""
+                "Time from decision to last marker", "muster_transaction_completion_seconds", ""
             ),
         ),
         (
             one(
-                "Held back, by partition",
+                "Records held back, by partition",
                 "short",
                 f"topk(20, muster_partition_held_back_records{{{ME}}})",
                 "{{topic}} {{partition}}",
             ),
             one(
-                "Held back for, by partition",
+                "Time held back, by partition",
                 "s",
                 f"topk(20, muster_partition_held_back_seconds{{{ME}}})",
                 "{{topic}} {{partition}}",
@@ -461,19 +463,19 @@ TRANSACTIONS = Dashboard(
         ),
         (
             one(
-                "Ids by state",
+                "Transactional ids by state",
                 "short",
                 f"sum by (state) (muster_transactional_ids{{{ME}}})",
                 "{{state}}",
             ),
             one(
-                "Requests refused a second, by error",
+                "Requests refused per second, by error",
                 "short",
                 f"sum by (error) (rate(muster_transaction_requests_refused_total{{{ME}}}{RATE}))",
                 "{{error}}",
             ),
             one(
-                "Batches refused a second, by error",
+                "Batches refused per second, by error",
                 "short",
                 "sum by (error)"
                 f" (rate(muster_transaction_verification_failures_total{{{ME}}}{RATE}))",
@@ -481,8 +483,8 @@ TRANSACTIONS = Dashboard(
             ),
         ),
         (
-            one("Producers remembered", "short", f"muster_producers{{{ME}}}"),
-            one("Offsets that wait", "short", f"muster_offsets_pending{{{ME}}}"),
+            one("Producer ids in memory", "short", f"muster_producers{{{ME}}}"),
+            one("Pending transactional offsets", "short", f"muster_offsets_pending{{{ME}}}"),
             one("Time to load", "s", f"muster_transaction_load_seconds{{{ME}}}"),
         ),
     ),
@@ -496,13 +498,13 @@ CLUSTER = Dashboard(
             one("Controllers", "short", f"sum(muster_controller_active{{{ME}}})", kind="stat"),
             one("Brokers", "short", f"max(kafka_brokers{{{ME}}})", kind="stat"),
             one(
-                "Without a leader",
+                "Partitions without a leader",
                 "short",
                 f"sum(muster_controller_partitions_offline{{{ME}}})",
                 kind="stat",
             ),
             one(
-                "Below min.insync.replicas",
+                "Partitions below min.insync.replicas",
                 "short",
                 f"sum(muster_partitions_under_min_isr{{{ME}}})",
                 kind="stat",
@@ -535,7 +537,7 @@ CLUSTER = Dashboard(
                 "{{reason}}",
             ),
             one(
-                "Out of sync for, by reason",
+                "Time out of sync, by reason",
                 "s",
                 f"max by (reason) (muster_replicas_out_of_sync_seconds{{{ME}}})",
                 "{{reason}}",
@@ -543,13 +545,13 @@ CLUSTER = Dashboard(
         ),
         (
             one(
-                "New leaders a minute, by cause",
+                "New leaders per minute, by cause",
                 "short",
                 f"60 * sum by (cause) (rate(muster_controller_leader_changes_total{{{ME}}}{RATE}))",
                 "{{cause}}",
             ),
             one(
-                "Changes of in-sync replicas a minute",
+                "ISR changes per minute",
                 "short",
                 f"60 * sum by (change) (rate(muster_isr_changes_total{{{ME}}}{RATE}))",
                 "{{change}}",
@@ -557,13 +559,13 @@ CLUSTER = Dashboard(
         ),
         (
             one(
-                "Bytes replicated a second, by broker",
+                "Bytes replicated per second, by broker",
                 "Bps",
                 f'rate(muster_replication_bytes_total{{{ME},direction="in"}}{RATE})',
                 "{{instance}}",
             ),
             one(
-                "Of that by reassignments",
+                "Bytes replicated for reassignments per second",
                 "Bps",
                 f'rate(muster_reassignment_bytes_total{{{ME},direction="in"}}{RATE})',
                 "{{instance}}",
@@ -571,19 +573,19 @@ CLUSTER = Dashboard(
         ),
         (
             one(
-                "Records behind leaders",
+                "Replica lag in records",
                 "short",
                 f"muster_replica_fetch_lag_records{{{ME}}}",
                 "{{instance}} behind {{leader}}",
             ),
             one(
-                "Seconds behind leaders",
+                "Replica lag in seconds",
                 "s",
                 f"muster_replica_fetch_lag_seconds{{{ME}}}",
                 "{{instance}} behind {{leader}}",
             ),
             Panel(
-                "Fetching fails",
+                "Failing fetchers, stopped partitions",
                 "short",
                 (
                     (
@@ -599,13 +601,13 @@ CLUSTER = Dashboard(
         ),
         (
             one(
-                "Records that wait for followers",
+                "Records above the high watermark",
                 "short",
                 f"muster_high_watermark_waiting_records{{{ME}}}",
                 "{{instance}}",
             ),
             one(
-                "A high watermark stands for",
+                "Time since a high watermark advanced",
                 "s",
                 f"muster_high_watermark_stands_seconds{{{ME}}}",
                 "{{instance}}",
@@ -613,19 +615,19 @@ CLUSTER = Dashboard(
         ),
         (
             one(
-                "The controller is at",
+                "Pending controller work",
                 "short",
                 f"sum by (kind) (muster_controller_doing{{{ME}}})",
                 "{{kind}}",
             ),
             one(
-                "The controller waits for brokers",
+                "Controller waits for brokers",
                 "s",
                 f"max by (what) (muster_controller_waits_seconds{{{ME}}})",
                 "{{what}}",
             ),
             one(
-                "Requests of the controller, by broker",
+                "Pending controller requests, by broker",
                 "short",
                 f"sum by (broker) (muster_controller_requests_waiting{{{ME}}})",
                 "{{broker}}",
@@ -634,13 +636,13 @@ CLUSTER = Dashboard(
         (
             quantiles("Requests to ZooKeeper", "muster_zookeeper_request_seconds", ""),
             one(
-                "Without ZooKeeper for",
+                "Time without ZooKeeper",
                 "s",
                 f"muster_zookeeper_disconnected_seconds{{{ME}}}",
                 "{{instance}}",
             ),
             one(
-                "Led by others than preferred",
+                "Partitions not led by the preferred replica",
                 "short",
                 f"sum(muster_controller_partitions_imbalanced{{{ME}}})",
             ),
@@ -670,11 +672,11 @@ PIPELINE = Dashboard(
         (
             in_state("Groups drowning", "falling behind"),
             in_state("Groups stuck", "stopped"),
-            in_state("Groups nobody runs", "nobody runs it"),
+            in_state("Groups without members", "nobody runs it"),
             in_state("Groups out of range", "out of range"),
             one("Unread records", "short", f"sum({UNREAD})", kind="stat"),
             one(
-                "Age of the answers",
+                "Age of the results",
                 "s",
                 f"time() - min(muster_pipeline_as_of_timestamp_seconds{{{FILE}}})",
                 kind="stat",
@@ -693,7 +695,7 @@ PIPELINE = Dashboard(
                         (
                             "max",
                             f"muster_pipeline_catch_up_seconds{{{FILE}}}",
-                            "Caught up in, seconds",
+                            "Time to catch up, seconds",
                         ),
                     )
                 ),
@@ -722,7 +724,7 @@ PIPELINE = Dashboard(
                 "{{verdict}}",
             ),
             one(
-                "Deleted before they were read, by group",
+                "Records deleted before they were read, by group",
                 "short",
                 f"topk(10, sum by (consumergroup) (muster_pipeline_lost_records{{{FILE}}}))",
                 "{{consumergroup}}",
@@ -735,7 +737,7 @@ PIPELINE = Dashboard(
         ),
         (
             Panel(
-                "One group: written and read a second",
+                "One group: written and read per second",
                 "short",
                 tuple(
                     (

@@ -201,10 +201,10 @@ class Story:
         (topic, ids), more = event.partitions[0], -1
         for _, each in event.partitions:
             more += len(each)
-        told = f"{'committed' if event.committed else 'aborted'} it in {topic}-{ids[0]}"
-        told += f" and {more} more partition{'s' * (more > 1)}" if more else ""
-        who = f", client '{event.client.client_id}' at {event.client.host.lstrip('/')},"
-        self.past = kept_sentence(f"an operator{who if event.client.host else ''} {told}")
+        did = f"{'committed' if event.committed else 'aborted'} it in {topic}-{ids[0]}"
+        did += f" and {more} more partition{'s' * (more > 1)}" if more else ""
+        who = f", client '{event.client.client_id}' on {event.client.host.lstrip('/')},"
+        self.past = kept_sentence(f"an operator{who if event.client.host else ''} {did}")
 
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
         """Its end is decided."""

@@ -177,8 +177,8 @@ def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
 def owner(value: TransactionValue) -> str:
     """Whose the id is, as details of refusals say it."""
     return (
-        f"the id belongs to producer {value.producer_id} at epoch {value.producer_epoch}"
-        f" ({value.state.wire_name})"
+        f"the transactional id belongs to producer {value.producer_id} at epoch"
+        f" {value.producer_epoch} ({value.state.wire_name})"
     )
 
 

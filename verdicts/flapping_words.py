@@ -12,20 +12,20 @@ from verdicts.spelling import counted, named, plain_host, reads_nothing, since, 
 _Words = tuple[str, str, str | None]
 
 _STATIC = (
-    "give each instance a group.instance.id of its own: it keeps its partitions if it returns"
-    " within the session timeout"
+    "give each instance its own group.instance.id: it keeps its partitions if it returns within"
+    " the session timeout"
 )
-_MIXED = "has joined again"
-_UNKNOWN = "has left and joined again"
+_MIXED = "has rejoined"
+_UNKNOWN = "has left and rejoined"
 _DOES: Mapping[str, str] = {
     "restarted": "has restarted",
     "restarted_in_session": "has restarted",
-    "left": "has left and joined again",
-    "poll_timed_out": "has left (its poll timeout expired) and joined again",
-    "session_expired": "was removed (session expired) and joined again",
-    "sync_timed_out": "was removed (it sent no SyncGroup in time) and joined again",
-    "join_timed_out": "was removed (it did not rejoin in time) and joined again",
-    "removed": "was removed and joined again",
+    "left": "has left and rejoined",
+    "poll_timed_out": "has left (its poll timeout expired) and rejoined",
+    "session_expired": "was removed (session expired) and rejoined",
+    "sync_timed_out": "was removed (it sent no SyncGroup in time) and rejoined",
+    "join_timed_out": "was removed (it did not rejoin in time) and rejoined",
+    "removed": "was removed and rejoined",
 }
 """By the way in which the last member id was lost: `coordinator.classic.member_restarts.Way`."""
 _BEFORE: Mapping[str, str] = {
@@ -39,30 +39,30 @@ _BEFORE: Mapping[str, str] = {
     "removed": "it had been removed",
 }
 _RESTARTS = frozenset({"restarted", "restarted_in_session"})
-_ENDS = "see in its log why its process ends"
+_ENDS = "check its log for the reason why its process exits"
 _POLLS = (
-    "one poll takes longer than max.poll.interval.ms: lower max.poll.records, or raise"
-    " max.poll.interval.ms above the time that the records of one poll take"
+    "processing the records of one poll takes longer than max.poll.interval.ms: lower"
+    " max.poll.records, or raise max.poll.interval.ms"
 )
 _HELPS: Mapping[str, str] = {
     "restarted": f"{_ENDS}; {_STATIC}",
     "restarted_in_session": _ENDS,
     "left": (
-        "see in its log why it leaves: one poll takes longer than max.poll.interval.ms (raise that,"
-        " or lower max.poll.records), its process is stopped and started again, or it closes its"
-        f" consumer; {_STATIC}"
+        "check its log for the reason why it leaves: processing one poll takes longer than"
+        " max.poll.interval.ms (raise it, or lower max.poll.records), its process is restarted, or"
+        f" it closes its consumer; {_STATIC}"
     ),
     "poll_timed_out": _POLLS,
     "session_expired": (
-        "its connection stayed open, so its process lives: see whether it pauses (garbage"
-        " collection, a suspended or overloaded host), or raise session.timeout.ms above its pauses"
+        "its connection stayed open, so its process is running: check it for pauses (garbage"
+        " collection, a suspended or overloaded host), or raise session.timeout.ms above them"
     ),
     "sync_timed_out": (
-        "its process lives and does not sync: take a thread dump of it; if it is slow to poll"
-        " after a rebalance, raise max.poll.interval.ms"
+        "its process is running but does not send SyncGroup: take a thread dump; if it is slow to"
+        " poll after a rebalance, raise max.poll.interval.ms"
     ),
-    "join_timed_out": f"it heartbeats and does not rejoin: {_POLLS}",
-    "removed": "see in the journal why the coordinator removes it",
+    "join_timed_out": f"it heartbeats but does not rejoin: {_POLLS}",
+    "removed": "check the group's journal for the reason why the coordinator removes it",
 }
 
 
@@ -75,12 +75,12 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
     if returned is None:
         sentence = f"the group has rebalanced {counted(mark.times, 'time')}{since(mark.since_ms)}"
         if facts.last_why:
-            sentence += f", last: {facts.last_why}"
+            sentence += f"; last cause: {facts.last_why}"
         sentence += reads_nothing(facts)
         advice = (
-            "see who leaves and why; if its process lives, one poll takes longer than"
-            " max.poll.interval.ms: raise that, or lower max.poll.records; if its process is"
-            f" restarted, {_STATIC}"
+            "check which members leave and why; if a member's process keeps running, processing one"
+            " poll takes longer than max.poll.interval.ms: raise it, or lower max.poll.records; if"
+            f" the process is restarted, {_STATIC}"
         )
         return sentence, advice, why
     assert member is not None
@@ -94,10 +94,13 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
             sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
         sentence += reads_nothing(facts)
         return sentence, what_helps(returned.ways), why
-    sentence = f"{named(member)} rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
+    sentence = f"{named(member)} has rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
     if returned.why:
-        sentence += f", last: it {returned.why}"
-    advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
+        sentence += f"; the last time, it {returned.why}"
+    advice = (
+        "each change of its subscription rebalances the group: find out why the client keeps"
+        " changing it"
+    )
     return sentence, advice, why
 
 
@@ -115,13 +118,13 @@ def _static(
         return sentence + reads_nothing(facts), helps_static(returned.ways), why
     sentence += ", each time after its session had expired"
     if returned.away_ms is not None:
-        sentence += f", the last time {span(returned.away_ms)} after that"
+        sentence += f", the last time {span(returned.away_ms)} after the expiry"
     timeout = ""
     if member.session_timeout_ms is not None:
-        timeout = f", which is {span(member.session_timeout_ms)} now,"
+        timeout = f", now {span(member.session_timeout_ms)},"
     advice = (
-        f"see in its log why its process ends, and raise session.timeout.ms{timeout} above the"
-        " time of a restart: it then keeps its partitions"
+        f"{_ENDS}, and raise session.timeout.ms{timeout} above the duration of a restart: the"
+        " member then keeps its partitions"
     )
     return sentence, advice, why
 
@@ -145,13 +148,13 @@ def _fenced(mark: Mark, fenced: FencedFacts, why: str) -> _Words:
         f"group.instance.id {fenced.instance!r} is used by two processes, {one} and {other}: they"
         f" have fenced each other {counted(mark.times, 'time')}{since(mark.since_ms)}"
     )
-    advice = "give each process a group.instance.id of its own; until then only one of them reads"
+    advice = "give each process its own group.instance.id; until then only one of them reads"
     return sentence, advice, why
 
 
 def _client(client: str | None, host: str | None) -> str:
     where = f" on {plain_host(host)}" if host else ""
-    return f"client {client!r}{where}" if client else f"a client without an id{where}"
+    return f"client {client!r}{where}" if client else f"a client without a client id{where}"
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:
@@ -181,7 +184,7 @@ def what_helps(ways: Sequence[tuple[str, int]]) -> str:
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
     """The same for a static member, which has its group.instance.id."""
     if is_restart(ways) and "restarted" in dict(ways):
-        return f"{_ENDS}; raise session.timeout.ms above a restart"
+        return f"{_ENDS}; raise session.timeout.ms above the duration of a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 

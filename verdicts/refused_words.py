@@ -16,26 +16,27 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     last = mark.refused[0]
     times = sum([each.times for each in mark.refused])
     where = f" on {plain_host(last.host)}" if last.host else ""
-    who = f"client {last.client!r}{where}" if last.client else f"a client without an id{where}"
+    who = f"client {last.client!r}" if last.client else "a client without a client id"
+    who += where
     if len(mark.refused) > 1:
-        who = f"{counted(len(mark.refused), 'client')}, the last {who},"
+        who = f"{counted(len(mark.refused), 'client')}, the last of them {who},"
     if last.why == NEW_PROTOCOL:
-        are = verb(len(mark.refused), "is", "are")
-        sentence = f"{who} {are} not served{since(mark.since_ms)}: {last.why}"
+        have = verb(len(mark.refused), "has", "have")
+        sentence = f"{who} {have} not been served{since(mark.since_ms)}: {last.why}"
         return sentence, "set group.protocol=classic in the client", None
     sentence = (
-        f"{who} {verb(len(mark.refused), 'was', 'were')} refused {counted(times, 'time')}"
+        f"{who} {verb(len(mark.refused), 'has', 'have')} been refused {counted(times, 'time')}"
         f"{since(mark.since_ms)} with {last.error}: {last.why}"
     )
-    advice = _CHANGES.get(last.error, "change what it sends, then start it again")
+    advice = _CHANGES.get(last.error, "fix the client's JoinGroup request, then restart the client")
     return sentence, advice, command("groups why", facts.group)
 
 
 _CHANGES = {
     "INCONSISTENT_GROUP_PROTOCOL": (
-        "give all members an assignor in common: let partition.assignment.strategy name the new and"
-        " the old one, roll that out, and only then leave out the old one; other applications need"
-        " a group.id of their own"
+        "give all members a common assignor: list the new and the old one in"
+        " partition.assignment.strategy, roll that out, and only then remove the old one; another"
+        " application needs its own group.id"
     ),
     "INVALID_SESSION_TIMEOUT": (
         "change session.timeout.ms of the client, or group.min.session.timeout.ms and"
@@ -43,11 +44,10 @@ _CHANGES = {
     ),
     "GROUP_MAX_SIZE_REACHED": "stop members that are not needed, or raise group.max.size",
     "UNSUPPORTED_VERSION": (
-        "remove group.instance.id from the client, or upgrade the brokers of before Kafka 2.3"
+        "remove group.instance.id from the client, or upgrade the brokers older than Kafka 2.3"
     ),
     "UNKNOWN_SERVER_ERROR": (
-        "raise max.message.bytes of __consumer_offsets, or have fewer members or topics in the"
-        " group"
+        "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"
     ),
 }
 """What helps, by the error that clients get."""

@@ -26,7 +26,7 @@ from verdicts.spelling import (
 )
 
 _NAMED_TOPICS = 3
-_NEEDS_STOP = "a reset needs all consumers of the group stopped"
+_NEEDS_STOP = "stop all consumers of the group before a reset"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
@@ -56,11 +56,13 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
     if unread:
-        sentence = f"{counted(unread, 'record')} to read, nothing is late"
+        none = verb(unread, "not late", "none of them late")
+        sentence = f"{counted(unread, 'unread record')}, {none}"
     elif read or facts.all_read:
-        sentence = f"every record of {counted(len(read) or facts.all_read, 'partition')} is read"
+        read_all = counted(len(read) or facts.all_read, "partition")
+        sentence = f"all records of {read_all} are read"
     else:
-        sentence = "nothing is committed yet"
+        sentence = "no offset is committed yet"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
     nobody = (None, None, None, None, None, None, None)
@@ -77,25 +79,23 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
     place = spelled(mark.partitions)
     if each.above:
-        by = "" if mark.since_ms is None else f" by a commit of {instant(mark.since_ms)}"
+        by = "" if mark.since_ms is None else f"; it was committed at {instant(mark.since_ms)}"
         sentence = (
-            f"{place} is committed at {each.committed}, {counted(each.above, 'record')} above the"
-            f" end of its log at {each.log_end}{by}"
+            f"the committed offset of {place} is {each.committed}, {counted(each.above, 'record')}"
+            f" above its log end offset {each.log_end}{by}"
         )
         advice = (
-            "the topic was recreated, or its log was truncated; choose where the group goes on:"
-            " --to-earliest reads all that is there, --to-latest skips it"
+            "the topic was recreated, or its log was truncated; choose where the group continues:"
+            " --to-earliest reads all records of the log, --to-latest skips them"
         )
         target = "--to-earliest"
     else:
         sentence = (
-            f"{place} is committed at {each.committed}, but its log begins at {each.log_start}:"
-            f" {counted(each.lost, 'record')} {verb(each.lost, 'is', 'are')} lost to the group"
+            f"the committed offset of {place} is {each.committed}, below its log start offset"
+            f" {each.log_start}: {counted(each.lost, 'record')} {verb(each.lost, 'was', 'were')}"
+            f" deleted before the group read {verb(each.lost, 'it', 'them')}"
         )
-        advice = (
-            f"they were removed before they were read; check the retention of {each.topic}, and set"
-            " the offset to the start"
-        )
+        advice = f"check the retention of {each.topic}, and reset the offset to the log start"
         target = "--to-earliest"
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns it"
@@ -108,13 +108,13 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     awaits = facts.awaits
     assert awaits is not None
     is_sync = awaits.phase == "sync"
-    until = "" if awaits.until_ms is None else f" until {instant(awaits.until_ms)} at the latest"
+    until = "" if awaits.until_ms is None else f" (until {instant(awaits.until_ms)} at the latest)"
     member = _member(mark, facts)
     known = facts.member(mark.member_id)
     who = mark.member_id if member is None else named(member)
-    sentence = f"a rebalance{since(mark.since_ms)} waits for {who}{until}: "
+    sentence = f"a rebalance has been waiting for {who}{since(mark.since_ms)}{until}: "
     if known is None:
-        sentence += "it was given its id and has not joined with it"
+        sentence += "it received its member id but has not joined with it"
     else:
         heard = known
         if until:  # it counts the sessions in, and one deadline is enough
@@ -122,22 +122,22 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += _sign(heard, "sync" if is_sync else "rejoin")
         sentence += restarts(known, facts)
     if len(awaits.members) > 1:
-        sentence += f" (one of {len(awaits.members)} that are awaited)"
+        sentence += f" (one of {len(awaits.members)} awaited members)"
     sentence += reads_nothing(facts)
     if known is not None and known.closed_for_ms is not None:
-        advice = f"{_ENDED}; the others go on when its session ends"
+        advice = f"{_ENDED}; the other members continue when its session expires"
         return sentence, advice, command("groups why", facts.group)
     if known is None:  # what is not a member yet can't be evicted
-        advice = "its client went away before it had joined; the group waits no longer than that"
+        advice = "its client went away before it joined; the rebalance ends without it in time"
         return sentence, advice, command("groups why", facts.group)
-    process = "see what that process does: its poll loop stands"
+    process = "it heartbeats but does not poll: take a thread dump"
     if not known.is_heard:
-        process = "see whether that process lives and reaches the broker"
-    advice = f"{process}; evict it, and the others go on without it"
+        process = "check whether its process is running and reaches the broker"
+    advice = f"{process}; evict it to let the other members continue"
     return sentence, advice, _evict(facts, known, mark.member_id)
 
 
-_ENDED = "its process ended, or the network was cut: see its log and why it ends"
+_ENDED = "its process exited, or the network failed: check its log"
 
 
 def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
@@ -146,13 +146,13 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     assert hold is not None
     unread = sum([each.unread or 0 for each in mark.partitions])
     are = verb(len(mark.partitions), "is", "are")
-    where = f"at offset {hold.offset}" if len(mark.partitions) == 1 else f"from {spelled([first])}"
+    where = f"at offset {hold.offset}"
     if len(mark.partitions) > 1:
-        where += f" at offset {hold.offset} on"
+        where = f"({spelled([first])} {where})"
     producer = f"producer {hold.producer_id}, epoch {hold.producer_epoch}"
-    what = f"a transaction of {producer}, which no transactional id has open"
+    what = f"a hanging transaction of {producer} (no transactional id owns it)"
     if hold.is_elsewhere:
-        what = f"a transaction of {producer}, whose id another broker coordinates"
+        what = f"a transaction of {producer} (another broker may coordinate its transactional id)"
     if hold.transactional_id is not None:
         what = f"transaction {hold.transactional_id!r} ({producer})"
         what += f" of client {hold.client!r}" if hold.client else ""
@@ -160,21 +160,23 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     sentence = (
         f"{spelled(mark.partitions)} {are} held back {where} by {what}, open since"
         f" {instant(hold.since_ms)}; {counted(unread, 'record')} {verb(unread, 'waits', 'wait')}"
-        " for its end"
+        " for it to end"
     )
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns {_it(mark.partitions)}"
     if hold.transactional_id is None and hold.is_elsewhere:
-        advice = "it ends with its timeout at the latest, unless no id has it; see whether it hangs"
+        advice = "it ends at its timeout, unless it is hanging: check that with this command"
         return sentence, advice, command("transactions hanging", [])
     if hold.transactional_id is None:
-        advice = "nobody but an operator ends it: abort it, once its producer is known to be gone"
+        advice = (
+            "only an operator can end it: make sure that its producer is stopped, then abort it"
+        )
         place = f"{first.topic}:{first.partition}"
         start = f"--start-offset {hold.offset}"
         return sentence, advice, command("transactions abort", [], f"--topic {word(place)}", start)
-    advice = "see what its producer does; `muster transactions abort` ends it"
+    advice = "check what its producer is doing; `muster transactions abort` aborts it now"
     if hold.ends_ms is not None:
-        advice += f", and else it is aborted soon after {instant(hold.ends_ms)}"
+        advice += f", otherwise the coordinator does soon after {instant(hold.ends_ms)}"
     return sentence, advice, command("transactions why", hold.transactional_id)
 
 
@@ -186,11 +188,11 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     lies = f"{counted(unread, 'unread record')} {verb(unread, 'waits', 'wait')} in {places}"
     stands = _stands(first, spelled([first]) if len(mark.partitions) > 1 else "it")
     if member is None:
-        sentence = f"{lies}; {stands}, though a client that is no member goes on committing"
-        advice = "find the client that commits for this group: it lives and reads nothing"
+        sentence = f"{lies}; {stands}, though a client that is not a member keeps committing"
+        advice = "find the client that commits for this group: it is running but does not read"
         return sentence, advice, command("groups describe", facts.group)
     sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
-    sentence += f" and {_alive(member, first)}"
+    sentence += _alive(member, first)
     if mark.returned is not None:
         sentence += restarts(member, facts)
         ways = mark.returned.ways
@@ -198,11 +200,11 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)
-        advice = f"{_ENDED}; its partitions go to others when its session ends"
+        advice = f"{_ENDED}; its partitions move to other members when its session expires"
         return sentence, advice, command("groups why", facts.group)
     advice = (
-        "see what that process does: a thread dump and its log; to give its partitions to others,"
-        " evict it"
+        "take a thread dump of its process and check its log; evict it to move its partitions to"
+        " other members"
     )
     return sentence, advice, _evict(facts, member, mark.member_id)
 
@@ -211,14 +213,14 @@ def _stuck_record(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
     unread = counted(each.unread or 0, "unread record")
     stands = _stands(each, spelled(mark.partitions))
-    sentence = f"{stands} with {unread}, while other partitions of {each.topic} move"
+    sentence = f"{stands} with {unread}, while other partitions of {each.topic} advance"
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns it"
     offset = each.log_start or 0
     if each.committed is not None:
         offset = max(each.committed, offset)
     advice = (
-        f"read the record at offset {offset}: it is likely that it can't be processed; fix the"
+        f"read the record at offset {offset}: the consumer probably can't process it; fix the"
         f" consumer, or skip the record: commit offset {offset + 1}; {_NEEDS_STOP}"
     )
     look = f"--offset {offset} --max 1"
@@ -228,30 +230,30 @@ def _stuck_record(mark: Mark, facts: GroupFacts) -> _Words:
 def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
     unread = sum([each.unread or 0 for each in mark.partitions])
     sentence = (
-        f"nobody is in the group, and {counted(unread, 'unread record')}"
-        f" {verb(unread, 'waits', 'wait')} in {spelled(mark.partitions)}{since(mark.since_ms)}"
+        f"the group has no members, and {counted(unread, 'unread record')}"
+        f" {verb(unread, 'has', 'have')} waited in {spelled(mark.partitions)}{since(mark.since_ms)}"
     )
-    advice = "start its consumers again; if nobody needs the group any more, leave it to expire"
+    advice = "start its consumers again; if the group is not needed any more, leave it to expire"
     return sentence, advice, command("groups why", facts.group)
 
 
 def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
     first = mark.partitions[0]
     unread = sum([each.unread or 0 for each in mark.partitions])
-    sentence = f"{spelled(mark.partitions)} {verb(len(mark.partitions), 'is', 'are')} behind by"
+    sentence = f"{spelled(mark.partitions)} {verb(len(mark.partitions), 'has', 'have')} a lag of"
     sentence += f" {counted(unread, 'record')}"
     if mark.since_ms is not None:
-        where = "" if len(mark.partitions) == 1 else f", in {spelled([first])},"
-        sentence += f", the oldest{where} from {instant(mark.since_ms)}"
+        where = "" if len(mark.partitions) == 1 else f", in {spelled([first])}"
+        sentence += f"; the oldest is from {instant(mark.since_ms)}{where}"
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns {_it(mark.partitions)}"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
-        advice = "see whether its consumers come back, or read without being members"
+        advice = "start its consumers again, unless they use assign() and are not members"
     else:
         advice = (
-            "see whether the lag falls; if it grows, the group reads more slowly than is produced:"
-            " add members, up to one a partition"
+            "check whether the lag falls; if it grows, producers write faster than the group reads:"
+            " add members, at most one per partition"
         )
     return sentence, advice, command("groups lag", facts.group)
 
@@ -295,35 +297,35 @@ def _sign(member: MemberFacts, omits: str) -> str:
     if silent_ms is None:
         return f"it does not {omits}"
     if member.is_heard:
-        return f"it still heartbeats, {span(silent_ms)} ago, but does not {omits}"
+        return f"it still heartbeats (last {span(silent_ms)} ago) but does not {omits}"
     return _silent(member, silent_ms)
 
 
 def _alive(member: MemberFacts, first: PartitionFacts) -> str:
-    """What is heard of a member that makes no progress."""
+    """The state of a member that makes no progress, as the end of a sentence."""
     if member.closed_for_ms is not None:
-        return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
+        return f"; its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
     silent_ms = member.silent_ms
     again = first.committed_ms is not None and first.stands_since_ms is not None
     if again and (first.committed_ms or 0) > (first.stands_since_ms or 0):
-        return "goes on committing the same offset"
+        return " and keeps committing the same offset"
     if silent_ms is None:
-        return "reads nothing"
+        return " and does not read"
     if member.is_heard:
-        return f"is alive, heard {span(silent_ms)} ago"
-    return f"is silent: {_silent(member, silent_ms)}"
+        return f" and is alive (last heartbeat {span(silent_ms)} ago)"
+    return f" and is silent: {_silent(member, silent_ms)}"
 
 
 def _silent(member: MemberFacts, silent_ms: int) -> str:
-    heard = f"nothing heard for {span(silent_ms)}"
+    heard = f"no heartbeat for {span(silent_ms)}"
     if member.session_timeout_ms is None:
         return heard
-    return f"{heard}, its session ends in {span(member.session_timeout_ms - silent_ms)}"
+    return f"{heard}, its session expires in {span(member.session_timeout_ms - silent_ms)}"
 
 
 def _session_left(member: MemberFacts) -> str:
     left_ms = member.session_left_ms
-    return "" if left_ms is None else f", its session ends in {span(left_ms)}"
+    return "" if left_ms is None else f", its session expires in {span(left_ms)}"
 
 
 def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:
@@ -352,7 +354,7 @@ def _stands(each: PartitionFacts, subject: str) -> str:
     """Where a partition stands and since when."""
     at = since(each.stands_since_ms)
     if each.committed is None:
-        return f"{subject} has had unread records{at} and never a commit"
+        return f"{subject} has had unread records{at} and was never committed"
     return f"{subject} has been stuck at offset {each.committed}{at}"
 
 

@@ -38,26 +38,46 @@ class ClusterSeries:
 
     def _replicas(self) -> None:
         look = self._look
-        roles = self._families.family("muster_partitions", "Partitions here by role.")
+        roles = self._families.family("muster_partitions", "Partitions of this broker by role.")
         for role, count in look.roles.items():
             roles.add(label("role", role), count)
         for name, meaning, value in (
-            ("under_replicated", "Led here, with a replica out of sync.", look.under_replicated),
-            ("under_min_isr", "Led here, too few replicas in sync.", look.under_min_isr),
-            ("at_min_isr", "Led here, no replica more in sync than needed.", look.at_min_isr),
-            ("reassigning", "Led here, on their way to other replicas.", look.reassigning),
+            (
+                "under_replicated",
+                "Partitions led by this broker that are under-replicated.",
+                look.under_replicated,
+            ),
+            (
+                "under_min_isr",
+                "Partitions led by this broker below min.insync.replicas.",
+                look.under_min_isr,
+            ),
+            (
+                "at_min_isr",
+                "Partitions led by this broker at min.insync.replicas.",
+                look.at_min_isr,
+            ),
+            (
+                "reassigning",
+                "Partitions led by this broker that are being reassigned.",
+                look.reassigning,
+            ),
         ):
             self._families.plain(f"muster_partitions_{name}", meaning, value)
-        out = self._families.family("muster_replicas_out_of_sync", "Replicas out of sync.")
+        out = self._families.family(
+            "muster_replicas_out_of_sync",
+            "Replicas of partitions led by this broker that are out of sync.",
+        )
         oldest = self._families.family(
-            "muster_replicas_out_of_sync_seconds", "For how long the first of them has been."
+            "muster_replicas_out_of_sync_seconds",
+            "How long the first of these replicas has been out of sync.",
         )
         for reason, found in look.out_of_sync.items():
             out.add(label("reason", reason), found.count)
             oldest.add(label("reason", reason), found.oldest_ms / 1000)
         totals = self._member.replication_totals
         changes = self._families.family(
-            "muster_isr_changes_total", "Changes of in-sync replicas.", "counter"
+            "muster_isr_changes_total", "Changes of ISRs by this broker.", "counter"
         )
         for kind, count in (
             ("shrink", totals.shrinks),
@@ -67,30 +87,34 @@ class ClusterSeries:
             changes.add(label("change", kind), count)
         self._families.plain(
             "muster_high_watermark_waiting_records",
-            "Records above the high watermarks of what is led here.",
+            "Records above the high watermarks of partitions led by this broker.",
             look.waiting_records,
         )
         self._families.plain(
             "muster_high_watermark_stands_seconds",
-            "For how long a high watermark has stood though records wait.",
+            "How long a high watermark has not advanced although records wait.",
             look.stands_ms / 1000,
         )
 
     def _followed(self) -> None:
         look = self._look
-        fetchers = self._families.family("muster_replica_fetchers", "Connections to leaders.")
+        fetchers = self._families.family(
+            "muster_replica_fetchers", "Connections to leaders by state."
+        )
         fetchers.add(label("state", "fetching"), look.fetching)
         fetchers.add(label("state", "failing"), look.failing)
         self._families.plain(
             "muster_replica_fetch_stopped_partitions",
-            "Partitions not fetched until the controller speaks.",
+            "Partitions not fetched until they get a new leader epoch.",
             look.stopped,
         )
         records = self._families.family(
-            "muster_replica_fetch_lag_records", "Records behind a leader, at most."
+            "muster_replica_fetch_lag_records",
+            "Largest lag of a replica behind this leader in records.",
         )
         seconds = self._families.family(
-            "muster_replica_fetch_lag_seconds", "For how long behind a leader, at most."
+            "muster_replica_fetch_lag_seconds",
+            "How long a replica has been behind this leader at most.",
         )
         for leader, lag in look.behind.items():
             records.add(label("leader", str(leader)), lag.records)
@@ -99,10 +123,10 @@ class ClusterSeries:
     def _bytes(self) -> None:
         totals = self._member.replication_totals
         for name, meaning, taken, given in (
-            ("replication", "Bytes of batches", totals.bytes_in, totals.bytes_out),
+            ("replication", "Bytes of replication", totals.bytes_in, totals.bytes_out),
             (
                 "reassignment",
-                "Those for replicas that a reassignment adds",
+                "Bytes of replication to replicas that a reassignment adds",
                 totals.reassignment_bytes_in,
                 totals.reassignment_bytes_out,
             ),
@@ -113,7 +137,9 @@ class ClusterSeries:
             family.add(label("direction", "in"), taken)
             family.add(label("direction", "out"), given)
         throttled = self._families.family(
-            "muster_replication_throttled_bytes_total", "Those of throttled replicas.", "counter"
+            "muster_replication_throttled_bytes_total",
+            "Bytes of replication of throttled replicas.",
+            "counter",
         )
         throttled.add(label("direction", "in"), self._member.quotas.follower.throttled_bytes)
         throttled.add(label("direction", "out"), self._member.quotas.leader.throttled_bytes)
@@ -122,32 +148,36 @@ class ClusterSeries:
         figures = self._member.controller_figures
         counts = figures.counts
         self._families.plain(
-            "muster_controller_active", "1 at the controller.", int(figures.is_active)
+            "muster_controller_active", "1 on the active controller.", int(figures.is_active)
         )
         for name, meaning, value in (
-            ("brokers", "Brokers that live.", counts.active_brokers),
+            ("brokers", "Live brokers.", counts.active_brokers),
             ("topics", "Topics of the cluster.", counts.topics),
             ("partitions", "Partitions of the cluster.", counts.partitions),
             ("partitions_offline", "Partitions without a leader.", counts.offline_partitions),
             (
                 "partitions_imbalanced",
-                "Partitions that another than the preferred replica leads.",
+                "Partitions not led by their preferred replica.",
                 counts.preferred_replica_imbalance,
             ),
         ):
             self._families.plain(f"muster_controller_{name}", meaning, value)
-        doing = self._families.family("muster_controller_doing", "What the controller is at.")
+        doing = self._families.family("muster_controller_doing", "Pending work of the controller.")
         for kind in ("partitions", "writes", "retries", "calls"):
             doing.add(label("kind", kind), getattr(figures.doing, kind))
-        waits = self._families.family("muster_controller_waits", "What waits for brokers.")
+        waits = self._families.family(
+            "muster_controller_waits",
+            "Deletions, reassignments and elections that wait for brokers.",
+        )
         oldest = self._families.family(
-            "muster_controller_waits_seconds", "For how long the first of them has waited."
+            "muster_controller_waits_seconds", "How long the first of these has waited."
         )
         for what, waiting in figures.waiting.items():
             waits.add(label("what", what), waiting.count)
             oldest.add(label("what", what), waiting.oldest_ms / 1000)
         requests = self._families.family(
-            "muster_controller_requests_waiting", "Requests that a broker has still to answer."
+            "muster_controller_requests_waiting",
+            "Requests of the controller that a broker has not answered yet.",
         )
         for broker, count in figures.requests.items():
             requests.add(label("broker", str(broker)), count)
@@ -155,16 +185,19 @@ class ClusterSeries:
     def _leaders(self) -> None:
         totals = self._member.controller_totals
         changes = self._families.family(
-            "muster_controller_leader_changes_total", "Partitions with another leader.", "counter"
+            "muster_controller_leader_changes_total", "Leader changes by cause.", "counter"
         )
         for cause, count in totals.leader_changes.items():
             changes.add(label("cause", cause), count)
         self._families.plain(
-            "muster_controller_terms_total", "Terms as the controller.", totals.terms, "counter"
+            "muster_controller_terms_total",
+            "Terms of this broker as controller.",
+            totals.terms,
+            "counter",
         )
         self._families.plain(
             "muster_controller_leaderless_seconds_total",
-            "For how long partitions had no leader that have one again.",
+            "How long partitions were without a leader, counted at the election.",
             totals.leaderless_ms / 1000,
             "counter",
         )
@@ -173,22 +206,28 @@ class ClusterSeries:
         sessions = self._member.sessions
         registered = int(self._member.broker_epoch() >= 0)
         self._families.plain(
-            "muster_broker_registered", "1 while registered in ZooKeeper.", registered
+            "muster_broker_registered", "1 while the broker is registered in ZooKeeper.", registered
         )
-        state = self._families.family("muster_zookeeper_session", "1 for the state of the session.")
+        state = self._families.family(
+            "muster_zookeeper_session", "1 for the current state of the ZooKeeper session."
+        )
         changes = self._families.family(
-            "muster_zookeeper_session_changes_total", "Changes of its state.", "counter"
+            "muster_zookeeper_session_changes_total",
+            "Changes of the state of the ZooKeeper session.",
+            "counter",
         )
         for each, count in sessions.changes.items():
             state.add(label("state", each.value), int(each is sessions.connection))
             changes.add(label("state", each.value), count)
         self._families.plain(
             "muster_zookeeper_disconnected_seconds",
-            "For how long there has been no connection to ZooKeeper.",
+            "How long the broker has been disconnected from ZooKeeper.",
             sessions.lost_for_ms / 1000,
         )
         times = self._families.family(
-            "muster_zookeeper_request_seconds", "From a request to its answer.", "histogram"
+            "muster_zookeeper_request_seconds",
+            "Time from a request to ZooKeeper to its response.",
+            "histogram",
         )
         member = self._member
         times.add_histogram("", member.joined.zookeeper.request_times, *_REQUEST_BITS, _NANOSECONDS)

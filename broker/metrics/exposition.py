@@ -89,13 +89,13 @@ class BrokerCollector(Collector):
         yield requests
         traffic = server.clients.all(server.connections)
         yield GaugeMetricFamily(
-            "muster_connections", "Connections open now.", value=len(server.connections)
+            "muster_connections", "Open connections.", value=len(server.connections)
         )
         yield CounterMetricFamily(
-            "muster_received_bytes_total", "Bytes that clients sent.", value=traffic.bytes_in
+            "muster_received_bytes_total", "Bytes received from clients.", value=traffic.bytes_in
         )
         yield CounterMetricFamily(
-            "muster_sent_bytes_total", "Bytes of replies.", value=traffic.bytes_out
+            "muster_sent_bytes_total", "Bytes sent to clients.", value=traffic.bytes_out
         )
         yield CounterMetricFamily(
             "muster_connections_refused_total",
@@ -104,12 +104,12 @@ class BrokerCollector(Collector):
         )
         yield CounterMetricFamily(
             "muster_protocol_errors_total",
-            "Connections closed because of what their peer sent.",
+            "Connections closed because of an invalid request.",
             value=server.protocol_errors,
         )
         unsupported = CounterMetricFamily(
             "muster_unsupported_requests_total",
-            "What clients asked for in vain.",
+            "Requests that this broker does not support.",
             labels=["api"],
         )
         for table in BY_KEY.values():
@@ -118,7 +118,7 @@ class BrokerCollector(Collector):
 
     def _process(self) -> Iterator[Metric]:
         long_pieces = CounterMetricFamily(
-            "muster_long_pieces_total", "Pieces of work above 20 ms.", labels=["work"]
+            "muster_long_pieces_total", "Work that took more than 20 ms at once.", labels=["work"]
         )
         counts = self.sources.watchdog.counts
         served = self.sources.server.served.values()
@@ -127,13 +127,11 @@ class BrokerCollector(Collector):
         yield long_pieces
         pause_detector = self.sources.pause_detector
         yield CounterMetricFamily(
-            "muster_pauses_total",
-            "How often the broker itself stood still.",
-            value=pause_detector.pauses,
+            "muster_pauses_total", "Pauses of the broker's process.", value=pause_detector.pauses
         )
         yield CounterMetricFamily(
             "muster_pause_seconds_total",
-            "How long the broker itself stood still.",
+            "Total length of the pauses of the broker's process.",
             value=pause_detector.paused_s,
         )
         yield CounterMetricFamily(
@@ -142,7 +140,7 @@ class BrokerCollector(Collector):
             value=lost_lines(),
         )
         internal = CounterMetricFamily(
-            "muster_internal_errors_total", "Bugs of the broker's, caught.", labels=["place"]
+            "muster_internal_errors_total", "Caught internal errors (bugs).", labels=["place"]
         )
         for place, count in self.sources.internal_errors.counts.items():
             internal.add_metric([place], count)
@@ -158,7 +156,7 @@ class BrokerCollector(Collector):
             "muster_group_members", "Members of all groups.", value=self.scan.everybody
         )
         rebalances = CounterMetricFamily(
-            "muster_rebalances_total", "Rebalances begun.", labels=["cause"]
+            "muster_rebalances_total", "Rebalances started.", labels=["cause"]
         )
         for cause, count in ({cause.value: 0 for cause in Cause} | totals.rebalances).items():
             rebalances.add_metric([cause], count)
@@ -170,7 +168,7 @@ class BrokerCollector(Collector):
         )
         yield CounterMetricFamily(
             "muster_generations_total",
-            "Rebalances whose join phase ended with members.",
+            "Generations formed: join phases that ended with members.",
             value=totals.generations,
         )
         yield CounterMetricFamily(
@@ -193,7 +191,7 @@ class BrokerCollector(Collector):
         )
         removed = CounterMetricFamily(
             "muster_offsets_removed_total",
-            "Offsets dropped by retention, or with their group or topic.",
+            "Committed offsets removed by retention, or with their group or topic.",
             labels=["cause"],
         )
         for cause, count in (dict.fromkeys(REMOVING, 0) | totals.offsets_removed).items():
@@ -201,12 +199,12 @@ class BrokerCollector(Collector):
         yield removed
         yield CounterMetricFamily(
             "muster_commits_moved_back_total",
-            "OffsetCommit requests that set an offset lower than it was.",
+            "OffsetCommit requests that moved an offset back.",
             value=totals.commits_moved_back,
         )
         expiring = GaugeMetricFamily(
             "muster_offsets_expiring",
-            "Offsets that retention will drop within this time, as of its last checks.",
+            "Committed offsets that expire within this time, at the last check of retention.",
             labels=["within"],
         )
         soon: Counter[int] = Counter()
@@ -226,7 +224,7 @@ class BrokerCollector(Collector):
     def _shards(self) -> Iterator[Metric]:
         hosted_shards = self.sources.groups.hosted_shards
         yield shards_by_phase(
-            "muster_shards", "Partitions of the offsets topic by state.", hosted_shards
+            "muster_shards", "Partitions of __consumer_offsets by state.", hosted_shards
         )
         both: list[HostedShard[Any]] = [*hosted_shards]
         both += self.sources.transactions.hosted_shards
@@ -239,17 +237,17 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_load_progress_ratio",
-            "How much of the coordinators' topics is loaded.",
+            "Loaded fraction of the coordinators' topics.",
             value=1 - left / total if total else 1,
         )
         yield GaugeMetricFamily(
             "muster_load_seconds",
-            "How long it took to load groups and transactional ids.",
+            "Time to load groups and transactional ids.",
             value=sum(max(0, hosted.load_ms) for hosted in both) / 1000,
         )
         yield GaugeMetricFamily(
             "muster_load_records",
-            "Records read to load them.",
+            "Records read to load groups and transactional ids.",
             value=sum(hosted.loaded_records for hosted in both),
         )
 
@@ -257,7 +255,7 @@ class BrokerCollector(Collector):
         totals = self.sources.totals
         conversions = CounterMetricFamily(
             "muster_record_conversions_total",
-            "Records turned from one message format into another.",
+            "Records converted to another message format.",
             labels=["request"],
         )
         conversions.add_metric(["produce"], totals.produce_conversions)
@@ -267,22 +265,26 @@ class BrokerCollector(Collector):
     def _cleaning(self) -> Iterator[Metric]:
         cleaning = self.sources.cleaning
         yield GaugeMetricFamily(
-            "muster_logs_poisoned", "Logs that take no writes.", value=self.scan.poisoned
+            "muster_logs_poisoned", "Logs that accept no writes.", value=self.scan.poisoned
         )
         for name, meaning, value in (
-            ("muster_cleaner_runs_total", "Cleanings that ended well.", cleaning.runs),
-            ("muster_cleaner_failures_total", "Cleanings that failed.", cleaning.failures),
-            ("muster_cleaner_read_bytes_total", "Bytes that cleanings read.", cleaning.bytes_read),
+            ("muster_cleaner_runs_total", "Completed runs of the log cleaner.", cleaning.runs),
+            ("muster_cleaner_failures_total", "Failed runs of the log cleaner.", cleaning.failures),
+            (
+                "muster_cleaner_read_bytes_total",
+                "Bytes that the cleaner read.",
+                cleaning.bytes_read,
+            ),
             (
                 "muster_cleaner_written_bytes_total",
-                "Bytes that cleanings left of them.",
+                "Bytes that the cleaner wrote.",
                 cleaning.bytes_written,
             ),
         ):
             yield CounterMetricFamily(name, meaning, value=value)
         yield GaugeMetricFamily(
             "muster_cleaner_busy",
-            "Partitions that are being cleaned now.",
+            "Partitions that are being cleaned.",
             value=sum(worker.busy for worker in cleaning.workers),
         )
         yield GaugeMetricFamily(
@@ -306,19 +308,19 @@ class BrokerCollector(Collector):
         lags = self.sources.lags
         yield GaugeMetricFamily(
             "muster_metrics_series_left_out",
-            "Series that are not shown, since metrics.series.max is reached.",
+            "Series omitted because metrics.series.max is reached.",
             value=self.families.left_out,
         )
         yield GaugeMetricFamily(
             "muster_metrics_members_left_out",
-            "Members whose lag is not shown, since their assignment is very long.",
+            "Members whose lag is omitted because their assignment is too long.",
             value=self.scan.assignments_left_out,
         )
         yield CounterMetricFamily(
-            "muster_lag_lookups_total", "Records looked up for their age.", value=lags.times.lookups
+            "muster_lag_lookups_total", "Record timestamps looked up.", value=lags.times.lookups
         )
         yield GaugeMetricFamily(
-            "muster_lag_lookups_waiting", "Records still to be looked up.", value=lags.times.waiting
+            "muster_lag_lookups_waiting", "Pending timestamp lookups.", value=lags.times.waiting
         )
 
 
@@ -333,13 +335,13 @@ _PHASE_BITS = (3, 19)
 def add_histograms(sources: Sources, families: Families) -> None:
     """Those of requests, turns, writes and rebalances; APIs that nobody used have none."""
     requests = families.family(
-        "muster_request_seconds", "From a request's arrival to its answer.", "histogram"
+        "muster_request_seconds", "Time from the arrival of a request to its response.", "histogram"
     )
     for key, times in sources.server.times.items():
         if times.total:
             api = label("api", BY_KEY[key].name)
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
-    turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
+    turns = families.family("muster_turn_seconds", "Time to complete a turn.", "histogram")
     for name, coordinator in (("groups", sources.groups), ("transactions", sources.transactions)):
         turns.add_histogram(label("coordinator", name), coordinator.turns, *_TIME_BITS, NANOSECONDS)
     totals = sources.totals
@@ -348,16 +350,16 @@ def add_histograms(sources: Sources, families: Families) -> None:
         "transactions": totals.transaction_writes,
         "topics": totals.writes,
     }
-    appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
-    records = families.family("muster_append_records", "Records of each append.", "histogram")
-    fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")
+    appends = families.family("muster_append_seconds", "Duration of appends to logs.", "histogram")
+    records = families.family("muster_append_records", "Records per append.", "histogram")
+    fsyncs = families.family("muster_fsync_seconds", "Duration of fsyncs of logs.", "histogram")
     for name, writes in by_log.items():
         log = label("log", name)
         appends.add_histogram(log, writes.append, *_TIME_BITS, NANOSECONDS)
         records.add_histogram(log, writes.records, *_COUNT_BITS, 1)
         fsyncs.add_histogram(log, writes.fsync, *_TIME_BITS, NANOSECONDS)
     phases = families.family(
-        "muster_rebalance_phase_seconds", "Each phase of a rebalance that ended well.", "histogram"
+        "muster_rebalance_phase_seconds", "Duration of completed rebalance phases.", "histogram"
     )
     for phase, lengths in sources.totals.phases.items():
         phases.add_histogram(label("phase", phase), lengths, *_PHASE_BITS, 1000)

@@ -49,13 +49,18 @@ class KafkaClusterNames:
             look.followed_by = self._followed
         of_partition = "kafka_cluster_partition_"
         family = families.family
-        self._under = family(f"{of_partition}underreplicated", "1 if a replica is missing.")
-        self._under_min = family(f"{of_partition}underminisr", "1 if too few are in sync.")
-        self._at_min = family(f"{of_partition}atminisr", "1 if no more are in sync than needed.")
+        self._under = family(f"{of_partition}underreplicated", "1 if a replica is out of sync.")
+        self._under_min = family(
+            f"{of_partition}underminisr", "1 if the partition is below min.insync.replicas."
+        )
+        self._at_min = family(
+            f"{of_partition}atminisr", "1 if the partition is at min.insync.replicas."
+        )
         self._in_sync = family(f"{of_partition}insyncreplicascount", "Replicas in sync.")
         self._replicas = family(f"{of_partition}replicascount", "Replicas.")
         self._stable_lag = family(
-            f"{of_partition}laststableoffsetlag", "Offsets from the last stable one to the end."
+            f"{of_partition}laststableoffsetlag",
+            "Offsets from the last stable offset to the log end offset.",
         )
 
     def partitions(self, topic: str, partitions: Sequence[Partition]) -> None:
@@ -196,4 +201,4 @@ class KafkaClusterNames:
         shares = times.quantiles(self._quantiles)
         for share, value in zip(self._quantiles, shares, strict=True):
             latency.add(f'quantile="{share}"', value / _NANOSECONDS_PER_MS)
-        self._families.plain(f"{name}_count", "Requests timed.", times.count, "untyped")
+        self._families.plain(f"{name}_count", "Number of requests.", times.count, "untyped")

@@ -35,23 +35,25 @@ class NativeView(View):
         self._verdict = family("muster_group_verdict", "1 for the verdict of the group.")
         self._reads_nothing = family(
             "muster_group_reads_nothing_seconds",
-            "For how long no member of the group has read, though records wait for it.",
+            "How long no member of the group has read although it has unread records.",
         )
         self._outside = family(
-            "muster_group_offset_out_of_range", "1 where the committed offset is outside its log."
+            "muster_group_offset_out_of_range", "1 if the committed offset is outside the log."
         )
         self._generation = family("muster_consumergroup_generation", "Generation of the group.")
         self._state_age = family(
-            "muster_consumergroup_state_seconds", "For how long the group has been in its state."
+            "muster_consumergroup_state_seconds", "How long the group has been in its state."
         )
         self._committed = family("kafka_consumergroup_current_offset", "Committed offset.")
         self._committed_sum = family(
             "kafka_consumergroup_current_offset_sum", "Sum of the committed offsets."
         )
         self._lag = family(
-            "kafka_consumergroup_lag", "Records from the committed offset to the end."
+            "kafka_consumergroup_lag", "Records from the committed offset to the log end offset."
         )
-        self._lag_sum = family("kafka_consumergroup_lag_sum", "Sum of the lags.")
+        self._lag_sum = family(
+            "kafka_consumergroup_lag_sum", "Sum of the lags of the topic's partitions."
+        )
         self._seconds = family(
             "muster_consumergroup_lag_seconds", "Age of the first unread record."
         )
@@ -60,14 +62,14 @@ class NativeView(View):
         )
         self._approximate = family(
             "muster_consumergroup_lag_seconds_approximate",
-            "1 where the seconds are those of a large batch's first record.",
+            "1 if the seconds are the age of the first record of a large batch.",
         )
         self._commit_age = family(
             "muster_consumergroup_commit_age_seconds", "Age of the last commit in the topic."
         )
         self._expiry = family(
             "muster_consumergroup_offsets_expire_seconds",
-            "Until retention may drop the first of the group's offsets in the topic.",
+            "Time until the first offset of the group in the topic may expire.",
         )
         self._member_lag = family("muster_consumergroup_member_lag", "Lag of the member.")
         self._member_seconds = family(
@@ -87,13 +89,13 @@ class NativeView(View):
         self._size = family("muster_log_size_bytes", "Size of the topic's segments.")
         self._segments = family("muster_log_segments", "Number of the topic's segments.")
         self._dirty = family(
-            "muster_log_dirty_bytes", "Bytes of the compacted topic that no cleaning has seen."
+            "muster_log_dirty_bytes", "Bytes of the compacted topic that are not cleaned yet."
         )
         self._bytes_in = family(
             "muster_topic_bytes_in_total", "Bytes of batches appended by producers.", "counter"
         )
         self._bytes_out = family(
-            "muster_topic_bytes_out_total", "Bytes of batches given to consumers.", "counter"
+            "muster_topic_bytes_out_total", "Bytes of batches sent to consumers.", "counter"
         )
         self._partitions = family("kafka_topic_partitions", "Partitions of the topic.")
         self._end = family("kafka_topic_partition_current_offset", "End offset.")
@@ -110,7 +112,7 @@ class NativeView(View):
         )
         self._held_back = family(
             "muster_partition_held_back_records",
-            "Offsets from the last stable one to the end, which wait for open transactions.",
+            "Offsets from the last stable offset to the log end, which wait for open transactions.",
         )
         self._held_seconds = family(
             "muster_partition_held_back_seconds",

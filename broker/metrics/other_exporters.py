@@ -326,14 +326,19 @@ class Jmx(_View):
         for name, meaning, kind, value in (
             (
                 f"{manager}partitionswithlatetransactionscount",
-                "Partitions with a transaction above the longest timeout and five minutes.",
+                "Partitions with a transaction older than the longest timeout plus five minutes.",
                 "gauge",
                 late,
             ),
-            (f"{manager}produceridcount", "Producers remembered.", "gauge", scan.producers),
+            (
+                f"{manager}produceridcount",
+                "Producer ids that partitions keep state for.",
+                "gauge",
+                scan.producers,
+            ),
             (
                 "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count",
-                "Batches that were refused by verification.",
+                "Batches refused by transaction verification.",
                 "untyped",
                 failures,
             ),

@@ -22,7 +22,7 @@ def security_families(sources: Sources) -> Iterator[Metric]:
 def _logins(logins: Logins) -> Iterator[Metric]:
     authentication = CounterMetricFamily(
         "muster_authentication_total",
-        "Logins by SASL, and their renewals.",
+        "SASL logins and reauthentications.",
         labels=["listener", "mechanism", "result"],
     )
     known = {
@@ -35,7 +35,7 @@ def _logins(logins: Logins) -> Iterator[Metric]:
     yield authentication
     yield GaugeMetricFamily(
         "muster_connections_before_login",
-        "Connections that have to log in and have not yet.",
+        "Connections that have not logged in yet.",
         value=logins.strangers,
     )
 
@@ -43,10 +43,10 @@ def _logins(logins: Logins) -> Iterator[Metric]:
 def _quotas(sources: Sources) -> Iterator[Metric]:
     quotas = sources.quotas
     times = CounterMetricFamily(
-        "muster_throttles_total", "Waits that clients beyond a quota were told.", labels=["kind"]
+        "muster_throttles_total", "Responses throttled because of a quota.", labels=["kind"]
     )
     seconds = CounterMetricFamily(
-        "muster_throttle_seconds_total", "How long these waits are together.", labels=["kind"]
+        "muster_throttle_seconds_total", "Sum of throttle times.", labels=["kind"]
     )
     for kind, throttled in quotas.throttled.items():
         times.add_metric([kind], throttled.times)
@@ -54,7 +54,7 @@ def _quotas(sources: Sources) -> Iterator[Metric]:
     yield from (times, seconds)
     by_user = CounterMetricFamily(
         "muster_user_throttle_seconds_total",
-        "How long the waits of a user's clients are together.",
+        "Sum of throttle times of the user's clients.",
         labels=["user"],
     )
     for user, theirs in quotas.throttled_users.items():
@@ -62,14 +62,14 @@ def _quotas(sources: Sources) -> Iterator[Metric]:
     yield by_user
     yield GaugeMetricFamily(
         "muster_throttled_connections",
-        "Connections that are held back now.",
+        "Connections that are muted because of a quota.",
         value=len(sources.server.throttles),
     )
 
 
 def _tls(certificates: Certificates) -> Iterator[Metric]:
     handshakes = CounterMetricFamily(
-        "muster_tls_handshakes_total", "Handshakes of TLS.", labels=["listener", "result"]
+        "muster_tls_handshakes_total", "TLS handshakes.", labels=["listener", "result"]
     )
     for tls in certificates.listeners():
         handshakes.add_metric([tls.endpoint.name, "success"], tls.done)
@@ -77,7 +77,7 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
     yield handshakes
     expiry = GaugeMetricFamily(
         "muster_certificate_expiry_seconds",
-        "Until the certificate of a listener expires; below 0 when it has.",
+        "Time until the certificate of the listener expires; negative after that.",
         labels=["listener"],
     )
     for listener, left_s in certificates.seconds_left().items():
@@ -89,7 +89,7 @@ def rights_families(sources: Sources) -> Iterator[Metric]:
     """Yields denials and ACLs; without an authorizer both are 0."""
     denied = CounterMetricFamily(
         "muster_authorization_denied_total",
-        "Uses of resources that were denied.",
+        "Denied operations on resources.",
         labels=["api", "operation", "resource_type"],
     )
     for (api, operation, kind), count in sources.audit.counts.items():

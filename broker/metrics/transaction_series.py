@@ -49,7 +49,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     oldest_ms = now_ms if scan.oldest_open_ms is None else scan.oldest_open_ms
     yield GaugeMetricFamily(
         "muster_transaction_oldest_open_seconds",
-        "Age of the transaction that has been open for longest; 0 where none is.",
+        "Age of the oldest open transaction; 0 without one.",
         value=max(0, now_ms - oldest_ms) / 1000,
     )
     totals = sources.totals.transactions
@@ -64,27 +64,27 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     yield aborted
     yield by_error(
         "muster_transaction_requests_refused_total",
-        "Requests refused that a producer does not get over.",
+        "Requests refused with an error that is fatal to the producer.",
         dict.fromkeys(REFUSING, 0) | totals.refused,
     )
     yield by_error(
         "muster_transaction_verification_failures_total",
-        "Batches refused since their partition is in no transaction of their producer.",
+        "Batches refused because their partition is not in a transaction of their producer.",
         dict.fromkeys(FAILING, 0) | totals.verification_failures,
     )
     yield GaugeMetricFamily(
-        "muster_producers", "Producers that partitions remember.", value=scan.producers
+        "muster_producers", "Producer ids that partitions keep state for.", value=scan.producers
     )
     yield GaugeMetricFamily(
         "muster_offsets_pending",
-        "Committed offsets that wait for the end of their transaction.",
+        "Pending offsets of open transactions.",
         value=sum(
             hosted.core.view.offsets.pending_count() for hosted in sources.groups.hosted_shards
         ),
     )
     ended = CounterMetricFamily(
         "muster_transactional_offsets_total",
-        "Committed offsets whose transaction ended.",
+        "Offsets of ended transactions, committed or dropped.",
         labels=["outcome"],
     )
     for committed, count in sources.totals.transactional_offsets.items():
@@ -118,7 +118,7 @@ def _shards(sources: Sources) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "muster_transaction_load_seconds",
-        "How long it took to load the transactional ids.",
+        "Time to load the transactional ids.",
         value=sum(max(0, hosted.load_ms) for hosted in hosted_shards) / 1000,
     )
     yield GaugeMetricFamily(
@@ -132,7 +132,7 @@ def add_completion(sources: Sources, families: Families) -> None:
     """The histogram of how long markers take."""
     completion = families.family(
         "muster_transaction_completion_seconds",
-        "From the decision of a transaction's end to its last marker.",
+        "Time from the decision of a transaction's outcome to its last marker.",
         "histogram",
     )
     times = sources.totals.transactions.completion

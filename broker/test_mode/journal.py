@@ -55,7 +55,7 @@ def _rebalance(entry: View) -> Iterator[View]:
         "awaited": [each["member"] for each in entry["awaited"]],
     }
     for change in entry["changes"]:
-        colon = ":" if change["what"].startswith("nothing") else ""  # "nothing was heard of it"
+        colon = ":" if change["what"].startswith(("session expired", "its ")) else ""
         who = change["instance"] or change["member"]
         yield {
             "at_ms": change["at_ms"],

@@ -15,7 +15,7 @@ from broker.loop.slices import Slicer
 from broker.web.readers.reader import Reader, reader_of
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
-ALONE = "this broker is alone, and in no cluster: zookeeper.connect is not set"
+ALONE = "this broker is standalone: zookeeper.connect is not set"
 
 
 def refused(status: int, sentence: str) -> Response:
@@ -26,9 +26,9 @@ def refused(status: int, sentence: str) -> Response:
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
     """The answer about ``what`` while its shard can't be read; None if it can."""
     if hosted is not None and hosted.phase is Phase.LOADING:
-        return refused(503, f"{what}: its partition is being loaded; try again")
+        return refused(503, f"{what}: its coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:
-        return refused(503, f"{what}: its partition can't be read")
+        return refused(503, f"{what}: its coordinator partition can't be read")
     return None
 
 

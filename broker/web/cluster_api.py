@@ -104,7 +104,7 @@ class ClusterApi:
                 async with self._looking:
                     looked = await bad_nodes(member.joined.zookeeper)
             except (ZooKeeperError, OSError) as error:
-                return refused(503, f"ZooKeeper can't be read: {error}")
+                return refused(503, f"can't read ZooKeeper: {error}")
             bad = [{"path": path, "why": why} for path, why in looked.bad]
             view |= {"nodes": looked.nodes, "bad_nodes": bad, "more_bad_nodes": looked.more}
         strays = await member.strays()
@@ -136,18 +136,18 @@ class ClusterApi:
                 return self._partition(member, topic, index)
             case ["brokers", broker]:
                 return self._broker(member, broker)
-        sentence = "there are /api/cluster/partitions/TOPIC/PARTITION and /api/cluster/brokers/ID"
-        return refused(404, f"{request.url.path}: {sentence}")
+        paths = "/api/cluster/partitions/TOPIC/PARTITION or /api/cluster/brokers/ID"
+        return refused(404, f"unknown path {request.url.path}: use {paths}")
 
     def _partition(self, member: ClusterBroker, topic: str, text: str) -> Response:
         known = member.cache.topics.get(topic)
         if known is None:
-            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+            return refused(404, f"topic {topic} does not exist; /api/topics lists all topics")
         index = whole_number(text)
         shown = None if index is None else member.cache.partition(topic, index)
         if index is None or shown is None:
             last = max(known.partitions, default=-1)
-            return refused(404, f"{topic} has no partition {text[:32]}; it has 0 to {last}")
+            return refused(404, f"{topic} does not have partition {text[:32]}, only 0 to {last}")
         view = partition_view(self.sources, member, topic, index, shown)
         return JSONResponse(
             {
@@ -167,7 +167,7 @@ class ClusterApi:
     def _broker(self, member: ClusterBroker, text: str) -> Response:
         broker = whole_number(text)
         if broker is None:
-            return refused(400, f"{text[:32]}: write a broker's id, a number from 0")
+            return refused(400, f"{text[:32]} is not a broker id: write a number from 0")
         here = broker == member.joined.node_id
         return JSONResponse(
             {

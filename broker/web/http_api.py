@@ -117,7 +117,9 @@ class GroupsApi:
         parts = path_parts(raw, _PREFIX)
         is_journal = len(parts) == 2 and parts[1] == "journal"
         if not (parts[0] and (len(parts) == 1 or is_journal)):
-            return refused(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
+            return refused(
+                404, f"unknown path {request.url.path}: use /api/groups/GROUP or .../journal"
+            )
         group_id = parts[0]
         reader = reader_of(request.scope)
         if not reader.sees_group(group_id):
@@ -134,7 +136,7 @@ class GroupsApi:
         else:
             found = await self._group(hosted, group_id)
         if found is None:
-            return refused(404, f"group {group_id}: there is none; /api/groups lists them")
+            return refused(404, f"group {group_id} does not exist; /api/groups lists all groups")
         head, lists = found
         group = None if hosted is None else hosted.core.view.groups.get(group_id)
         named = () if hosted is None or group is None else topics_named(hosted, group)
@@ -236,11 +238,11 @@ class GroupsApi:
                 return forbidden(reader, ResourceType.TOPIC, name, Operation.READ)
             return await self._peek.answer(name, rest[0], request.query_params.get("offset"))
         if rest:
-            sentence = "there are /api/topics/TOPIC and /api/topics/TOPIC/PARTITION/record?offset=N"
-            return refused(404, f"{request.url.path}: {sentence}")
+            paths = "/api/topics/TOPIC or /api/topics/TOPIC/PARTITION/record?offset=N"
+            return refused(404, f"unknown path {request.url.path}: use {paths}")
         view = topic_view(self.sources, name)
         if view is None:
-            return refused(404, f"topic {name}: there is none; /api/topics lists them")
+            return refused(404, f"topic {name} does not exist; /api/topics lists all topics")
         rows = (
             row if row is None or reader.sees_group(row["group"]) else None
             for row in readers(self.sources, name)

@@ -86,26 +86,26 @@ class Guard:
             shown = repr(host.decode("latin-1")[:_SHOWN_MAX])
             self._log_once(shown)
             return 421, (
-                f"{shown} is no name of this broker's HTTP side: ask by an address, such as"
-                " 127.0.0.1:9644, or add the name to http.allowed.hosts"
+                f"Host {shown} is not allowed: use an address, such as 127.0.0.1:9644, or add the"
+                " name to http.allowed.hosts"
             )
         if _is_foreign(headers):
-            return 403, "requests of another site's pages are not answered"
+            return 403, "requests from pages of another site are not allowed"
         if path == _VERBS or path.startswith(f"{_VERBS}/"):
             if not self._with_verbs:
                 return 404, WITHOUT_TEST
             if b"origin" in headers:
-                return 403, "a page in a browser may not ask for /test"
+                return 403, "a page in a browser may not use /test"
             return None
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
-            return 413, "send no body: everything here is read-only"
+            return 413, "a body is not accepted: this API is read-only"
         return None
 
     def _log_once(self, shown: str) -> None:
         if shown not in self._logged and len(self._logged) < _LOGGED_MAX:
             self._logged.add(shown)
             logger.warning(
-                "HTTP request with an unknown Host refused; see http.allowed.hosts", host=shown
+                "HTTP request refused: its Host is not in http.allowed.hosts", host=shown
             )
 
 

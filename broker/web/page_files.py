@@ -50,12 +50,12 @@ _PLAIN = """muster
 /metrics  Prometheus series
 /runbooks what to do about each alert
 /healthz  loading, ready or poisoned; /readyz and /livez for probes
-/api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
-/api/transactions, /api/transactions/ID, /api/held  what is open, and what waits for it
-/api/topics, /api/topics/TOPIC, /api/broker  what there is
-/api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  who leads what, and why
-/api/live  the same as it changes
-/api/offsets/expiring  what retention will drop
+/api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  groups, verdicts, rebalances and causes
+/api/transactions, /api/transactions/ID, /api/held  transactions, and the readers they hold back
+/api/topics, /api/topics/TOPIC, /api/broker  topics and this broker
+/api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  leaders, ISRs and causes
+/api/live  all of these as a stream of changes
+/api/offsets/expiring  committed offsets that retention will remove soon
 """
 
 
@@ -76,7 +76,7 @@ class PageFiles:
         return [Route("/", self.index), Route("/page/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
-        """The page, or the list of paths for who is no browser."""
+        """Returns the page to browsers, and the list of paths to other clients."""
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(_PLAIN, headers={"vary": "accept"})
         answer = self._answer(request, "index.html")
@@ -91,7 +91,7 @@ class PageFiles:
         is_packed = accepts_gzip(request.headers.getlist("accept-encoding"))
         data = (self._packed if is_packed else self._files).get(name)
         if data is None:
-            return PlainTextResponse("the page has no such file", 404)
+            return PlainTextResponse("file not found", 404)
         tag = f'"{sha256(data).hexdigest()[:20]}"'
         headers = {**HEADERS, "etag": tag, "vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == tag:

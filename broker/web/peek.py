@@ -54,12 +54,12 @@ class Peek:
         if topic in INTERNAL_TOPICS:
             return refused(
                 403,
-                f"topic {topic} is internal: its records are not shown here;"
-                " muster logs dump shows what its files hold",
+                f"topic {topic} is internal: the API does not show its records;"
+                " use muster logs dump",
             )
         entry = self._sources.logs.topics.get(topic)
         if entry is None:
-            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+            return refused(404, f"topic {topic} does not exist; /api/topics lists all topics")
         number = whole_number(partition)
         found = None if number is None else entry.partition(number)
         if found is None:
@@ -69,9 +69,13 @@ class Peek:
             return refused(400, "offset: write a number from 0, as in ?offset=42")
         start, end = found.log.log_start_offset, found.high_watermark
         if wanted < start:
-            return refused(416, f"{found.name} begins at {start}; offset {wanted} was deleted")
+            return refused(
+                416, f"offset {wanted} of {found.name} was deleted: the log starts at {start}"
+            )
         if wanted >= end:
-            return refused(416, f"{found.name} ends at {end}; there is no record at {wanted} yet")
+            return refused(
+                416, f"offset {wanted} of {found.name} does not exist yet: the log ends at {end}"
+            )
         try:
             async with self._one:
                 view = await self._next(found, wanted)
@@ -86,8 +90,8 @@ class Peek:
         if view is None:
             return refused(
                 404,
-                f"{found.name} has no record from {wanted} on, only markers of transactions and"
-                " what the cleaner left",
+                f"{found.name} does not have records from offset {wanted} on, only transaction"
+                " markers and batches that the cleaner emptied",
             )
         return JSONResponse(view, headers={"cache-control": "no-store"})
 
@@ -110,7 +114,7 @@ class Peek:
                         "transaction": _transaction(partition, header, view["offset"]),
                     }
             wanted = header.last_offset + 1
-        raise OverBudget(f"None is found in the {BATCHES_PASSED} batches from there on.")
+        raise OverBudget(f"The {BATCHES_PASSED} batches from there on do not hold it.")
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
@@ -208,7 +212,7 @@ def _no_constant(name: str) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return value
 
 

@@ -28,9 +28,9 @@ _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
 """Tools whose option has another name before Kafka 4.2, and has it still."""
 _FILLED_IN = {
-    "client.properties": "`client.properties` is the file of the settings by which you reach it",
-    "ca.pem": "`ca.pem` is the authority that its certificate is checked by",
-    "YOUR_NAME": "`YOUR_NAME` is the user by whom you log in",
+    "client.properties": "`client.properties` has the settings of your client",
+    "ca.pem": "`ca.pem` is the certificate authority of the broker",
+    "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` is your certificate with its key",
 }
 """What the options have that the broker can't know."""
@@ -78,7 +78,9 @@ class Runbooks:
         """The page of one alert."""
         name = request.path_params["name"]
         if name not in self._texts:
-            return PlainTextResponse("there is no such runbook; /runbooks lists them\n", 404)
+            return PlainTextResponse(
+                "this runbook does not exist; /runbooks lists all runbooks\n", 404
+            )
         return await self._answer(request, name, self._filled(self._texts[name], request))
 
     async def _answer(self, request: Request, title: str, text: str) -> Response:

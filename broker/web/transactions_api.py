@@ -62,7 +62,7 @@ class TransactionsApi:
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
         if len(parts) != 1 or not parts[0]:
-            return refused(404, f"{request.url.path}: there is /api/transactions/ID")
+            return refused(404, f"unknown path {request.url.path}: use /api/transactions/ID")
         [name] = parts
         reader = reader_of(request.scope)
         if not reader.sees_transactional_id(name):
@@ -73,7 +73,9 @@ class TransactionsApi:
         known = None if hosted is None else hosted.core.view.get(name)
         view = transaction_view(self.sources, known, name)
         if view is None:
-            return refused(404, f"transaction {name}: there is none; /api/transactions lists them")
+            return refused(
+                404, f"transactional id {name} does not exist; /api/transactions lists all ids"
+            )
         rows = (
             row if reader.sees_topic(row["topic"]) else None
             for row in partition_rows(self.sources, known)
@@ -95,7 +97,7 @@ class TransactionsApi:
             return forbidden(reader, ResourceType.TOPIC, topic)
         entry = sources.logs.topics.get(topic)
         if entry is None:
-            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+            return refused(404, f"topic {topic} does not exist; /api/topics lists all topics")
         if index is None:
             return refused(400, "partition: write a number from 0, as in ?topic=orders&partition=0")
         number = whole_number(index)

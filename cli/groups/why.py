@@ -243,7 +243,7 @@ def _rebalance(entry: Value) -> list[str]:
 def _changed(entry: Value, change: Value) -> list[str]:
     same = change["same_client"]
     if not _is_the_cause(entry, change):
-        colon = ":" if change["what"].startswith("nothing") else ""  # "nothing was heard of it"
+        colon = ":" if change["what"].startswith(("session expired", "its ", "nothing")) else ""
         who = f"{name_of(change)} from {change['host']}{colon} {change['what']}"
         who += "" if same is None else f"; {same['words']}"
         return [f"    {instant(change['at_ms'])}  {who}"]

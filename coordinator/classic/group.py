@@ -373,7 +373,7 @@ def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
     """
     lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # mostly all the same
     candidates = set.intersection(*map(set, lists))
-    assert candidates, "accepts() lets nobody in who shares no protocol with all members"
+    assert candidates, "accepts() admits only members that share a protocol with all others"
     votes = dict.fromkeys(candidates, 0)
     ranks = dict.fromkeys(candidates, 0)
     for names, members in lists.items():

@@ -122,19 +122,21 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     member = group.members.get(member_id)
     if member is None:
         if member_id in group.pending:
-            return Awaited(Sign.NEW, None, "it was given its id and has not joined with it yet")
-        return Awaited(Sign.GONE, None, "it is not in the group any more")
+            return Awaited(
+                Sign.NEW, None, "it received its member id but has not joined with it yet"
+            )
+        return Awaited(Sign.GONE, None, "it is no longer a member of the group")
     silent = silent_ms(member, now)
     left_ms = session_left_ms(member, now)
-    ends = "" if left_ms is None else f"; its session ends in {seconds(left_ms)}"
+    ends = "" if left_ms is None else f"; its session expires in {seconds(left_ms)}"
     closed_ms = closed_for_ms(member, now)
     if closed_ms is not None:
         return Awaited(Sign.CLOSED, silent, f"its connection closed {seconds(closed_ms)} ago{ends}")
     omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
     if silent is None or is_heard(group, member, now):
-        ago = "" if silent is None else f", {seconds(silent)} ago,"
+        ago = "" if silent is None else f" (last {seconds(silent)} ago)"
         return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
     if silent <= member.session_timeout_ms / 3:
-        words = f"it was heard {seconds(silent)} ago, and its next heartbeat may not be due yet"
+        words = f"its last heartbeat was {seconds(silent)} ago, the next may not be due yet"
         return Awaited(Sign.NOT_DUE, silent, f"{words}{ends}")
-    return Awaited(Sign.SILENT, silent, f"nothing was heard of it for {seconds(silent)}{ends}")
+    return Awaited(Sign.SILENT, silent, f"no heartbeat for {seconds(silent)}{ends}")

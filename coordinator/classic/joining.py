@@ -215,7 +215,7 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
             what = f"{what} and {change.detail}"
     else:
         cause = Cause.METADATA_CHANGED
-        detail = "offers protocols that were not known" if change is None else change.detail
+        detail = "offers protocols unknown before" if change is None else change.detail
         what = f"{who} {detail}"
     # Before: the join phase that begins here lasts as long as it asks.
     member.session_timeout_ms = call.session_timeout_ms
@@ -263,8 +263,8 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
         cause = Cause.NEW_MEMBER_TIMED_OUT
         waited_ms = step.state.config.new_member_join_timeout_ms
-        what = f"its first JoinGroup was parked for {seconds(waited_ms)}"
-        detail = f"{named(member)} is out: {what}"
+        what = f"its first JoinGroup waited for {seconds(waited_ms)}"
+        detail = f"{named(member)} was removed: {what}"
         silent_ms = -1
     else:
         cause = Cause.SESSION_EXPIRED
@@ -274,11 +274,11 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         closed = ""
         if member.closed_ms is not None:  # its session may have begun after that
             closed_ms = step.now.mono_ms - member.closed_ms
-            closed = f"; its connection had closed {seconds(closed_ms)} before"
+            closed = f"; its connection had closed {seconds(closed_ms)} earlier"
             if closed_ms > silent_ms:
-                closed += ", and its session did not run while its request was parked"
+                closed += ", and its session did not run while its request waited"
             silent_ms = max(silent_ms, closed_ms)
-        what = f"nothing was heard of it for {seconds(silent_ms)}{closed}"
+        what = f"session expired, no heartbeat for {seconds(silent_ms)}{closed}"
         detail = f"{expired}{closed}"
     step.remove(group, member, cause, what, silent_ms)
     after_removal(step, group, cause, detail, member.member_id)
@@ -296,7 +296,7 @@ def connection_closed(step: Step, connection: Hashable) -> None:
         member.closed_ms = step.now.mono_ms
         if member.knows_id or (member.group_instance_id is not None and not member.is_new):
             continue
-        detail = "disconnected before it learnt its id"
+        detail = "disconnected before it received its member id"
         step.remove(group, member, Cause.DISCONNECTED, detail)
         what = f"{named(member)} {detail}"
         after_removal(step, group, Cause.DISCONNECTED, what, member.member_id)

@@ -249,8 +249,8 @@ class MemberRestarts:
             at_ms, before, way = seen.gone.pop(0)
             away_ms = now.mono_ms - at_ms
             if away_ms <= RETURNS_WITHIN_MS:
-                words = "the same client came back under a new id"
-                same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was out")
+                words = "the same client rejoined with a new member id"
+                same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was gone")
                 self._note(client, member_id, before, away_ms, way, now)
         if same is None:
             _keep(seen.came, _Came(now.mono_ms, member_id))
@@ -271,7 +271,7 @@ class MemberRestarts:
         heard_ms = now.mono_ms - silent_ms
         for each in seen.came if silent_ms >= 0 else ():
             if 0 <= (away_ms := each.at_ms - heard_ms) <= RETURNS_WITHIN_MS:
-                words = "the same client had come back under a new id"
+                words = "the same client had already rejoined with a new member id"
                 same = SameClient(each.member_id, f"{words}, {each.member_id}")
                 seen.came.remove(each)
                 self._note(client, each.member_id, member_id, away_ms, way, now)

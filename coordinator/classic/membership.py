@@ -94,7 +94,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
         detail = "the group's record would exceed max.message.bytes of __consumer_offsets"
         prepare(step, group, Cause.GROUP_RECORD_TOO_LARGE, detail, call.member_id)
         return
-    detail = f"{call.member_id} assigned"
+    detail = f"assignment received from {call.member_id}"
     step.move(group, State.STABLE, Cause.ASSIGNED, detail, call.member_id)
     step.records.append(group.run())
     got = [

@@ -141,7 +141,7 @@ def _hold_over(step: Step, group: Group) -> None:
 def _sync_phase_over(step: Step, group: Group) -> None:
     """Remove members that joined this generation and never asked for their assignment."""
     late = [group.members[name] for name in group.members if name in group.pending_syncs]
-    assert late, f"group {group.group_id!r} had a sync deadline and awaits nobody"
+    assert late, f"group {group.group_id!r} has a sync deadline but no awaited members"
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
     names = some_of([named(member) for member in late], ", ")
     for member in late:

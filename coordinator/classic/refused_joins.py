@@ -61,15 +61,15 @@ def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: 
             f" {config.min_session_timeout_ms} to {config.max_session_timeout_ms}"
         )
     if error_code == GROUP_MAX_SIZE_REACHED:
-        return f"the group has as many members as group.max.size allows: {config.max_size}"
+        return f"the group is full: group.max.size is {config.max_size}"
     if error_code == UNSUPPORTED_VERSION:
-        return "it has a group.instance.id, and the cluster accepts no static members yet"
+        return "it has a group.instance.id, but the cluster does not support static members yet"
     if error_code == UNKNOWN_SERVER_ERROR:
         return "the group's record would exceed max.message.bytes of __consumer_offsets"
     if error_code == FENCED_INSTANCE_ID:
-        return f"{call.group_instance_id} is held by another member now"
+        return f"another member holds group.instance.id {call.group_instance_id} now"
     if error_code == UNKNOWN_MEMBER_ID:
-        return "it is not a member of the group"
+        return "its member id is unknown to the group"
     if error_code == INCONSISTENT_GROUP_PROTOCOL and group is not None:
         return _mismatch(group, call)
     return "the group is being removed"
@@ -81,13 +81,13 @@ def _mismatch(group: Group, call: JoinGroup) -> str:
         return "it offers no protocol"
     if group.members and call.protocol_type != group.protocol_type:
         return (
-            f"its protocol type is {_short(call.protocol_type)}, that of the group is"
+            f"its protocol type is {_short(call.protocol_type)}, the group's is"
             f" {_short(group.protocol_type or '')}"
         )
     everybody = len(group.members)
     shared = [name for name, members in group.support.items() if members == everybody]
     offered = list(dict.fromkeys([name for name, _ in call.protocols]))
-    return f"it offers {_names(offered)}; what all members have in common is {_names(shared)}"
+    return f"it offers {_names(offered)}; all members support {_names(shared)}"
 
 
 def _names(names: Sequence[str]) -> str:

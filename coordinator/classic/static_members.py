@@ -49,7 +49,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
         case State.AWAITING_SYNC:
             # Always: the assignment under way is for the old id (KAFKA-9801).
             _swap(step, group, old, new, call)
-            _rebalance(step, group, new, call, "came back before it had its assignment")
+            _rebalance(step, group, new, call, "rejoined before it received its assignment")
         case State.STABLE:
             why = _why_rebalance(group, old, new)
             if why is not None:
@@ -112,9 +112,9 @@ def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
     """
     offers = [(new if m is old else m).protocols for m in group.members.values()]
     if vote(offers) != group.protocol_name:
-        return f"came back and {vote(offers)} would be chosen instead of {group.protocol_name}"
+        return f"rejoined and changes the protocol from {group.protocol_name} to {vote(offers)}"
     if group.protocol_type == CONSUMER and _topics(old, group) != _topics(new, group):
-        return "came back with other topics"
+        return "rejoined with a changed subscription"
     return None
 
 

@@ -373,7 +373,7 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
     assert all("http.listener is off" in done.err for done in off)
     assert given.out.startswith("billing  Empty")
     assert none.err == (
-        "muster: group nobody: there is none; `muster groups list` shows all groups\n"
+        "muster: group nobody does not exist; `muster groups list` shows all groups\n"
     )
     assert slip.err.endswith("shows all groups; did you mean billing?\n")
 
@@ -392,13 +392,14 @@ def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -
         held = run("transactions", "why", "orders:0", "-b", broker.bootstrap)
 
     assert asked == {
-        "orders": "muster: orders is a topic: ask for a partition of it as orders:0; transaction"
-        " orders: there is none; `muster transactions list` shows all transactions\n",
-        "orders:1": "muster: orders has no partition 1; it has 0 to 0\n",
-        "ordres:0": "muster: topic ordres: there is none; `muster topics list` shows all topics;"
-        " did you mean orders?\n",
-        "nobody": "muster: transaction nobody: there is none; `muster transactions list` shows all"
+        "orders": "muster: orders is a topic: ask for a partition of it as orders:0;"
+        " transactional id orders does not exist; `muster transactions list` shows all"
         " transactions\n",
+        "orders:1": "muster: orders does not have partition 1, only 0 to 0\n",
+        "ordres:0": "muster: topic ordres does not exist; `muster topics list` shows all topics;"
+        " did you mean orders?\n",
+        "nobody": "muster: transactional id nobody does not exist; `muster transactions list` shows"
+        " all transactions\n",
     }
     assert held.out == "orders-0 is not held back by a transaction\n"
 

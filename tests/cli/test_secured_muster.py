@@ -99,7 +99,7 @@ def test_whoever_may_sees_what_muster_s_http_tells(secured: Secured) -> None:
 def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> None:
     given = ("--http", f"https://{secured.http}")
     for words, said in (
-        (("groups", "why", "billing", *given), "User:alice has no Describe on group billing"),
+        (("groups", "why", "billing", *given), "User:alice may not Describe group billing"),
         (
             ("top", "--once", *given),
             "may not read /metrics: it needs DESCRIBE|no Describe on the cluster",
@@ -110,7 +110,7 @@ def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> Non
         assert any(each in ran.err for each in said.split("|")), ran.err
     assert secured.as_("alice", "groups", "list", "--json").json == []
     asked = secured.as_("alice", "groups", "why", "billing")
-    assert "User:alice has no Describe on group billing" in asked.err
+    assert "User:alice may not Describe group billing" in asked.err
 
 
 def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_verdict(

@@ -53,58 +53,67 @@ def test_a_leader_that_is_lost_is_named_with_what_became_of_it() -> None:
     moved = written(Cause.OFFLINE, 3, 1, (1, 2))
     first = "; broker 1 is the first live member of the ISR"
 
-    assert why(BrokerLeft(3, 9), moved) == f"broker 3, which led, is gone from ZooKeeper{first}"
+    assert (
+        why(BrokerLeft(3, 9), moved)
+        == f"the leader, broker 3, is no longer registered in ZooKeeper{first}"
+    )
     assert why(ShutdownAsked(3), written(Cause.SHUTDOWN, 3, 1, (1, 2))) == (
-        f"broker 3, which led, is about to stop{first}"
+        f"the leader, broker 3, is in controlled shutdown{first}"
     )
     assert why(ShutdownAsked(3), BrokerLeft(3, 9), moved) == (
-        f"broker 3, which led, has stopped in order{first}"
+        f"the leader, broker 3, has shut down cleanly{first}"
     )
     assert why(BrokerLeft(3, 9), BrokerJoined(3, 10, bounced=True), moved) == (
-        f"broker 3, which led, has restarted{first}"
+        f"the leader, broker 3, has restarted{first}"
     )
     assert why(BrokerLeft(3, 9), BrokerJoined(3, 10, bounced=False), moved) == (
-        f"broker 3, which led, was gone for a moment{first}"
+        f"the leader, broker 3, was briefly unregistered{first}"
     )
     assert why(LogDirsFailed(3, (("t", 0),)), moved) == (
-        f"broker 3, which led, can't reach the directory of this replica{first}"
+        f"the leader, broker 3, has lost the log directory of this replica{first}"
     )
     assert why(written(Cause.OFFLINE, 4, 1, (1, 2))) == (
-        f"broker 4, which led, was not there when this controller began{first}"
+        f"the leader, broker 4, was down when this controller was elected{first}"
     )
 
 
 def test_who_may_lead_and_does_not_live_is_named() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 3, NO_LEADER, (3,), (3,))) == (
-        "broker 3, which led, is gone from ZooKeeper, and no member of the ISR (3) lives"
+        "the leader, broker 3, is no longer registered in ZooKeeper; no member of the ISR (3) is"
+        " alive"
     )
     assert why(written(Cause.OFFLINE, NO_LEADER, 3, (3,), (3,))) == (
-        "broker 3, a member of the ISR, is back"
+        "broker 3, a member of the ISR, has returned"
     )
     assert why(written(Cause.UNCLEAN, NO_LEADER, 1, (1,), (3,))) == (
-        "no member of the ISR (3) lives, and an unclean election is allowed or was asked for: what"
-        " only they had is lost"
+        "no member of the ISR (3) is alive; an unclean election is enabled or was requested:"
+        " records that only the ISR had are lost"
     )
 
 
 def test_a_leader_that_was_asked_for_is_named() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
-        "broker 1, its preferred leader, was asked for"
+        "the election of its preferred leader, broker 1, was requested"
     )
     assert why(written(Cause.BALANCE, 2, 1, (1, 2, 3))) == (
-        "broker 1, its preferred leader, is in the ISR again, and the controller balances leaders"
+        "broker 1, its preferred leader, is in the ISR again, and auto.leader.rebalance.enable is"
+        " set"
     )
-    assert why(written(Cause.CREATED, NO_LEADER, 1, (1, 2, 3), ())) == "the partition is new"
-    assert why(written(Cause.REASSIGNED, 2, 1, (1, 3))) == "its replicas change"
+    assert why(written(Cause.CREATED, NO_LEADER, 1, (1, 2, 3), ())) == (
+        "elected when the partition was created"
+    )
+    assert why(written(Cause.REASSIGNED, 2, 1, (1, 3))) == "its replicas are being reassigned"
 
 
 def test_who_left_the_isr_is_told_with_whose_doing_it_was() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 1, 1, (1, 2))) == (
-        "broker 3 is gone from ZooKeeper"
+        "broker 3 is no longer registered in ZooKeeper"
     )
-    assert why(written(Cause.ISR, 1, 1, (1, 2))) == "broker 1, its leader, took out broker 3"
+    assert why(written(Cause.ISR, 1, 1, (1, 2))) == (
+        "the leader, broker 1, changed the ISR: removed broker 3"
+    )
     assert why(written(Cause.ISR, 1, 1, (1, 3), (1, 2))) == (
-        "broker 1, its leader, took out broker 2 and took in broker 3"
+        "the leader, broker 1, changed the ISR: removed broker 2, added broker 3"
     )
 
 
@@ -127,14 +136,14 @@ def test_what_is_about_brokers_and_topics_has_their_names() -> None:
     ]
 
     assert found == [
-        ("broker 3", "gone", "broker 3 is gone from ZooKeeper"),
+        ("broker 3", "gone", "broker 3 is no longer registered in ZooKeeper"),
         (
             "topic t",
             "queued",
-            "its deletion was asked for; it waits for broker 3, which must return",
+            "its deletion was requested; it waits for broker 3 to return",
         ),
         ("topic t", "deleted", "it is deleted"),
-        ("u-1", "started", "it is on its way from the replicas 2, 1 to 2, 3"),
-        ("u-1", "done", "its replicas are 2, 3"),
+        ("u-1", "started", "reassignment started from replicas 2, 1 to 2, 3"),
+        ("u-1", "done", "reassignment completed: its replicas are 2, 3"),
         ("broker 2", "refused", "broker 2 refused LeaderAndIsr: STALE_CONTROLLER_EPOCH"),
     ]

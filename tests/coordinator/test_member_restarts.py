@@ -40,7 +40,7 @@ def test_a_client_that_left_and_joined_again_came_back() -> None:
     assert returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000)) is None
     same = returns.joined(Client("app", HOST), "app-2", at(4200))
     assert same == SameClient(
-        "app-1", "the same client came back under a new id, 3.2 s after app-1 was out"
+        "app-1", "the same client rejoined with a new member id, 3.2 s after app-1 was gone"
     )
     (client,) = returns.clients
     assert (client.client_id, client.client_host, client.times) == ("app", HOST, 1)
@@ -80,7 +80,9 @@ def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
     returns.joined(Client("app", HOST), "app-1", at(0))
     assert returns.joined(Client("app", HOST), "app-2", at(7000)) is None, "nobody knows yet"
     same = returns.left(Client("app", HOST), "app-1", SESSION_MS, Way.RESTARTED, at(15_000))
-    assert same == SameClient("app-2", "the same client had come back under a new id, app-2")
+    assert same == SameClient(
+        "app-2", "the same client had already rejoined with a new member id, app-2"
+    )
     (client,) = returns.clients
     assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
 
@@ -210,7 +212,7 @@ def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:
     came, gone = told.last.changes
     assert (came.same_client, came.member_id) == (None, "app-b")
     assert gone.same_client == SameClient(
-        "app-b", "the same client had come back under a new id, app-b"
+        "app-b", "the same client had already rejoined with a new member id, app-b"
     )
 
 
@@ -316,7 +318,7 @@ def test_of_an_awaited_member_that_heartbeats_it_is_told_what_it_does_not_do() -
     driver.mono_ms += 1600
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.HEARTBEATS, 1600)
-    assert found.words == "it still heartbeats, 1.6 s ago, but does not rejoin"
+    assert found.words == "it still heartbeats (last 1.6 s ago) but does not rejoin"
 
 
 def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> None:
@@ -325,8 +327,8 @@ def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> N
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.NOT_DUE, 2500)
     assert found.words == (
-        "it was heard 2.5 s ago, and its next heartbeat may not be due yet;"
-        " its session ends in 7.5 s"
+        "its last heartbeat was 2.5 s ago, the next may not be due yet; its session expires in"
+        " 7.5 s"
     )
 
 
@@ -335,7 +337,7 @@ def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_wh
     driver.mono_ms += 3000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.SILENT, 3500)
-    assert found.words == "nothing was heard of it for 3.5 s; its session ends in 6.5 s"
+    assert found.words == "no heartbeat for 3.5 s; its session expires in 6.5 s"
 
 
 def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
@@ -345,7 +347,7 @@ def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
     driver.mono_ms += 5001
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.SILENT, 5001)
-    assert found.words == "nothing was heard of it for 5.0 s; its session ends in 5.0 s"
+    assert found.words == "no heartbeat for 5.0 s; its session expires in 5.0 s"
 
 
 def test_phase_ends_with_the_session_of_the_only_member_that_is_awaited_and_silent() -> None:
@@ -381,9 +383,9 @@ def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
     group = driver.shard.view.groups["g"]
     new = awaited(group, "c-m", driver.now)
     assert (new.sign, new.silent_ms) == (Sign.NEW, None)
-    assert new.words == "it was given its id and has not joined with it yet"
+    assert new.words == "it received its member id but has not joined with it yet"
     gone = awaited(group, "nobody", driver.now)
-    assert gone == (Sign.GONE, None, "it is not in the group any more")
+    assert gone == (Sign.GONE, None, "it is no longer a member of the group")
 
 
 def test_awaited_member_whose_connection_closed_is_closed_and_not_heard_of() -> None:
@@ -396,7 +398,7 @@ def test_awaited_member_whose_connection_closed_is_closed_and_not_heard_of() -> 
     group = driver.shard.view.groups["g"]
     found = awaited(group, a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.CLOSED, 2500)
-    assert found.words == "its connection closed 2.0 s ago; its session ends in 7.5 s"
+    assert found.words == "its connection closed 2.0 s ago; its session expires in 7.5 s"
     assert not is_heard(group, group.members[a], driver.now)
 
 
@@ -437,7 +439,7 @@ def test_session_that_began_after_the_connection_closed_is_explained() -> None:
     expired = next(each for each in told.entry.rebalances if each.cause is Cause.SESSION_EXPIRED)
     assert expired.detail == (
         f"session of {a} from 10.0.0.1 expired after 10.0 s; its connection had closed 22.0 s"
-        " before, and its session did not run while its request was parked"
+        " earlier, and its session did not run while its request waited"
     )
 
 
@@ -466,4 +468,4 @@ def test_in_the_sync_phase_it_is_the_sync_that_is_missing() -> None:
     driver.handle(heartbeat("beat", a, 2))
     driver.mono_ms += 300
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
-    assert found.words == "it still heartbeats, 0.3 s ago, but does not sync"
+    assert found.words == "it still heartbeats (last 0.3 s ago) but does not sync"

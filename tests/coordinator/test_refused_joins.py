@@ -39,13 +39,13 @@ def refusals(journal: Journal) -> list[Rejections]:
             {},
             {"protocols": [("roundrobin", b"")]},
             INCONSISTENT_GROUP_PROTOCOL,
-            "it offers roundrobin; what all members have in common is range",
+            "it offers roundrobin; all members support range",
         ),
         (
             {},
             {"protocol_type": "connect"},
             INCONSISTENT_GROUP_PROTOCOL,
-            "its protocol type is connect, that of the group is consumer",
+            "its protocol type is connect, the group's is consumer",
         ),
         ({}, {"protocols": []}, INCONSISTENT_GROUP_PROTOCOL, "it offers no protocol"),
         (
@@ -58,13 +58,13 @@ def refusals(journal: Journal) -> list[Rejections]:
             {"max_size": 1},
             {},
             GROUP_MAX_SIZE_REACHED,
-            "the group has as many members as group.max.size allows: 1",
+            "the group is full: group.max.size is 1",
         ),
         (
             {"static_members": False},
             {"group_instance_id": "i-1"},
             UNSUPPORTED_VERSION,
-            "it has a group.instance.id, and the cluster accepts no static members yet",
+            "it has a group.instance.id, but the cluster does not support static members yet",
         ),
     ],
 )

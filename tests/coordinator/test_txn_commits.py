@@ -399,7 +399,7 @@ def test_a_transaction_has_so_many_offsets_pending_at_most() -> None:
     assert outcome.replies == (("c", CommitReply(INVALID_COMMIT_OFFSET_SIZE)),)
     [event] = outcome.events
     assert isinstance(event, CommitRejected)
-    assert "more than 10000 offsets pending" in event.detail
+    assert "exceed 10000 pending offsets" in event.detail
     assert driver.shard.view.offsets.pending_count() == 2 * half
 
     assert committed("u", range(half, half + 1), producer_id=8) == CommitReply(NONE)

@@ -56,7 +56,7 @@ def test_why_tells_of_a_lag_a_death_and_the_way_back(tmp_path: Path) -> None:
         cluster.kill(3)
         until("another leads", lambda: moved(cluster, own)["cause"] == "offline", 60)
         lost = why(cluster, f"orders-{own}")
-        assert "broker 3, which led, is gone from ZooKeeper" in lost["moved"]["why"]
+        assert "the leader, broker 3, is no longer registered in ZooKeeper" in lost["moved"]["why"]
         assert [(each["broker"], each["alive"]) for each in lost["out"]] == [(3, False)]
         gone = why(cluster, "3")
         assert (gone["alive"], gone["out_of_isr"]) == (False, 3)

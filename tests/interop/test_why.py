@@ -156,7 +156,7 @@ def test_a_changed_subscription_is_told_with_the_topics_that_came(
         told = seeing.journal(name)["rebalances"][before:]
     causes = {each["cause"] for each in told}
     assert causes <= {"metadata_changed", "leader_rejoined"}
-    words = f"subscribed to other topics: {name}-two came"
+    words = f"changed its subscription: added {name}-two"
     assert any(words in each["why"] for each in told), told
     assert all("from 127.0.0.1" in each["why"] for each in told)
 

@@ -18,7 +18,8 @@ MOVED = Happened(
     1_700_000_000_000,
     Kind.LEADER,
     "offline",
-    "broker 3, which led, is gone from ZooKeeper; broker 1 is the first live member of the ISR",
+    "the leader, broker 3, is no longer registered in ZooKeeper; broker 1 is the first live member"
+    " of the ISR",
     controller_epoch=2,
     leader=1,
     leader_before=3,

@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _live(self, watch: str) -> None:
         watched = self.server.watched.get(watch)
         if watched is None:
-            error = {"error": "this broker is alone, and in no cluster"}
+            error = {"error": "this broker is standalone: it does not belong to a cluster"}
             self._answer("application/json", json.dumps(error).encode(), 404)
             return
         event = {"at_ms": now_ms(), "reset": True, "more": False, **watched}

@@ -26,19 +26,21 @@ def test_a_cluster_is_shown_with_who_leads_and_why_and_who_is_out(tmp_path: Path
             browser.open("#/cluster")
             until("all is shown", lambda: len(rows(browser, "Partitions")) == 3)
             until("the way there is", lambda: browser.ask(LINK))
-            assert "3 brokers, 3 partitions, all whole" in browser.text("main")
-            assert cells(browser, "Partitions", f"orders-{own}")["Why"] == "the partition is new"
+            assert "3 brokers, 3 partitions, all in sync" in browser.text("main")
+            assert cells(browser, "Partitions", f"orders-{own}")["Why"] == (
+                "elected when the partition was created"
+            )
             assert cells(browser, "Brokers", "1")["Broker"] == "1 controller"
-            assert "It has nothing to do." in browser.text("main")
+            assert "No pending work." in browser.text("main")
 
             cluster.kill(3)
-            moved = "broker 3, which led, is gone from ZooKeeper"
+            moved = "the leader, broker 3, is no longer registered in ZooKeeper"
             until("it is said why", lambda: moved in why(browser, own), 60)
             row = cells(browser, "Partitions", f"orders-{own}")
             assert row["Leader"] in ("1", "2")
-            assert row["Out of the ISR"].startswith("broker 3 for ")
+            assert row["Out of sync"].startswith("broker 3 for ")
             assert len(rows(browser, "Brokers")) == 2
-            assert "3 without a leader or a replica in sync" in browser.text("main")
+            assert "3 offline or under-replicated" in browser.text("main")
             assert "cluster why" in browser.text(".command code")
             for size in (DESK, PHONE):
                 browser.open("#/cluster", size=size)

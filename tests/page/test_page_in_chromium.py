@@ -55,7 +55,7 @@ def test_members_join_one_is_killed_and_the_page_tells(
     browser: Browser, broker: PageBroker
 ) -> None:
     browser.open(group_page("billing"))
-    assert "There is no such group" in browser.text()
+    assert "This group does not exist" in browser.text()
     with Group(
         "confluent", broker.bootstrap, "billing", topics=[INVOICES], session_timeout_ms=30_000
     ) as group:
@@ -260,7 +260,7 @@ def test_a_broker_that_is_gone_is_told_and_found_again(chromium: Browser, tmp_pa
     try:
         chromium.open()
         other.kill()
-        until("it says so", lambda: "not reached" in chromium.text("#link"))
+        until("it says so", lambda: "reach the broker" in chromium.text("#link"))
         other.start()
         until("it is live again", lambda: chromium.text("#link") == "live")
     finally:
@@ -284,7 +284,7 @@ def test_what_an_earlier_run_saw_is_marked(chromium: Browser, tmp_path: Path) ->
         other.stop()
         other.start()
         chromium.open(group_page("early"))
-        until("it is kept", lambda: "seen by an earlier run" in chromium.text(".story"))
+        until("it is kept", lambda: "before the last restart" in chromium.text(".story"))
     finally:
         chromium.address = held
         other.kill()

@@ -102,9 +102,9 @@ def test_a_reader_sees_what_he_may_and_no_more(secured: PageBroker) -> None:
         assert "orders" in browser.text()
         assert "salaries" not in browser.text()
         for place, denied in (
-            ("#/topics/salaries", "User:alice has no Describe on topic salaries."),
-            ("#/groups/payroll", "User:alice has no Describe on group payroll."),
-            ("#/broker", "User:alice has no Describe on the cluster."),
+            ("#/topics/salaries", "User:alice may not Describe topic salaries."),
+            ("#/groups/payroll", "User:alice may not Describe group payroll."),
+            ("#/broker", "User:alice may not Describe the cluster."),
         ):
             browser.open(place)
             assert denied in browser.text()
@@ -134,7 +134,7 @@ def test_an_administrator_sees_who_is_connected_as_whom_and_what_was_denied(
         [client] = rows_of(browser, "Connected clients", "reports")
         assert "User:alice" in client
         assert "PLAINTEXT (SASL_PLAINTEXT)" in client
-        denied = rows_of(browser, "What clients were denied", "salaries")
+        denied = rows_of(browser, "Denied requests", "salaries")
         assert denied
         for row in denied:
             assert "User:alice" in row

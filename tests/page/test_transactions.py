@@ -70,12 +70,12 @@ def test_what_holds_whom_back_is_told_and_gone_when_it_ends(
     commit(broker, "invoices", 10, TOPIC, 0)
 
     def waits() -> str | None:
-        return cells(browser, HELD, f"{TOPIC}-0").get("Groups that wait")
+        return cells(browser, HELD, f"{TOPIC}-0").get("Waiting groups")
 
     until("who waits", lambda: waits() == "invoices")
     row = cells(browser, HELD, f"{TOPIC}-0")
     assert (row["Held back"], row["From offset"], row["By"]) == ("3", "10", ID)
-    assert row["Client"] == "till-2 at 127.0.0.1"
+    assert row["Client"] == "till-2 on 127.0.0.1"
     row = cells(browser, IDS, ID)
     assert (row["State"], row["Partitions"], row["Held back"]) == ("Ongoing", "1", "3")
     assert "held back" in browser.text(".title")
@@ -83,11 +83,11 @@ def test_what_holds_whom_back_is_told_and_gone_when_it_ends(
     browser.open(PAGE)
     until("its story", lambda: len(rows(browser, "Its last transactions")) == 1)
     assert f"{TOPIC}:0 10 10 13 3 yes" in rows(browser, "Partitions")
-    assert "Plan to abort it" in browser.text("main")
+    assert "Abort it and fence" in browser.text("main")
     producer.commit_transaction(30)
     until("it ended", lambda: "committed, by its client" in browser.text("main"))
     story = cells(browser, "Its last transactions", "1")
-    assert story["Opened by"] == "till-2 at 127.0.0.1"
+    assert story["Opened by"] == "till-2 on 127.0.0.1"
     assert story["Readers waited"].startswith(f"invoices at {TOPIC}:0 for ")
     assert rows(browser, "Partitions") == []
 
@@ -102,7 +102,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     with Wire(broker.port) as wire:
         hang(wire, "gone", TOPIC, 1)
     browser.open("#/transactions")
-    until("it hangs", lambda: "and no id has it open: it hangs" in browser.text("main"))
+    until("it hangs", lambda: "hanging: no transactional id owns it" in browser.text("main"))
     text = browser.text(".command code")
     assert f"transactions abort --bootstrap {broker.bootstrap}" in text
     assert f"--topic {TOPIC}:1 --start-offset 10" in text

@@ -58,27 +58,27 @@ def test_a_replica_that_fetches_and_does_not_keep_up_is_told_from_one_that_is_si
     limit = "(replica.lag.time.max.ms is 3.0 s)"
 
     assert changed(led(), (1, 2), 4_500, by_controller=False) == [
-        f"slow: broker 3 fetched 2.5 s ago, is 60 records behind and had all 3.5 s ago {limit}:"
-        " it fetches, and does not keep up"
+        f"slow: broker 3 fetched 2.5 s ago, is 60 records behind and was last caught up 3.5 s ago"
+        f" {limit}: it fetches but does not keep up"
     ]
     assert changed(led(), (1, 2), 9_000, by_controller=False) == [
-        f"silent: broker 3 fetched 7.0 s ago, is 60 records behind and had all 8.0 s ago {limit}:"
-        " it is down, cut off or stands still"
+        f"silent: broker 3 fetched 7.0 s ago, is 60 records behind and was last caught up 8.0 s ago"
+        f" {limit}: it is down, unreachable or paused"
     ]
     never = LedReplicas(1, STATE, 1, 0, 0, 0, Rules(3_000))
     assert changed(never, (1, 2), 4_500, by_controller=False) == [
-        f"silent: broker 3 has not fetched since this broker leads {limit}: it is down, cut off or"
-        " stands still"
+        f"silent: broker 3 has not fetched since this broker became leader {limit}: it is down,"
+        " unreachable or paused"
     ]
 
 
 def test_what_the_controller_takes_out_and_in() -> None:
     assert changed(led(alive=(1, 2)), (1, 2), 2_500, by_controller=True) == [
-        "gone: broker 3 is not there; it fetched 0.5 s ago, is 60 records behind and had all 1.5 s"
-        " ago"
+        "gone: broker 3 is down; it fetched 0.5 s ago, is 60 records behind and was last caught up"
+        " 1.5 s ago"
     ]
     assert changed(led(), (1, 2), 2_500, by_controller=True) == [
-        "controller: broker 3 was taken out by the controller, though its broker lives"
+        "controller: broker 3 was removed by the controller, though it is alive"
     ]
     out = led()
     out.state = STATE._replace(isr=(1, 2))
@@ -93,14 +93,16 @@ def test_who_is_said_to_lead() -> None:
     name, entry = told(lost)
     assert (name, entry.leader, entry.leader_before, entry.leader_epoch) == ("t-0", 1, 3, 6)
     assert entry.why == (
-        "the controller says that broker 1 leads; broker 3, which led, is not there"
+        "the controller reports broker 1 as leader; the previous leader, broker 3, is down"
     )
-    assert told(lost._replace(leader=-1))[1].why == "the controller says that nobody leads"
-    assert told(lost._replace(leader_before=-1))[1].why == "the controller says that broker 1 leads"
+    assert told(lost._replace(leader=-1))[1].why == "the controller reports no leader"
+    assert told(lost._replace(leader_before=-1))[1].why == (
+        "the controller reports broker 1 as leader"
+    )
 
 
 def test_who_tells_this_broker_and_its_session() -> None:
-    assert told(ControllerTold(2, 8))[1].why == "broker 2 is the controller, of epoch 8"
+    assert told(ControllerTold(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
     name, entry = told(SessionChanged(Session.EXPIRED))
     assert (name, entry.cause) == (SESSION, "expired")
-    assert told(Registered(1, 33))[1].why == "broker 1 is registered, with epoch 33"
+    assert told(Registered(1, 33))[1].why == "broker 1 has registered (broker epoch 33)"

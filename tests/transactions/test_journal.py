@@ -134,7 +134,7 @@ def test_an_operators_marker_is_told_whether_a_story_is_open_or_not(is_open: boo
             [story] = stories
             assert story.outcome is Outcome.COMMITTED
             assert story.past == (
-                "an operator, client 'billing' at 10.0.0.8, aborted it in orders-1"
+                "an operator, client 'billing' on 10.0.0.8, aborted it in orders-1"
                 " and 1 more partition"
             )
         else:

@@ -225,7 +225,7 @@ class Live:
             kinds = (
                 "groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, broker"
             )
-            problem = f"watch={watch}: there are {kinds}"
+            problem = f"watch={watch} is unknown; use one of {kinds}"
             if watch == "cluster":
                 problem = ALONE
             await JSONResponse({"error": problem}, 404)(scope, receive, send)
@@ -308,7 +308,7 @@ async def _send(time: Time, send: Send, event: bytes) -> None:
 
 
 def _look_failed(error: Exception) -> None:
-    logger.error("a live view could not be read; the broker tries again", exc_info=error)
+    logger.error("can't read a live view, retrying", exc_info=error)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -18,7 +18,7 @@ const PAUSE_MS = 250;
 let view = null;
 let watch = null;
 let scheduled = 0;
-let rest = 0;  // draws what a table leaves out while somebody types
+let rest = 0;  // draws the rows that a table leaves out during typing
 let broker = null;
 let arrival = null;  // what is still to be done when the view is drawn for the first time
 
@@ -50,8 +50,8 @@ function show({ first = false, back = false } = {}) {
   main.replaceChildren();
   if (!first) main.focus({ preventScroll: true });
   arrival = { scroll: back ? scrolled.get(location.hash) ?? 0 : 0, from: first ? null : from };
-  tell("connecting");
-  watch = new Watch(to.what, redraw, tell);
+  showLink("connecting");
+  watch = new Watch(to.what, redraw, showLink);
 }
 
 // Another place of the same view is a filter or an order of it; else it is another view.
@@ -67,8 +67,8 @@ const scrolled = new Map();  // by address, how far down it was left
 history.scrollRestoration = "manual";
 window.addEventListener("scroll", () => { if (!arrival) scrolled.set(location.hash, window.scrollY); }, { passive: true });
 
-function tell(state) {
-  const words = { live: "live", waiting: "broker not reached, trying again", connecting: "connecting", refused: "not shown" };
+function showLink(state) {
+  const words = { live: "live", waiting: "can't reach the broker, retrying", connecting: "connecting", refused: "not shown" };
   if (link.dataset.state === state) return;
   link.dataset.state = state;
   link.textContent = words[state];

@@ -19,7 +19,7 @@ const APIS = [
 ];
 
 const CLIENTS = [
-  { title: "Client", by: "client", kind: "name", of: (each) => each.client, cell: (each) => each.client || h("span", { class: "faint" }, "no id") },
+  { title: "Client", by: "client", kind: "name", of: (each) => each.client, cell: (each) => each.client || h("span", { class: "faint" }, "no client id") },
   { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => each.host },
   { title: "Principal", by: "principal", kind: "words", of: (each) => each.sessions.map((of) => of.principal).join(" "),
     cell: (each) => each.sessions.map((of) => h("span", { class: "chip" }, of.principal)) },
@@ -31,9 +31,9 @@ const CLIENTS = [
 const DENIALS = [
   { title: "Principal", by: "principal", kind: "name", of: (each) => each.principal, cell: (each) => each.principal },
   { title: "Denied", by: "denied", kind: "words", of: (each) => each.operation, cell: (each) => `${each.operation} on ${each.resource}` },
-  { title: "By", by: "rule", kind: "words", of: (each) => each.rule, cell: (each) => each.rule },
+  { title: "Reason", by: "rule", kind: "words", of: (each) => each.rule, cell: (each) => each.rule },
   { title: "Request", by: "request", kind: "still", of: (each) => each.api, cell: (each) => each.api },
-  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: (each) => `${each.client || "no id"} at ${each.host}` },
+  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: (each) => `${each.client || "no client id"} on ${each.host}` },
   { title: "Times", by: "times", kind: "number", down: true, of: (each) => each.count, cell: (each) => count(each.count) },
   { title: "Last", by: "last", kind: "number", down: true, of: (each) => each.last_ms, cell: (each) => ticking("ago", each.last_ms) },
 ];
@@ -61,22 +61,22 @@ export function brokerView() {
         tile("Commits", perSecond(latest("commits")), `${count(head.commits)} since the start`, trends.commits, perSecond),
         tile("CPU", ofCore(latest("cpu")), "of one core", trends.cpu, ofCore),
         tile("Memory", bytes(head.memory_bytes), "resident", trends.memory_bytes, bytes),
-        tile("Event loop", span(latest("delay_ms")), "late at most, in the last sample", trends.delay_ms, span),
+        tile("Event loop", span(latest("delay_ms")), "largest delay in the last sample", trends.delay_ms, span),
         tile("Connections", count(head.connections), head.connections_refused ? `${count(head.connections_refused)} refused` : "none refused", trends.connections, count)),
       h("dl", { class: "facts" },
-        fact("Groups", count(head.groups)), fact("Members", count(head.members)), fact("Records behind", brief(head.lag)),
+        fact("Groups", count(head.groups)), fact("Members", count(head.members)), fact("Lag in records", brief(head.lag)),
         fact("Committed offsets", count(head.offsets)), fact("Topics", count(head.topics)),
         fact("Offsets partitions", shards || "none yet"), fact("Loaded in", span(head.load_ms)),
         fact("Protocol errors", count(head.protocol_errors)),
         fact("Rebalances", count(Object.values(head.rebalances).reduce((a, b) => a + b, 0)))),
       h("h2", null, "Requests"),
       apis.length ? table({ caption: "Requests by API", columns: APIS, rows: apis, key: (each) => each.api, standing: "-answered" })
-        : nothing("Nobody has asked for anything yet."),
+        : nothing("No requests have arrived yet."),
       h("h2", null, "Clients"),
       clients.length ? table({ caption: "Connected clients", columns: CLIENTS, rows: clients, key: (each) => `${each.host} ${each.client}`, standing: "client" })
-        : nothing("Nobody is connected."),
-      denials.length ? h("h2", null, "Denied") : null,
-      denials.length ? table({ caption: "What clients were denied", columns: DENIALS, rows: denials, key: lineOf, standing: "-last" }) : null,
+        : nothing("No clients are connected."),
+      denials.length ? h("h2", null, "Denied requests") : null,
+      denials.length ? table({ caption: "Denied requests", columns: DENIALS, rows: denials, key: lineOf, standing: "-last" }) : null,
     ];
   };
   return { render };

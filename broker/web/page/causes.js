@@ -8,12 +8,12 @@ const CAUSES = {
   coordinator_restarted: "The broker restarted",
   static_member_replaced: "A static member was replaced",
   sync_timed_out: "A member did not sync in time",
-  new_member_timed_out: "A new member did not come back",
-  disconnected: "A new member went away",
+  new_member_timed_out: "A new member waited too long",
+  disconnected: "A new member disconnected",
   group_record_too_large: "The group's record was too large",
   over_max_size: "The group was too large",
-  asked_for: "A test asked for it",
-  unknown: "A generation of the log",
+  asked_for: "A test requested it",
+  unknown: "Loaded from the log",
 };
 
 export const causeOf = (cause) => CAUSES[cause] ?? cause.replaceAll("_", " ");

@@ -1,4 +1,5 @@
-// The cluster: who leads what since when and why, who is out of sync, what the controller waits for.
+// The cluster: the leader of each partition, since when and why, replicas out of sync, and the
+// brokers that the controller waits for.
 import { command, commandLine } from "./commands.js";
 import { count, h, nothing, plural, ticking, topicLink } from "./dom.js";
 import { place } from "./place.js";
@@ -14,8 +15,8 @@ const BROKERS = [
   { title: "Address", by: "address", kind: "still", of: (each) => each.address, cell: (each) => each.address },
   { title: "Rack", by: "rack", kind: "still", of: (each) => each.rack, cell: (each) => each.rack ?? faint("–") },
   { title: "Leads", by: "leads", kind: "number", down: true, of: (each) => each.leads, cell: (each) => count(each.leads) },
-  { title: "Out of the ISR of", by: "out", kind: "number", down: true, of: (each) => each.out, cell: (each) => (each.out ? h("b", { class: "bad" }, count(each.out)) : count(0)) },
-  { title: "Last seen of it", by: "last", kind: "words", of: (each) => (each.last ? each.last.at_ms : null), down: true,
+  { title: "Out of sync in", by: "out", kind: "number", down: true, of: (each) => each.out, cell: (each) => (each.out ? h("b", { class: "bad" }, count(each.out)) : count(0)) },
+  { title: "Last event", by: "last", kind: "words", of: (each) => (each.last ? each.last.at_ms : null), down: true,
     cell: (each) => (each.last ? [each.last.why, " ", ticking("ago", each.last.at_ms)] : faint("–")) },
 ];
 
@@ -23,7 +24,7 @@ const since = (out) => (out.since_ms ? [" for ", ticking("for", out.since_ms)] :
 const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind now`));
 const outOf = (each) => (each.out.length
   ? each.out.map((out) => h("p", null, h("b", { class: "bad" }, `broker ${out.broker}`), since(out), ": ",
-    out.why ?? (out.alive ? "another broker knows why" : "it is not there"), behind(out)))
+    out.why ?? (out.alive ? "another broker knows the reason" : "it is down"), behind(out)))
   : faint("–"));
 
 const PARTITIONS = [
@@ -33,26 +34,26 @@ const PARTITIONS = [
   { title: "Epoch", by: "epoch", kind: "number", down: true, of: (each) => each.leader_epoch, cell: (each) => count(each.leader_epoch) },
   { title: "Replicas", by: "replicas", kind: "still", of: (each) => ids(each.replicas), cell: (each) => ids(each.replicas) },
   { title: "ISR", by: "isr", kind: "still", of: (each) => each.isr.length, cell: (each) => ids(each.isr) },
-  { title: "For", by: "since", kind: "still", of: (each) => each.since_ms, cell: (each) => (each.since_ms ? ticking("for", each.since_ms) : faint("–")) },
-  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("another broker knows") },
-  { title: "Out of the ISR", by: "out", kind: "words", down: true, of: (each) => each.out.length, cell: outOf },
+  { title: "Leader for", by: "since", kind: "still", of: (each) => each.since_ms, cell: (each) => (each.since_ms ? ticking("for", each.since_ms) : faint("–")) },
+  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("another broker knows the reason") },
+  { title: "Out of sync", by: "out", kind: "words", down: true, of: (each) => each.out.length, cell: outOf },
 ];
 
 const WAITS = {
-  deletion: (brokers) => `its deletion waits for ${brokers}, to return or to answer`,
-  reassignment: (brokers) => `its new replicas wait for ${brokers}, to be in sync`,
-  leader: (brokers) => `it has no leader until one of ${brokers} returns`,
+  deletion: (brokers) => `its deletion waits for ${brokers} to return or to answer`,
+  reassignment: (brokers) => `its reassignment waits for ${brokers} to join the ISR`,
+  leader: (brokers) => `it has no leader and waits for ${brokers} to return`,
 };
 const waiting = (each) => h("li", { "data-key": `${each.what} ${named(each)}` }, h("b", null, named(each)), ": ",
   WAITS[each.what](`broker ${ids(each.brokers)}`), each.since_ms ? [", for ", ticking("for", each.since_ms)] : null);
 
 function doing(at) {
-  const words = [[at.partitions_left, "partition", " to look at"], [at.writes, "write", " under way to ZooKeeper"],
-    [at.retries, "failure", " to try again"], [at.calls, "request", " to answer"]]
+  const words = [[at.partitions_left, "partition", " to check"], [at.writes, "ZooKeeper write", " in progress"],
+    [at.retries, "failure", " to retry"], [at.calls, "request", " to answer"]]
     .filter(([number]) => number).map(([number, noun, more]) => plural(number, noun) + more);
   return [
-    h("p", null, words.length ? `It has ${words.join(", ")}.` : "It has nothing to do."),
-    at.shutdowns.map((each) => h("p", { class: "note" }, `Broker ${each.broker} is about to stop: ${plural(each.partitions, "partition")} not settled.`)),
+    h("p", null, words.length ? `Pending work: ${words.join(", ")}.` : "No pending work."),
+    at.shutdowns.map((each) => h("p", { class: "note" }, `Broker ${each.broker} is in controlled shutdown: ${plural(each.partitions, "partition")} remaining.`)),
     at.unanswered.map((each) => h("p", { class: "note" }, `Broker ${each.broker} has not answered ${each.request} for `, ticking("for", each.since_ms),
       each.reason ? `: ${each.reason}` : "")),
   ];
@@ -61,7 +62,7 @@ function doing(at) {
 export function clusterView() {
   const render = (watch) => {
     const head = watch.head;
-    if (!head.cluster) return [h("h1", null, "Cluster"), nothing("This broker is alone, and in no cluster.")];
+    if (!head.cluster) return [h("h1", null, "Cluster"), nothing("This broker is standalone: it does not belong to a cluster.")];
     const all = inOrder(watch.rows("partition"), (each) => [each.leader === null ? 0 : each.out.length ? 1 : 2, each.topic, each.partition]);
     const bad = all.filter(troubled);
     const found = matching(all, (each) => [named(each), `${each.topic}-${each.partition}`, each.why ?? "", ...each.out.map((out) => out.why ?? "")]);
@@ -73,21 +74,21 @@ export function clusterView() {
     return [
       h("div", { class: "title" }, h("h1", null, "Cluster"),
         h("p", { class: "sub" }, `${plural(brokers.length, "broker")}, ${plural(head.partitions, "partition")}`,
-          bad.length ? [", ", h("b", { class: "bad" }, `${count(bad.length)} without a leader or a replica in sync`)] : ", all whole")),
+          bad.length ? [", ", h("b", { class: "bad" }, `${count(bad.length)} offline or under-replicated`)] : ", all in sync")),
       head.zookeeper.state === "connected" && head.epoch !== null ? null
         : h("p", { class: "note bad" }, `This broker ${head.epoch === null ? "is not registered" : "does not reach ZooKeeper"}: its session is ${head.zookeeper.state}.`),
       table({ name: "brokers", caption: "Brokers", columns: BROKERS, rows: brokers, key: (each) => each.broker, standing: "broker" }),
       h("h2", null, "Controller"),
-      h("p", null, head.controller === null ? "There is none." : [`Broker ${head.controller}, in epoch ${head.controller_epoch}`,
+      h("p", null, head.controller === null ? "The cluster has no controller." : [`Broker ${head.controller}, in epoch ${head.controller_epoch}`,
         head.controller_since_ms ? [", for ", ticking("for", head.controller_since_ms)] : null, "."]),
-      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "What it is at is on its own page."),
+      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "The controller's own page shows its pending work."),
       waits.length ? h("ul", null, waits.map(waiting)) : null,
-      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "What all brokers know of the first") : null,
+      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "Ask all brokers about the first one") : null,
       h("h2", null, "Partitions"),
       search("Filter by partition, reason"),
       found.length ? table({ caption: "Partitions", columns: PARTITIONS, rows: found, key: (each) => `${each.topic}-${each.partition}`, standing: "trouble" })
-        : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "There are no topics yet."),
-      h("h2", null, "What this broker was told"),
+        : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "No topics exist yet."),
+      h("h2", null, "Events at this broker"),
       h("ul", null, story.map((each) => h("li", { "data-key": `${each.at_ms} ${each.why}` }, ticking("ago", each.at_ms), ` ${each.why}`))),
     ];
   };

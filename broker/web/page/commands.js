@@ -1,5 +1,5 @@
-// Commands to copy. The page changes nothing itself: what changes something is a `muster` command
-// that a person reads and runs. Names are whatever clients send, so each word is quoted.
+// Commands to copy. The page changes nothing itself: each change is a `muster` command that a
+// person reads and runs. Clients choose names freely, so each word is quoted.
 import { h } from "./dom.js";
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
@@ -22,7 +22,7 @@ export function quoted(word) {
 
 const address = () => (bootstrap ? ["--bootstrap", quoted(bootstrap)] : []);
 
-// `names` are whatever they are, so a "--" stands before one that looks like an option.
+// A "--" precedes names that look like an option.
 export function command(verb, names, options = []) {
   const dashes = names.some((name) => name.startsWith("-")) ? ["--"] : [];
   return ["muster", verb, ...address(), ...options.map(quoted), ...dashes, ...names.map(quoted)].join(" ");
@@ -39,7 +39,7 @@ export const commandLine = (text, words = null) => h("p", { class: "command" },
 // A page from another machine by plain HTTP has no clipboard: there the text is selected instead.
 export async function copy(button) {
   const code = button.closest(".command").querySelector("code");
-  let told = "Copied";
+  let result = "Copied";
   try {
     await navigator.clipboard.writeText(code.textContent);
   } catch {
@@ -48,10 +48,10 @@ export async function copy(button) {
     const selection = window.getSelection();
     selection.removeAllRanges();
     selection.addRange(range);
-    told = "Selected: press Ctrl+C";
+    result = "Selected: press Ctrl+C";
   }
   button.dataset.held = "";  // an update leaves the words until they go
-  button.textContent = told;
-  document.getElementById("said").textContent = told;
+  button.textContent = result;
+  document.getElementById("said").textContent = result;
   setTimeout(() => { button.textContent = "Copy"; delete button.dataset.held; }, 2500);
 }

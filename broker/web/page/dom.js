@@ -169,14 +169,14 @@ export function ago(ms) {
   return `${Math.round(passed / 86400000)} days ago`;
 }
 
-// A time stands as its distance from now; a pointer over it shows it in UTC and as it is here.
+// A time is shown as its distance from now; hovering shows it in UTC and in local time.
 export const instant = (ms) => (ms ? `${new Date(ms).toISOString().slice(0, 19)}Z` : "–");
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const here = (ms) => `${local.format(new Date(ms))}, your time`;
 export const when = (ms) =>
   (ms ? h("time", { class: "when", datetime: instant(ms), title: here(ms) }, instant(ms)) : "–");
 
-// An element whose words depend on the clock; app.js writes them anew each second.
+// An element whose words depend on the clock; app.js rewrites them each second.
 export const ticking = (kind, ms) =>
   h("time", { "data-tick": kind, "data-ms": ms ?? "", datetime: ms ? instant(ms) : null,
     title: ms ? `${instant(ms)}\n${here(ms)}` : null }, tickText(kind, ms));
@@ -189,7 +189,7 @@ export function tickText(kind, ms) {
 
 // A sentence of the broker, its instants as distances that tick. They are whole clauses, such as
 // "since 2026-11-22T12:04:31Z": "for 5 min" is said of what lasts, "in 5 min" of what was counted.
-const CLAUSE = /(?<counted>(?:\d+ times?) )?(?<word>since|until|from|at|soon after|of) (?<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)(?<latest> at the latest)?/g;
+const CLAUSE = /(?<counted>(?:\d+ times?) )?(?<word>since|until|from|at|soon after) (?<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)(?<latest> at the latest)?/g;
 export function spoken(text) {
   const parts = [];
   let end = 0;
@@ -198,8 +198,8 @@ export function spoken(text) {
     const ms = Date.parse(at);
     parts.push(text.slice(end, found.index));
     if (counted) parts.push(counted, "in ", ticking("for", ms));
-    else if (word === "since") parts.push(/a rebalance $/.test(parts.at(-1)) ? "under way for " : "for ", ticking("for", ms));
-    else if (word === "until") parts.push("for at most ", ticking("until", ms));
+    else if (word === "since") parts.push("for ", ticking("for", ms));
+    else if (word === "until") parts.push("for at most ", ticking("until", ms), " more");
     else if (word === "soon after") parts.push("in about ", ticking("until", ms));
     else parts.push(word === "at" ? "" : `${word} `, ticking("ago", ms));
     end = found.index + found[0].length;
@@ -219,7 +219,7 @@ export const ranges = (numbers) => {
   return parts.join(",");
 };
 
-// Member ids end in a random UUID, of which the first eight digits tell members apart.
+// Member ids end in a random UUID; its first eight digits distinguish members.
 export const shortIds = (text) =>
   (text || "").replace(/([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "$1…");
 

@@ -1,4 +1,4 @@
-// One group: what is wrong, its members, its offsets, and the story of its rebalances.
+// One group: its findings, members, offsets, and the history of its rebalances.
 import { causeOf } from "./causes.js";
 import { command, commandLine } from "./commands.js";
 import { brief, chart, count, h, nothing, plural, ranges, shortIds, span, spoken, stateBadge, ticking, topicLink } from "./dom.js";
@@ -19,14 +19,14 @@ const owned = (member) => Object.entries(member.partitions || {})
 const owns = (partitions) => Object.entries(partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => h("span", { class: "chip" }, topic, ":", h("b", null, ranges(numbers))));
 
-// What is heard of a member that is awaited.
+// The last sign of life of an awaited member.
 function sign(each, phase) {
   if (each.sign === "heartbeats") {
-    return [", still heartbeats", each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
+    return [", still heartbeats", each.last_heard_ms ? [", last ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
   }
-  if (each.sign === "closed") return [", its connection closed, last heard ", ticking("ago", each.last_heard_ms)];
-  if (each.sign === "silent" || each.sign === "not_due") return [", last heard ", ticking("ago", each.last_heard_ms)];
-  return each.sign === "new" ? ", has its id and has not joined yet" : "";
+  if (each.sign === "closed") return [", its connection closed, last heartbeat ", ticking("ago", each.last_heard_ms)];
+  if (each.sign === "silent" || each.sign === "not_due") return [", last heartbeat ", ticking("ago", each.last_heard_ms)];
+  return each.sign === "new" ? ", has its member id but has not joined yet" : "";
 }
 
 const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" };
@@ -34,7 +34,7 @@ const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initi
 // One line for each open transaction in which offsets of the group were committed.
 function pending(head) {
   return head.pending_offsets.map((each) => h("p", { class: "note" }, each.sentence,
-    "; it is not shown before that ends"));
+    "; not shown below until they are committed"));
 }
 
 function banner(head, members) {
@@ -77,15 +77,15 @@ function membersTable(rows, members, head) {
         h("b", null, members.number(each.member), " ", each.client || "(no client id)"),
         each.member === head.leader ? [" ", h("span", { class: "tag" }, "leader")] : null,
         each.instance ? [" ", h("span", { class: "tag" }, `instance ${each.instance}`)] : null,
-        h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Plan to evict it"))) },
+        h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Evict it (asks first)"))) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
-      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes that only the members can read` : owns(each.partitions)) },
+      cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes in the members' own format` : owns(each.partitions)) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
-    { title: "Last heard", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
-      cell: (each) => (each.waits_with ? faint(`waits with ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
-    { title: "Session", by: "session", kind: "number", of: (each) => each.session_timeout_ms, down: true, cell: (each) => span(each.session_timeout_ms) },
+    { title: "Last heartbeat", by: "heard", kind: "still", of: (each) => each.last_heard_ms,
+      cell: (each) => (each.waits_with ? faint(`waits in ${each.waits_with}`) : ticking("ago", each.last_heard_ms)) },
+    { title: "Session timeout", by: "session", kind: "number", of: (each) => each.session_timeout_ms, down: true, cell: (each) => span(each.session_timeout_ms) },
   ];
   return table({ name: "members", caption: "Members", columns, rows, key: (each) => each.member, standing: "verdict" });
 }
@@ -110,10 +110,10 @@ function offsetsTable(rows, owners, members) {
       cell: (each) => h("a", { href: topicLink(each.topic) }, `${each.topic}:${each.partition}`) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
     { title: "Owner", by: "owner", kind: "still", of: (each) => (owner(each) ? members.numbers.get(owner(each).member) : null),
-      cell: (each) => (owner(each) ? members.name(owner(each)) : faint("nobody")) },
+      cell: (each) => (owner(each) ? members.name(owner(each)) : faint("none")) },
     { title: "Committed", by: "committed", kind: "number", of: (each) => each.offset, down: true,
       cell: (each) => (each.offset === null ? faint("never") : count(each.offset)) },
-    { title: "End", by: "end", kind: "number", of: (each) => each.log_end_offset, down: true, cell: (each) => count(each.log_end_offset) },
+    { title: "Log end", by: "end", kind: "number", of: (each) => each.log_end_offset, down: true, cell: (each) => count(each.log_end_offset) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: lagOf },
     { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
       cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(hasUnread(each) ? "–" : "read")) },
@@ -129,26 +129,26 @@ function offsetsTable(rows, owners, members) {
 
 function noticed(journal) {
   if (!journal) return null;
-  const by = (each) => `${each.client || each.member || "somebody"} from ${hostOf(each)}`;
+  const by = (each) => `${each.client || each.member || "a client"} from ${hostOf(each)}`;
   const moved = (each) => each.examples.slice(0, 3).map((one) => `${one.topic}:${one.partition} from ${count(one.from)} to ${count(one.to)}`).join(", ");
   const entries = [
-    ...journal.notes.map((each) => [each.at_ms, each.times > 1 ? `static member ${each.instance} was taken over ${plural(each.times, "time")}, last: ${each.text}` : each.text]),
+    ...journal.notes.map((each) => [each.at_ms, each.times > 1 ? `static member ${each.instance} was taken over ${plural(each.times, "time")}; the last time, ${each.text}` : each.text]),
     ...journal.losses.last.map((each) => [each.at_ms, each.sentence]),
     ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.refused_joins.map((each) => [each.last_ms, `${plural(each.count, "join")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
-    ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} set ${plural(each.offsets, "offset")} back: ${moved(each)}`]),
+    ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} moved ${plural(each.offsets, "committed offset")} back: ${moved(each)}`]),
     ...journal.flapping.map((each) => [each.last_ms, `${each.client || each.member} changed its topics or protocols ${plural(each.changes, "time")}: ${each.last}`]),
     ...journal.returning.map((each) => [each.last_ms, `${each.instance ? `static member ${each.instance} from ${hostOf(each)}` : by(each)} ${each.what} ${plural(each.times, "time")}${each.instance ? "" : ", each time with a new member id"}: ${each.advice}`]),
   ].sort((a, b) => b[0] - a[0]).slice(0, 20);
   if (!entries.length) return null;
-  return [h("h2", null, "Also noticed"), h("ul", { class: "noticed" },
+  return [h("h2", null, "Other events"), h("ul", { class: "noticed" },
     entries.map(([at, text]) => h("li", null, ticking("ago", at), " ", spoken(shortIds(text)))))];
 }
 
 const commands = (group) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
-  commandLine(command("groups describe", [group]), "Describe it"),
+  commandLine(command("groups describe", [group]), "Describe the group"),
   commandLine(command("groups why", [group]), "Why it rebalances"),
-  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Plan to move its offsets"));
+  commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Preview a reset of its offsets"));
 
 function title(head, rows, last) {
   const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
@@ -171,7 +171,7 @@ export function groupView() {
     const journal = watch.rows("journal")[0] || null;
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("groups") }, "Groups"), " / ");
     if (!head.exists) {
-      const words = head.loading ? "Its partition is being loaded; it will appear here." : head.unreadable ? `Its partition can't be read: ${head.unreadable}` : "There is no such group.";
+      const words = head.loading ? "Its coordinator partition is loading; the group will appear here." : head.unreadable ? `Its coordinator partition can't be read: ${head.unreadable}` : "This group does not exist.";
       return [crumbs, h("h1", null, head.group), nothing(words), rebalances.length ? story(rebalances, journal, members) : null, noticed(journal)];
     }
     worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);
@@ -179,15 +179,15 @@ export function groupView() {
     return [
       crumbs, title(head, rows, rebalances.at(-1)), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
       h("div", { class: "tiles" },
-        h("section", { class: "tile wide" }, h("h2", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
-          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),
+        h("section", { class: "tile wide" }, h("h2", null, "Lag in records"), h("p", { class: "big" }, brief(head.lag)),
+          h("p", { class: "faint" }, Number.isFinite(oldest) ? ["oldest unread for ", ticking("for", oldest)] : "\u00a0"),
           chart([...head.trend, head.lag ?? 0], { label: "lag", words: brief }))),
       h("h2", null, "Rebalances"),
       story(rebalances, journal, members),
       h("h2", null, "Members"),
-      rows.length ? membersTable(memberRows(rows, offsets, head), members, head) : nothing("Nobody is in the group now."),
+      rows.length ? membersTable(memberRows(rows, offsets, head), members, head) : nothing("The group has no members."),
       h("h2", null, "Partitions"),
-      offsets.length ? offsetsTable(offsets, ownersOf(rows), members) : nothing("Nothing has been committed yet."),
+      offsets.length ? offsetsTable(offsets, ownersOf(rows), members) : nothing("The group has not committed any offset yet."),
       noticed(journal),
     ];
   };

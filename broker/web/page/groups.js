@@ -1,4 +1,4 @@
-// All groups, the worst first: what is wrong, who is there, how far behind, why each rebalanced.
+// All groups, the worst first: verdict, members, lag, and the cause of the last rebalance.
 import { causeOf } from "./causes.js";
 import { brief, count, groupLink, h, nothing, plural, shortIds, sparkline, spoken, stateBadge, ticking } from "./dom.js";
 import { place } from "./place.js";
@@ -17,7 +17,7 @@ function trend(each) {
   const values = [...each.trend, each.lag ?? 0];
   const most = Math.max(...values);
   return [
-    sparkline(values, { label: `lag of ${each.group}: at most ${count(most)} in ten minutes, now ${each.lag ?? "not known"}` }),
+    sparkline(values, { label: `lag of ${each.group}: at most ${count(most)} in ten minutes, now ${each.lag ?? "unknown"}` }),
     h("small", null, `at most ${brief(most)}`)];
 }
 
@@ -35,7 +35,7 @@ const COLUMNS = [
   { title: "Last rebalance", by: "last", kind: "words last", of: (each) => each.last_rebalance_ms, down: true,
     cell: (each) => (each.last_why
       ? [h("b", null, causeOf(each.last_cause)), " ", ticking("ago", each.last_rebalance_ms), h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))]
-      : faint("none since the start")) },
+      : faint("none since the broker started")) },
 ];
 
 const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
@@ -63,12 +63,12 @@ export function groupsView() {
       h("div", { class: "title" },
         h("h1", null, "Groups"),
         h("p", { class: "sub" },
-          `${plural(all.length, "group")}, ${plural(members, "member")}, ${brief(lag)} records behind`,
+          `${plural(all.length, "group")}, ${plural(members, "member")}, a lag of ${brief(lag)} records`,
           wrong ? [", ", h("b", null, `${wrong} not OK`)] : "",
           restless ? [", ", h("b", null, `${restless} rebalancing`)] : "")),
-      watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: groups are missing.") : null,
+      watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: some groups are not shown yet.") : null,
       Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
-        h("p", { class: "note bad" }, `Groups are missing: ${partition} can't be read. ${why}`)),
+        h("p", { class: "note bad" }, `Some groups are not shown: ${partition} can't be read. ${why}`)),
       search("Filter by group, client, host, topic, verdict"),
       found.length
         ? table({ caption: "Consumer groups", columns: COLUMNS, rows: found, key: (each) => each.group, standing: "verdict", lasting: true })

@@ -2,12 +2,12 @@
 import { setClock } from "./dom.js";
 
 export class Watch {
-  // `changed` is called after each whole update and when the broker refuses; `told` with "live",
+  // `changed` is called after each whole update and when the broker refuses; `onState` with "live",
   // "waiting" or "refused".
-  constructor(what, changed, told) {
+  constructor(what, changed, onState) {
     this.address = `/api/live?watch=${encodeURIComponent(what)}`;
     this.changed = changed;
-    this.told = told;
+    this.onState = onState;
     this.head = null;
     this.problem = null;  // why the broker does not show it, in its words
     this.turn = 0;  // counts the updates
@@ -30,21 +30,21 @@ export class Watch {
         this.close();
         this.retry = setTimeout(() => this.open(), 3000);
         this.ask();
-      } else this.told("waiting");
+      } else this.onState("waiting");
     };
   }
 
-  // Why a stream was refused: that is not told to an EventSource.
+  // Fetches the reason of a refused stream, which an EventSource does not report.
   async ask() {
     const ended = new AbortController();
     try {
       const answer = await fetch(this.address, { signal: ended.signal });
       this.problem = answer.ok ? null : (await answer.json()).error;
-      if (answer.status === 404) clearTimeout(this.retry);  // there is no such view here
+      if (answer.status === 404) clearTimeout(this.retry);  // this broker does not have the view
     } catch { this.problem = null; }
     ended.abort();
     if (this.ended) return;
-    this.told(this.problem ? "refused" : "waiting");
+    this.onState(this.problem ? "refused" : "waiting");
     this.changed();
   }
 
@@ -72,7 +72,7 @@ export class Watch {
       else this.tables.get(table).set(key, value);
     }
     if (event.more) return;
-    this.told("live");
+    this.onState("live");
     this.changed();
   }
 

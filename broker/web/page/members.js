@@ -1,5 +1,5 @@
-// Members by number, in the order of their ids, as in the command line. Those that are gone and
-// still in the story of rebalances have the numbers after them.
+// Members by number, in the order of their ids, as in the command line. Former members that are
+// still in the history of rebalances have the numbers after them.
 import { h } from "./dom.js";
 
 export const hostOf = (each) => each.host || "–";
@@ -24,7 +24,7 @@ export class Members {
 
   // A member in a sentence: its number and what it calls itself; the id when a pointer is over it.
   name(each) {
-    const text = [this.number(each.member), each.client || (each.member ? "" : "somebody")].filter(Boolean).join(" ");
+    const text = [this.number(each.member), each.client || (each.member ? "" : "a member")].filter(Boolean).join(" ");
     return h("b", { title: each.member ?? null }, text || each.member);
   }
 }

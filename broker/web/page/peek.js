@@ -1,5 +1,5 @@
-// A look at the record at which a group stands in a partition, with the commands for what next.
-// It reads, and changes nothing; whatever a record holds is shown as text.
+// Shows the record at the committed offset of a group, with commands for the next steps. It
+// reads and changes nothing; the content of a record is shown as text.
 import { command, commandLine } from "./commands.js";
 import { bytes, count, h, nothing, plural, ticking, when } from "./dom.js";
 
@@ -22,7 +22,7 @@ function content(name, part) {
   const kinds = KINDS.filter(([kind]) => present(part, kind));
   const first = kinds[0]?.[0] ?? "hex";
   const pre = h("pre", { tabindex: "0", role: "region", "aria-label": name }, spelled(part, first));
-  const size = `${bytes(part.size)}${part.truncated ? ", its beginning is shown" : ""}`;
+  const size = `${bytes(part.size)}${part.truncated ? ", only the beginning is shown" : ""}`;
   const choices = kinds.map(([kind, word]) => h("label", null,
     h("input", { type: "radio", name: `as-${name}`, checked: kind === first, onchange: () => { pre.textContent = spelled(part, kind); } }), word));
   return [h("h3", null, name, " ", h("span", { class: "faint" }, size)),
@@ -44,7 +44,7 @@ function record(found, wanted) {
     ["Transaction", found.transaction],
   ].filter(([, value]) => value !== null);
   return [
-    found.offset === wanted ? null : h("p", { class: "note" }, `There is no record at ${count(wanted)}: this is the next one.`),
+    found.offset === wanted ? null : h("p", { class: "note" }, `Offset ${count(wanted)} holds no record: this is the next one.`),
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     content("Key", found.key), content("Value", found.value), headers(found.headers, found.more_headers),
   ];
@@ -60,24 +60,24 @@ function commands(group, offset, owner) {
   return [h("h3", null, "Commands"),
     commandLine(command("consume", [of], ["--offset", `${at}`, "--max", "1"]), "Read this record in a terminal"),
     commandLine(command("groups describe", [group]), "Describe the group"),
-    owner ? commandLine(command("groups evict", [group, owner.member]), "Plan to evict the member that owns it") : null,
-    offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Plan to go past this record; the group must be empty") : null,
-    commandLine(command("groups reset", [group], ["--topic", of, "--to-earliest"]), "Plan to read again from the start; the group must be empty"),
+    owner ? commandLine(command("groups evict", [group, owner.member]), "Evict the member that owns the partition (asks first)") : null,
+    offset.lag > 0 ? commandLine(command("groups reset", [group], ["--topic", of, "--to-offset", `${at + 1}`]), "Skip this record (asks first; the group must be empty)") : null,
+    commandLine(command("groups reset", [group], ["--topic", of, "--to-earliest"]), "Read again from the log start (asks first; the group must be empty)"),
   ];
 }
 
 async function read({ topic, partition, log_end_offset: end }, offset) {
-  if (offset >= end) return { problem: `${topic}:${partition} ends at ${count(end)}; there is no record at ${count(offset)}.` };
+  if (offset >= end) return { problem: `${topic}:${partition} ends at ${count(end)}; offset ${count(offset)} does not exist yet.` };
   try {
     const answer = await fetch(`/api/topics/${encodeURIComponent(topic)}/${partition}/record?offset=${offset}`);
-    const told = await answer.json();
-    return answer.ok ? { found: told } : { problem: told.error };
+    const body = await answer.json();
+    return answer.ok ? { found: body } : { problem: body.error };
   } catch (error) {
     return { problem: `The broker did not answer: ${error.message}` };
   }
 }
 
-// Opens the look at one committed offset of a group.
+// Opens the dialog for one committed offset of a group.
 export async function look(group, offset, owner) {
   const dialog = document.getElementById("look");
   const at = place(offset);
@@ -87,6 +87,6 @@ export async function look(group, offset, owner) {
   dialog.replaceChildren(h("header", null, title, h("button", { class: "quiet", type: "button", onclick: () => dialog.close() }, "Close")), body);
   dialog.showModal();
   const { found, problem } = await read(offset, at);
-  if (turn !== asked) return;  // another one was opened meanwhile
+  if (turn !== asked) return;  // another one was opened while this one was read
   body.replaceChildren(...[found ? record(found, at) : nothing(problem), commands(group, offset, owner)].flat(Infinity).filter(Boolean));
 }

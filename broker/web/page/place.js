@@ -43,7 +43,7 @@ export function follow(arrived, changedHere) {
   const leave = () => { if (!at.name) lists[at.kind] = location.hash || "#/groups"; };
   changed = () => { leave(); changedHere(); };
   const moved = () => {
-    if (location.hash === seen) return;  // both events tell of one move
+    if (location.hash === seen) return;  // both events report one move
     seen = location.hash;
     const isNew = history.state === null;
     if (isNew) history.replaceState({}, "");

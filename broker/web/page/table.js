@@ -1,11 +1,11 @@
 // Tables: each sorts by each of its columns, both ways, and shows more on demand; how is in the
-// address. Their rows come in the order that stands until somebody sorts, worst first where there
-// is a worst, so that what is not shown is never what matters.
+// address. Their rows have a default order, worst first where possible, so that hidden rows never
+// matter most.
 import { count, deferred, h } from "./dom.js";
 import { place } from "./place.js";
 
 const SHOWN = 50;
-const FIRST = 20;  // while somebody types: about a screen
+const FIRST = 20;  // during typing: about a screen
 const MOST = 100000;
 
 let inHaste = false;
@@ -28,7 +28,7 @@ export function inOrder(rows, keysOf) {
   });
 }
 
-// What to show of rows: those that a person has sorted and asked to see.
+// The rows to show, in the order and number that the address asks for.
 function chosen(name, columns, rows, standing) {
   const asked = place.get(`${name}sort`);
   const by = asked.replace(/^-/, "");

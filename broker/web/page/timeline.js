@@ -9,7 +9,7 @@ const BAR = 26;
 const BAR_Y = 26;
 const LABEL = 80;  // how wide a time is
 
-// Milliseconds and days stand beside each other: widths grow with the fourth root.
+// Milliseconds and days share one line: widths grow with the fourth root.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
 const LEAST = { join: 4, sync: 4, stable: 16, empty: 16 };
 
@@ -86,19 +86,19 @@ function bars(each, longest) {
 
 function phases(each, members) {
   const words = [];
-  const ends = { all_joined: "all had joined", join_timed_out: "the deadline", initial_delay_ended: "the initial delay ended", nobody_left: "nobody was left" };
+  const ends = { all_joined: "all had joined", join_timed_out: "the rebalance timeout", initial_delay_ended: "the initial delay ended", nobody_left: "no members were left" };
   if (each.join_ms !== null) words.push(`join ${span(each.join_ms)}${each.join_ended_by && each.join_ended_by !== "all_joined" ? `, until ${ends[each.join_ended_by] || each.join_ended_by}` : ""}`);
   if (each.sync_ms !== null) words.push(`sync ${span(each.sync_ms)}`);
   if (each.phase === "join") words.push("joining now");
   if (each.phase === "sync") words.push("syncing now");
   if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
-  else if (each.outcome) words.push({ interrupted: "interrupted by the next one", stopped: "the broker stopped" }[each.outcome] ?? each.outcome);
+  else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "its partition was unloaded", "nobody left": "no members left" }[each.outcome] ?? each.outcome);
   if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
   return words.map((part, i) => [i ? " · " : "", part]);
 }
 
-// Of what this run of the broker has not seen itself.
-const SOURCES = { kept: "seen by an earlier run", log: "from the log" };
+// For events that this run of the broker has not observed itself.
+const SOURCES = { kept: "before the last restart", log: "from the log" };
 
 const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)
   .map(([topic, numbers]) => `${topic}:${ranges(numbers)}`).join(" ") || "nothing";
@@ -108,10 +108,10 @@ function entry(each, longest, members) {
   const more = each.assigned.length - assigned.length;
   const last = each.last_member && each.last_wait_ms > 50;
   const detail = [
-    ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${change.host} ` : " ", shortIds(change.what),
+    ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${change.host}` : "", /^(session expired|its )/.test(change.what) ? ": " : " ", shortIds(change.what),
       change.same_client ? `; ${shortIds(change.same_client.words)} ${members.number(change.same_client.member)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
-    last ? h("li", null, "last to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
+    last ? h("li", null, "the last to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before it`) : null,
     ...assigned.map((member) => h("li", null, members.name(member), member.host ? ` on ${member.host}` : null, ` got ${got(member)}`)),
     more > 0 ? h("li", { class: "faint" }, `and ${plural(more, "more member")}`) : null,
   ].filter(Boolean);
@@ -122,7 +122,7 @@ function entry(each, longest, members) {
         h("span", { class: "told" }, h("b", null, causeOf(each.cause)),
           SOURCES[each.source] ? [" ", h("span", { class: "tag" }, SOURCES[each.source])] : null, h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each, members))),
         bars(each, longest)),
-      detail.length ? [h("ul", null, detail), ids(members, [...each.changes, ...assigned])] : nothing("Nothing more is known of it.")));
+      detail.length ? [h("ul", null, detail), ids(members, [...each.changes, ...assigned])] : nothing("No further details are known.")));
 }
 
 export function story(rebalances, journal, members) {

@@ -1,4 +1,4 @@
-// Topics, and one topic with its partitions and who reads it.
+// Topics, and one topic with its partitions and the groups that read it.
 import { brief, bytes, count, groupLink, h, nothing, now, plural, span, stateBadge, topicLink } from "./dom.js";
 import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
@@ -23,8 +23,8 @@ const faint = (words) => h("span", { class: "faint" }, words);
 const perSecond = (rate) => (rate === null ? "–" : `${brief(rate)}/s`);
 
 function health(each) {
-  if (each.poisoned) return h("span", { class: "bad" }, `${each.poisoned} take no writes`);
-  if (each.unreadable) return h("span", { class: "bad" }, `${each.unreadable} can't be read`);
+  if (each.poisoned) return h("span", { class: "bad" }, `${plural(each.poisoned, "partition")} not writable`);
+  if (each.unreadable) return h("span", { class: "bad" }, `${plural(each.unreadable, "partition")} not readable`);
   return h("span", { class: "faint" }, each.internal ? `${each.cleanup_policy}, internal` : each.cleanup_policy);
 }
 
@@ -58,7 +58,7 @@ export function topicsView() {
         h("p", { class: "sub" }, `${plural(all.length, "topic")}, ${plural(partitions, "partition")}, ${bytes(whole)}`)),
       search("Filter topics"),
       found.length ? table({ caption: "Topics", columns: TOPICS, rows: found, key: (each) => each.topic, standing: "" })
-        : nothing(all.length ? `None of ${plural(all.length, "topic")} matches “${place.get("q")}”.` : "There is no topic yet."),
+        : nothing(all.length ? `None of ${plural(all.length, "topic")} matches “${place.get("q")}”.` : "No topics exist yet."),
     ];
   };
   return { render };
@@ -74,8 +74,8 @@ const READERS = [
 ];
 
 function named(each) {
-  if (each.poisoned) return h("span", { class: "bad", title: each.poisoned }, `${each.partition} takes no writes`);
-  if (each.unreadable) return h("span", { class: "bad", title: each.unreadable }, `${each.partition} can't be read`);
+  if (each.poisoned) return h("span", { class: "bad", title: each.poisoned }, `${each.partition}: not writable`);
+  if (each.unreadable) return h("span", { class: "bad", title: each.unreadable }, `${each.partition}: not readable`);
   return String(each.partition);
 }
 
@@ -110,7 +110,7 @@ const SETTINGS = [
 ];
 
 function settingsOf(rows) {
-  if (!rows.length) return nothing("Not shown: that needs DESCRIBE_CONFIGS on this topic.");
+  if (!rows.length) return nothing("Settings are not shown: you need DESCRIBE_CONFIGS on this topic.");
   inOrder(rows, (each) => [SOURCE_ORDER.indexOf(each.source), each.name]);
   return table({ name: "settings", caption: "Settings", columns: SETTINGS, rows, key: (each) => each.name, standing: "source" });
 }
@@ -120,7 +120,7 @@ export function topicView() {
   const render = (watch) => {
     const head = watch.head;
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("topics") }, "Topics"), " / ");
-    if (!head.exists) return [crumbs, h("h1", null, head.topic), nothing("There is no such topic.")];
+    if (!head.exists) return [crumbs, h("h1", null, head.topic), nothing("This topic does not exist.")];
     const partitions = watch.rows("partition").map((each) => ({ ...each, rate: rateOf(seen, each.partition, each.log_end_offset) }));
     inOrder(partitions, (each) => [each.poisoned || each.unreadable ? 0 : 1, each.partition]);
     const readers = worstFirst(watch.rows("group"), (each) => each.group);
@@ -131,7 +131,7 @@ export function topicView() {
       h("h2", null, "Read by"),
       readers.length
         ? table({ name: "readers", caption: "Groups that read this topic", columns: READERS, rows: readers, key: (each) => each.group, standing: "verdict" })
-        : nothing("No group has committed an offset here."),
+        : nothing("No group has committed an offset in this topic."),
       h("h2", null, "Partitions"),
       table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => each.partition, standing: "partition" }),
       h("h2", null, "Settings"),

@@ -1,4 +1,4 @@
-// Transactions: what is open, what it holds back, who waits; and the story of one id.
+// Transactions: open ones, the partitions and groups they hold back, and the history of one id.
 import { command, commandLine } from "./commands.js";
 import { brief, count, groupLink, h, nothing, plural, ranges, span, stateBadge, ticking, topicLink, transactionLink } from "./dom.js";
 import { place } from "./place.js";
@@ -8,7 +8,7 @@ const faint = (words) => h("span", { class: "faint" }, words);
 const number = (title, by, of, cell) => ({ title, by, of, cell, kind: "number", down: true });
 const exact = (value) => h("span", { title: count(value) }, brief(value));
 const who = (each) => (each.client || each.host
-  ? [each.client || "a client", each.host ? faint(` at ${each.host}`) : null] : faint("–"));
+  ? [each.client || "a client", each.host ? faint(` on ${each.host}`) : null] : faint("–"));
 const textOfWho = (each) => `${each.client ?? ""} ${each.host ?? ""}`;
 
 // ---------------------------------------------------------------------------------- all of them
@@ -31,7 +31,7 @@ const IDS = [
 
 const waiting = (each) => (each.waits.length
   ? [...new Set(each.waits.map((wait) => wait.group))].map((group, i) => [i ? ", " : "", h("a", { href: groupLink(group) }, group || "(no name)")])
-  : faint("none is known"));
+  : faint("none known"));
 
 const HELD = [
   { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
@@ -40,16 +40,16 @@ const HELD = [
   { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
   number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
   { title: "By", by: "by", kind: "name", of: (each) => each.id,
-    cell: (each) => (each.hangs ? h("span", { class: "bad" }, `producer ${each.producer_id}, and no id has it open: it hangs`)
-      : each.id === null ? `producer ${each.producer_id}, whose id is not loaded`
+    cell: (each) => (each.hangs ? h("span", { class: "bad" }, `producer ${each.producer_id}, hanging: no transactional id owns it`)
+      : each.id === null ? `producer ${each.producer_id}, its transactional id is not loaded`
       : h("a", { href: transactionLink(each.id) }, each.id)) },
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
-  { title: "Groups that wait", by: "groups", kind: "words", of: (each) => each.waits.length, down: true, cell: waiting },
+  { title: "Waiting groups", by: "groups", kind: "words", of: (each) => each.waits.length, down: true, cell: waiting },
 ];
 
 const hanging = (each) => commandLine(
   command("transactions abort", [], ["--topic", `${each.topic}:${each.partition}`, "--start-offset", String(each.start_offset)]),
-  `${each.topic}:${each.partition} hangs: nobody but an operator ends it`);
+  `${each.topic}:${each.partition} has a hanging transaction: only an operator can end it`);
 
 export function transactionsView() {
   const render = (watch) => {
@@ -63,11 +63,11 @@ export function transactionsView() {
       h("div", { class: "title" }, h("h1", null, "Transactions"),
         h("p", { class: "sub" }, `${plural(all.length, "id")}, ${count(open)} open`,
           held.length ? [", ", h("b", null, `${plural(held.length, "partition")} held back`)] : "")),
-      watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: ids are missing.") : null,
+      watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: some transactional ids are not shown yet.") : null,
       Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
-        h("p", { class: "note bad" }, `Ids are missing: ${partition} can't be read. ${why}`)),
+        h("p", { class: "note bad" }, `Some transactional ids are not shown: ${partition} can't be read. ${why}`)),
       held.length ? [
-        h("h2", null, "Readers wait here"),
+        h("h2", null, "Partitions held back"),
         table({ name: "held", caption: "Partitions held back", columns: HELD, rows: held, key: (each) => `${each.topic}-${each.partition}`, standing: "for" }),
         held.filter((each) => each.hangs).slice(0, 5).map(hanging),
         h("h2", null, "Transactional ids"),
@@ -86,21 +86,21 @@ export function transactionsView() {
 
 const PARTITIONS = [
   { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
-    cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`, each.there ? "" : faint(" is gone")] },
-  number("Begins at", "start", (each) => each.start_offset, (each) => count(each.start_offset)),
-  number("Stable up to", "stable", (each) => each.last_stable_offset, (each) => count(each.last_stable_offset)),
-  number("End", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
+    cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`, each.there ? "" : faint(" deleted")] },
+  number("First offset", "start", (each) => each.start_offset, (each) => count(each.start_offset)),
+  number("Last stable offset", "stable", (each) => each.last_stable_offset, (each) => count(each.last_stable_offset)),
+  number("Log end", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
   number("Held back", "held", (each) => each.held_back, (each) => count(each.held_back)),
-  { title: "By this one", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
-    cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "by another" : "–")) },
+  { title: "By this transaction", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
+    cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "no, by another" : "–")) },
 ];
 
 const OUTCOMES = {
   open: "open", committing: "committing", aborting: "aborting",
-  committed: "committed", aborted: "aborted", unknown: "ended unseen",
+  committed: "committed", aborted: "aborted", unknown: "ended, outcome unknown",
 };
 
-const CAUSES = { client: "by its client", timeout: "its timeout was over", fenced: "a newer producer fenced it", admin: "by an operator" };
+const CAUSES = { client: "by its client", timeout: "it timed out", fenced: "a newer producer fenced it", admin: "by an operator" };
 
 function outcome(each) {
   const grave = each.outcome === "aborted" && each.cause !== "client";
@@ -109,11 +109,11 @@ function outcome(each) {
 }
 
 function waits(each) {
-  const told = each.waits.slice(0, 4).map((wait, i) => [
+  const shown = each.waits.slice(0, 4).map((wait, i) => [
     i ? ", " : "", h("a", { href: groupLink(wait.group) }, wait.group || "(no name)"), ` at ${wait.topic}:${wait.partition} `,
     wait.over ? `for ${span(wait.waited_ms)}` : ["for ", ticking("for", wait.since_ms)]]);
-  const more = each.waits.length - told.length;
-  return told.length ? [told, more > 0 ? ` and ${more} more` : ""] : faint("–");
+  const more = each.waits.length - shown.length;
+  return shown.length ? [shown, more > 0 ? ` and ${more} more` : ""] : faint("–");
 }
 
 const touched = (each) => (each.partitions.length
@@ -122,7 +122,7 @@ const touched = (each) => (each.partitions.length
 
 const STORY = [
   { title: "Began", by: "began", kind: "still", of: (each) => each.number, down: true,
-    cell: (each) => [ticking("ago", each.began_ms), each.source === "kept" ? faint(" kept") : each.source === "log" ? faint(" from the log") : null] },
+    cell: (each) => [ticking("ago", each.began_ms), each.source === "kept" ? faint(" before the last restart") : each.source === "log" ? faint(" from the log") : null] },
   { title: "Outcome", by: "outcome", kind: "words", of: (each) => each.outcome, cell: outcome },
   { title: "Lasted", by: "lasted", kind: "number", of: (each) => (each.ended_ms ? each.ended_ms - each.began_ms : null), down: true,
     cell: (each) => (each.ended_ms ? span(each.ended_ms - each.began_ms) : each.outcome === "unknown" ? faint("–") : ticking("for", each.began_ms)) },
@@ -146,24 +146,24 @@ export function transactionView() {
     const head = watch.head;
     const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("transactions") }, "Transactions"), " / ");
     const title = h("h1", null, head.id);
-    if (!head.exists) return [crumbs, title, nothing(head.loading ? "Its partition is being loaded." : "There is no such transactional id.")];
+    if (!head.exists) return [crumbs, title, nothing(head.loading ? "Its coordinator partition is loading." : "This transactional id does not exist.")];
     const partitions = inOrder(watch.rows("partition"), (each) => [each.holds ? 0 : 1, each.topic, each.partition]);
     const stories = watch.rows("story").sort((a, b) => b.number - a.number);
     const refused = watch.rows("refused").sort((a, b) => b.last_ms - a.last_ms);
-    const producer = head.state === null ? "only its journal is left"
+    const producer = head.state === null ? "expired, only its history remains"
       : [`producer ${head.producer_id}, epoch ${head.producer_epoch}, timeout ${span(head.timeout_ms)}, `, who(head)];
     return [
       crumbs,
       h("div", { class: "title" }, title, h("p", { class: "sub" }, stateBadge(head.state), " ", producer)),
       head.open ? h("p", { class: "note", role: "status" }, "Open for ", ticking("for", head.since_ms),
-        head.ends_ms ? ["; its timeout aborts it in ", ticking("until", head.ends_ms), " unless it ends"] : "; its end is decided, and its markers are being written") : null,
-      head.state === "Ongoing" ? commandLine(command("transactions abort", [head.id]), "Plan to abort it and fence its producer") : null,
+        head.ends_ms ? ["; it times out in ", ticking("until", head.ends_ms)] : "; its outcome is decided, its markers are being written") : null,
+      head.state === "Ongoing" ? commandLine(command("transactions abort", [head.id]), "Abort it and fence its producer (asks first)") : null,
       partitions.length ? [h("h2", null, "Partitions"),
         table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => `${each.topic}-${each.partition}`, standing: "-holds" })] : null,
-      h("h2", null, "Story"),
+      h("h2", null, "History"),
       stories.length ? table({ name: "story", caption: "Its last transactions", columns: STORY, rows: stories, key: (each) => each.number, standing: "-began" })
-        : nothing("No transaction of it is remembered."),
-      refused.length ? [h("h2", null, "Refused"),
+        : nothing("No transactions are recorded."),
+      refused.length ? [h("h2", null, "Refused requests"),
         table({ name: "refused", caption: "Refused requests", columns: REFUSED, rows: refused, key: (each) => each.error, standing: "-last" })] : null,
     ];
   };

@@ -1,5 +1,5 @@
-// Verdicts: what the broker says of a group, of a partition, and what to do. docs/verdicts.md has
-// the rules; nothing is judged here.
+// Verdicts of groups and partitions, with advice. docs/verdicts.md has the rules; the broker
+// applies them.
 import { addressed, commandLine } from "./commands.js";
 import { h, plural, shortIds, spoken, ticking, topicLink } from "./dom.js";
 import { inOrder } from "./table.js";
@@ -8,7 +8,7 @@ import { inOrder } from "./table.js";
 const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "STUCK_RECORD", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
 const MILD = ["FLAPPING", "ABANDONED", "LAGGING", "AWAITED", "WAITS"];
 
-// One that this page does not know is told before OK; none at all comes last.
+// A verdict that this page does not know ranks before OK; a missing one ranks last.
 export function rank(verdict) {
   if (!verdict) return NAMES.length;
   if (verdict === WAITS || verdict === AWAITED) return NAMES.length - (verdict === WAITS ? 1.2 : 1.3);
@@ -29,8 +29,8 @@ export const badge = (verdict) => (verdict
   ? h("span", { class: `verdict ${kindOf(verdict)}` }, verdict)
   : h("span", { class: "faint" }, "–"));
 
-// Rows the worst first. Within a verdict the longest, then the largest lag by its magnitude: what
-// is cut off is never cut off by its name, and rows do not change places with each record.
+// Rows the worst first. Within a verdict the longest, then the largest lag by its magnitude, so
+// that the cut does not depend on names, and rows do not change places with each record.
 const magnitude = (lag) => Math.floor(Math.log10(Math.abs(lag || 0) + 1));
 export const worstFirst = (rows, name) => inOrder(rows, (row) => [
   rank(row.verdict), isFine(row.verdict) ? 0 : row.verdict_since_ms ?? Infinity, -magnitude(row.lag), name(row)]);
@@ -56,10 +56,10 @@ function finding(each, members, offsets) {
     h("p", { class: "sentence" }, spoken(shortIds(each.sentence))),
     each.advice ? h("p", { class: "advice" }, spoken(shortIds(each.advice))) : null,
     each.command ? commandLine(addressed(each.command)) : null,
-    offset && hasUnread(offset) ? lookButton(offset, "Look at the record") : null);
+    offset && hasUnread(offset) ? lookButton(offset, "Show the record") : null);
 }
 
-// What is wrong with a group, with what helps.
+// The findings of a group, each with its advice.
 export function findings(head, members, offsets) {
   const found = (head.findings ?? []).filter((each) => !isFine(each.verdict));
   if (!found.length) return null;
@@ -68,11 +68,11 @@ export function findings(head, members, offsets) {
     head.more_findings ? h("p", { class: "faint" }, `and ${plural(head.more_findings, "more finding")} of this group`) : null];
 }
 
-// Whether there is a record to look at, or a reason to hear why there is none.
+// Whether the partition has an unread or lost record to show.
 export const hasUnread = (offset) => offset.log_end_offset !== null
   && (offset.offset === null ? offset.log_end_offset > offset.log_start_offset : Boolean(offset.lag || offset.lost_records));
 
-export const lookButton = (offset, words = "Look") => h("button", {
+export const lookButton = (offset, words = "Show") => h("button", {
   class: "quiet", type: "button", "data-look": "", "data-topic": offset.topic, "data-partition": offset.partition,
-  "aria-label": `Look at the record at ${offset.topic}:${offset.partition}`,
+  "aria-label": `Show the record at ${offset.topic}:${offset.partition}`,
 }, words);

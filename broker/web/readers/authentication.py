@@ -123,7 +123,7 @@ class Authenticated:
         if given is None:
             if path in OPEN:
                 return STRANGER
-            raise _Refused(401, "say who you are: this broker shows nothing to strangers")
+            raise _Refused(401, "authentication is required")
         scheme, value = given
         if scheme == "bearer" and self._access.token is not None:
             return await self._by_token(value, path, host)
@@ -131,7 +131,7 @@ class Authenticated:
             return await self._by_password(value, host)
         if path in OPEN:
             return STRANGER
-        raise _Refused(401, "this broker does not take this kind of Authorization")
+        raise _Refused(401, "this scheme of Authorization is not supported")
 
     def _judged(
         self, principal: Principal, host: str, stands: Callable[[], Coroutine[None, None, bool]]
@@ -144,10 +144,10 @@ class Authenticated:
         if not (is_right and self._is_known(host)):
             await self._turn(host, _TOKENS_NAME)
         if not is_right:
-            await self._failed(host, TOKEN, _TOKENS_NAME, "the token of /metrics is another")
-            raise _Refused(401, "the token is not the one of http.metrics.token")
+            await self._failed(host, TOKEN, _TOKENS_NAME, "wrong token for /metrics")
+            raise _Refused(401, "the token does not match http.metrics.token")
         if path != METRICS and path not in OPEN:
-            raise _Refused(403, "this token opens /metrics alone")
+            raise _Refused(403, "this token gives access to /metrics only")
         network = network_of(host)
         self._token_right_s.pop(network, None)
         self._token_right_s[network] = self._time.monotonic_s()
@@ -165,12 +165,12 @@ class Authenticated:
         except (NotBase64, ValueError):
             colon = ""
         if not colon:
-            raise _Refused(401, "Authorization: Basic takes NAME:PASSWORD in base64")
+            raise _Refused(401, "Authorization: Basic needs NAME:PASSWORD in base64")
         principal = await self._checked(name, password, host)
         if principal is None:
-            reason = "no such user, or another password"
+            reason = "unknown user or wrong password"
             await self._failed(host, BASIC, name, reason, user=name[:100])
-            raise _Refused(401, "there is no such user, or the password is another")
+            raise _Refused(401, "unknown user or wrong password")
 
         async def stands() -> bool:
             return await self._access.users.check(name, password) is not None
@@ -183,7 +183,7 @@ class Authenticated:
         if remembered is not None:
             return remembered
         if self._checking >= _CHECKS_MAX:
-            raise _Refused(503, "too many passwords are being looked at; try again")
+            raise _Refused(503, "too many passwords are being checked; try again")
         self._checking += 1
         try:
             principal = await self._access.users.check(name, password)
@@ -205,7 +205,7 @@ class Authenticated:
             may_wait=self._waiting.get(network, 0) < _WAITING_MAX,
         )
         if wait_ms is None:
-            raise _Refused(429, "too many have failed from this address; try again in a minute")
+            raise _Refused(429, "too many failed logins from this address; try again in a minute")
         if not wait_ms:
             return
         self._waiting[network] += 1
@@ -220,7 +220,7 @@ class Authenticated:
         self._access.logins.counted(HTTP, way, FAILURE)
         now_ms = self._time.now().mono_ms
         self._guesses.judged(network_of(host), name, now_ms, is_right=False)
-        self._lines.tell("HTTP request not let in", host, reason, host=host, **about)
+        self._lines.tell("HTTP authentication failed", host, reason, host=host, **about)
         await self._time.sleep(self._access.failure_delay_ms / 1000)
 
 

@@ -83,7 +83,7 @@ class Reader:
     def sentence(self, operation: Operation, kind: ResourceType, name: str) -> str:
         """What he has not."""
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{spelled(kind).lower()} {name}"
-        return f"{self.name} has no {spelled(operation)} on {what}"
+        return f"{self.name} may not {spelled(operation)} {what}"
 
     name = "everybody"
 
@@ -96,7 +96,7 @@ class Stranger(Reader):
     """Nobody known."""
 
     is_stranger = True
-    name = "a stranger"
+    name = "an anonymous reader"
 
     @property
     def sees_everything(self) -> bool:

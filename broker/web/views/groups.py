@@ -342,7 +342,7 @@ def pending_view(sources: Sources, pending: PendingOfProducer) -> dict[str, Any]
     """What one open transaction has committed of the group, which nobody sees before it ends."""
     name = sources.lso_blockers.transactional_id_of(pending.producer_id)
     whose = f"producer {pending.producer_id}" if name is None else name
-    offsets = "1 offset" if pending.offsets == 1 else f"{pending.offsets} offsets"
+    offsets = "1 offset is" if pending.offsets == 1 else f"{pending.offsets} offsets are"
     return {
         "producer_id": pending.producer_id,
         "producer_epoch": pending.producer_epoch,

@@ -76,17 +76,17 @@ def loss(lost: Lost) -> View:
 
 
 _LOSSES = {
-    Loss.SKIPPED: "moved {place} forward from {before} to {after}",
-    Loss.TRIMMED: "deleted records of {place} below {after}, where the group was at {before}",
-    Loss.OFFSETS_DELETED: "deleted the offset {before} of {place}",
-    Loss.TOPIC_DELETED: "deleted the topic of {place}, where the group was at {before}",
-    Loss.GROUP_DELETED: "deleted the group, which was at {before} of {place}",
+    Loss.SKIPPED: "moved the committed offset of {place} forward from {before} to {after}",
+    Loss.TRIMMED: "deleted records of {place} before {after}; the committed offset was {before}",
+    Loss.OFFSETS_DELETED: "deleted the committed offset of {place}, {before}",
+    Loss.TOPIC_DELETED: "deleted the topic of {place}; the committed offset was {before}",
+    Loss.GROUP_DELETED: "deleted the group; the committed offset of {place} was {before}",
 }
 
 
 def _loss_in_words(lost: Lost) -> str:
     event = lost.event
-    who = event.principal or event.client_id or "somebody"
+    who = event.principal or event.client_id or "a client"
     if event.principal and event.client_id:
         who += f" (client {event.client_id})"
     words = "deleted the group, which had no offsets"
@@ -94,7 +94,7 @@ def _loss_in_words(lost: Lost) -> str:
         topic, partition, before, after = event.examples[0]
         place = f"{topic}:{partition}"
         words = _LOSSES[event.loss].format(place=place, before=before, after=after)
-    more = f" and {event.offsets - 1} more" if event.offsets > 1 else ""
+    more = f", and {event.offsets - 1} more" if event.offsets > 1 else ""
     more += f", in {lost.times} commits" if lost.times > 1 else ""
     return f"{who} from {plain_host(event.client_host)} {words}{more}"
 

@@ -62,10 +62,10 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
     """Why there is no such partition of a topic to be shown; ``asked`` is what was asked for."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
-        return f"{name} has no partition {asked[:32]}; it has 0 to {count - 1}"
+        return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
     view = sources.cluster.partition(name, number)
     replicas = [] if view is None else list(view.replicas)
-    return f"{name}-{number} has no replica at this broker; ask one of the brokers {replicas}"
+    return f"this broker has no replica of {name}-{number}; ask one of the brokers {replicas}"
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:

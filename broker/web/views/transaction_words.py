@@ -21,7 +21,7 @@ def client_named(client: Client) -> str:
     """A client by its id and host; "" for the broker itself."""
     if not client.client_id and not client.host:
         return ""
-    at = f" at {plain_host(client.host)}" if client.host else ""
+    at = f" on {plain_host(client.host)}" if client.host else ""
     return f"client '{client.client_id}'{at}" if client.client_id else f"a client{at}"
 
 
@@ -39,33 +39,33 @@ def held_back(
     producer = f"producer {blocker.producer_id}, epoch {blocker.producer_epoch}"
     for_ms = max(0, now_ms - blocker.since_ms)
     if blocker.transactional_id is None:
-        whose = f"which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
-        whose += " and nobody but an operator ends it"
+        kind = "a hanging transaction" if blocker.hangs else "a transaction"
+        whose = f"no transactional id owns it, and its producer last wrote {span(for_ms)} ago;"
+        whose += " only an operator can end it"
         if not blocker.hangs:
-            whose = "and it is not known whose: not all transactional ids are loaded"
+            whose = "its transactional id is unknown, since not all ids are loaded"
         if blocker.is_elsewhere:
-            whose = "and it is not known here whose: other brokers coordinate transactional ids too"
-        return (
-            f"{place} is held back at offset {blocker.start_offset} by a transaction of {producer},"
-            f" {whose}"
-        )
+            whose = "its transactional id is unknown here, since other brokers coordinate ids too"
+        return f"{place} is held back at offset {blocker.start_offset} by {kind} of {producer}:
+        {whose}"
     of = client_named(blocker.client)
     sentence = (
         f"{place} is held back at offset {blocker.start_offset} by transaction"
-        f" '{blocker.transactional_id}' ({producer}), open for {span(for_ms)}"
+        f" '{blocker.transactional_id}' ({producer})"
     )
-    sentence += f", of {of}" if of else ""
+    sentence += f" of {of}" if of else ""
+    sentence += f", open for {span(for_ms)}"
     if blocker.ends_ms is None:
-        sentence += "; its end is decided, and its markers are being written"
+        sentence += "; its outcome is decided, its markers are being written"
         if late:
             names = ", ".join([f"{topic}-{partition}" for topic, partition in late[:_NAMED]])
             more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
-            sentence += f", which {names}{more} can't take now: see the broker's log for its disk"
+            sentence += f"; {names}{more} can't append them: check the broker's log for disk errors"
     elif blocker.ends_ms > now_ms:
         left = span(blocker.ends_ms - now_ms)
-        sentence += f"; it times out in {left} unless it ends"
+        sentence += f"; it times out in {left}"
     else:
-        sentence += "; its timeout is over, and the next look at timeouts aborts it"
+        sentence += "; its timeout has expired, and the coordinator will abort it at its next check"
     waiting = [each for each in waits if not each.over]
     return sentence + "".join(f"; {text}" for text in _waited(waiting, now_ms, "have waited"))
 
@@ -75,20 +75,20 @@ def story_told(story: Story, now_ms: int) -> str:
     who = client_named(story.client)
     opened = f"opened by {who}" if who else "opened before the broker's last start"
     if story.cause is Cause.ADMIN and story.detail == HUNG:
-        opened = "left open without its coordinator's knowledge"
+        opened = "hanging, unknown to its coordinator"
     producer = f"producer {story.producer_id}, epoch {story.producer_epoch}"
     parts = [f"{opened} ({producer})"]
     if touched := _touched(story):
         parts.append(touched)
     if story.past:
-        parts.append(f"{story.past} past its coordinator")
+        parts.append(f"{story.past} without its coordinator")
     parts.append(_ended(story, now_ms))
     if story.ended_ms and story.prepared_ms and story.ended_ms > story.prepared_ms:
         parts.append(f"its markers took {_length(story.ended_ms - story.prepared_ms)}")
     verb = "waited" if story.outcome.is_over else "have waited"
     parts += _waited(story.waits.values(), now_ms, verb)
     if story.more_waits:
-        parts.append("and more waited than are kept")
+        parts.append("more readers waited than are recorded")
     return "; ".join(parts)
 
 
@@ -116,21 +116,21 @@ def _ended(story: Story, now_ms: int) -> str:
         case Outcome.OPEN:
             return f"open for {length}"
         case Outcome.UNKNOWN:
-            return "it ended, and how was never written down"
+            return "it ended, and its outcome was not recorded"
         case Outcome.COMMITTING | Outcome.ABORTING | Outcome.COMMITTED | Outcome.ABORTED:
-            told = f"{verb} after {length}"
+            text = f"{verb} after {length}"
     match story.cause:
         case Cause.CLIENT:
-            told += " by its client"
+            text += " by its client"
         case Cause.TIMEOUT:
-            told += ", since its timeout was over"
+            text += ", since it timed out"
         case Cause.FENCED:
-            told += f", since {by or 'a newer producer'} took the id over and fenced its producer"
+            text += f", since {by or 'a newer producer'} took over the id and fenced its producer"
         case Cause.ADMIN:
-            told += f" by an operator{f', {by}' if by else ''}"
+            text += f" by an operator{f', {by}' if by else ''}"
         case _:
-            told += f": {story.detail}" if story.detail else ""
-    return told
+            text += f": {story.detail}" if story.detail else ""
+    return text
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
@@ -138,12 +138,12 @@ def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)
-    told = []
+    texts = []
     for group_id, of_group in found.items():
         longest = max(waited_ms(each, now_ms) for each in of_group)
-        told.append(f"readers of group '{group_id}' {verb} {span(longest)}")
-    more = len(told) - _NAMED
-    return told if more <= 0 else [*told[:_NAMED], f"and those of {more} more groups"]
+        texts.append(f"readers of group '{group_id}' {verb} {span(longest)}")
+    more = len(texts) - _NAMED
+    return texts if more <= 0 else [*texts[:_NAMED], f"and readers of {more} more groups"]
 
 
 def waited_ms(wait: Wait, now_ms: int) -> int:

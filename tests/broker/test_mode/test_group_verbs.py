@@ -142,7 +142,7 @@ def test_a_rebalance_revokes_and_assigns_and_the_journal_says_who_asked(orders: 
         until("the group is stable", lambda: is_stable(orders, 1))
         assert group(orders)["generation_id"] == before["generation_id"] + 1
         assert "REBALANCE_IN_PROGRESS" in errors_of(orders, "Heartbeat")
-        assert "a test asked for it" in sentences(orders)
+        assert "requested by a test" in sentences(orders)
 
 
 def test_a_rebalance_of_a_group_without_members_is_refused(orders: Tested) -> None:
@@ -161,7 +161,7 @@ def test_an_expired_member_is_unknown_and_joins_again(orders: Tested) -> None:
         assert "UNKNOWN_MEMBER_ID" in errors_of(orders, "Heartbeat")
         (after,) = members(orders)
         assert after["member"] != before["member"]
-        assert any("expired, as a test asked" in each for each in sentences(orders))
+        assert any("expired (requested by a test)" in each for each in sentences(orders))
 
 
 def test_the_others_get_the_partitions_of_an_expired_member(orders: Tested) -> None:

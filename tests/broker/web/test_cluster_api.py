@@ -74,8 +74,8 @@ async def test_a_leader_that_stops_is_the_reason_why_another_leads(tmp_path: Pat
         broker = await got(controller, path)
 
     assert view["why"] == (
-        f"broker {stopped}, which led, is about to stop; broker {view['leader']} is the first live"
-        " member of the ISR"
+        f"the leader, broker {stopped}, is in controlled shutdown; broker {view['leader']} is the"
+        " first live member of the ISR"
     )
     assert [each["cause"] for each in view["journal"][:2]] == ["created", "shutdown"]
     [out] = view["out"]
@@ -127,12 +127,12 @@ async def test_what_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -
         }
 
     assert {path: (status, each["error"]) for path, (status, each) in answers.items()} == {
-        "partitions/gone/0": (404, "topic gone: there is none; /api/topics lists them"),
-        "partitions/orders/1": (404, "orders has no partition 1; it has 0 to 0"),
-        "brokers/x": (400, "x: write a broker's id, a number from 0"),
+        "partitions/gone/0": (404, "topic gone does not exist; /api/topics lists all topics"),
+        "partitions/orders/1": (404, "orders does not have partition 1, only 0 to 0"),
+        "brokers/x": (400, "x is not a broker id: write a number from 0"),
         "weather": (
             404,
-            "/api/cluster/weather: there are /api/cluster/partitions/TOPIC/PARTITION and"
+            "unknown path /api/cluster/weather: use /api/cluster/partitions/TOPIC/PARTITION or"
             " /api/cluster/brokers/ID",
         ),
     }

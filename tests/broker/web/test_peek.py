@@ -154,7 +154,8 @@ async def test_what_the_cleaner_and_transactions_left_is_passed_over(tmp_path: P
     assert became == {2: None, 5: None, 10: "committed", 11: "aborted", 14: "open"}
     assert (status, sentence) == (
         404,
-        "orders-0 has no record from 15 on, only markers of transactions and what the cleaner left",
+        "orders-0 does not have records from offset 15 on, only transaction markers and batches"
+        " that the cleaner emptied",
     )
 
 
@@ -162,25 +163,29 @@ async def test_what_the_cleaner_and_transactions_left_is_passed_over(tmp_path: P
 @pytest.mark.parametrize(
     ("query", "status", "sentence"),
     [
-        ("orders/0/record?offset=3", 416, "orders-0 begins at 4; offset 3 was deleted"),
-        ("orders/0/record?offset=6", 416, "orders-0 ends at 6; there is no record at 6 yet"),
-        (f"orders/0/record?offset={2**63}", 416, "orders-0 ends at 6"),
+        ("orders/0/record?offset=3", 416, "offset 3 of orders-0 was deleted: the log starts at 4"),
+        (
+            "orders/0/record?offset=6",
+            416,
+            "offset 6 of orders-0 does not exist yet: the log ends at 6",
+        ),
+        (f"orders/0/record?offset={2**63}", 416, f"offset {2**63} of orders-0 does"),
         (f"orders/0/record?offset={'9' * 40}", 400, "offset: write a number from 0"),
         (f"orders/0/record?offset={'9' * 5000}", 400, "offset: write a number from 0"),
         ("orders/0/record?offset=-1", 400, "offset: write a number from 0"),
         ("orders/0/record?offset=", 400, "offset: write a number from 0"),
         ("orders/0/record?offset=%D9%A3", 400, "offset: write a number from 0"),
         ("orders/0/record", 400, "offset: write a number from 0"),
-        ("orders/3/record?offset=0", 404, "orders has no partition 3; it has 0 to 2"),
-        ("orders/-1/record?offset=0", 404, "orders has no partition -1; it has 0 to 2"),
-        ("orders/x/record?offset=0", 404, "orders has no partition x; it has 0 to 2"),
-        ("nosuch/0/record?offset=0", 404, "topic nosuch: there is none"),
+        ("orders/3/record?offset=0", 404, "orders does not have partition 3, only 0 to 2"),
+        ("orders/-1/record?offset=0", 404, "orders does not have partition -1, only 0 to 2"),
+        ("orders/x/record?offset=0", 404, "orders does not have partition x, only 0 to 2"),
+        ("nosuch/0/record?offset=0", 404, "topic nosuch does not exist"),
         ("__consumer_offsets/0/record?offset=0", 403, "topic __consumer_offsets is internal"),
         ("__transaction_state/0/record?offset=0", 403, "topic __transaction_state is internal"),
         ("%5F_consumer_offsets/0/record?offset=0", 403, "topic __consumer_offsets is internal"),
-        ("orders/0/records?offset=5", 404, "/api/topics/orders/0/records: there are"),
-        ("orders/0", 404, "/api/topics/orders/0: there are"),
-        ("orders%2F0%2Frecord?offset=5", 404, "topic orders/0/record: there is none"),
+        ("orders/0/records?offset=5", 404, "unknown path /api/topics/orders/0/records: use"),
+        ("orders/0", 404, "unknown path /api/topics/orders/0: use"),
+        ("orders%2F0%2Frecord?offset=5", 404, "topic orders/0/record does not exist"),
     ],
 )
 async def test_what_is_not_there_is_said(

@@ -80,9 +80,8 @@ async def test_commands_have_what_a_secured_broker_asks_for(tmp_path: Path) -> N
     reached = f"{host}:{port} --command-config client.properties"
     assert f"  muster acls explain -b {reached} --principal " in denied.text
     assert denied.text.endswith(
-        "\n\nThis broker is secured: `client.properties` is the file of the settings by which you"
-        " reach it, `ca.pem` is the authority that its certificate is checked by, `YOUR_NAME` is"
-        " the user by whom you log in.\n"
+        "\n\nThis broker is secured: `client.properties` has the settings of your client, `ca.pem`"
+        " is the certificate authority of the broker, `YOUR_NAME` is your user name.\n"
     )
     election = f"kafka-leader-election.sh --bootstrap-server {host}:{port} --admin.config client"
     assert f"  {election}.properties --election-type" in uneven.text

@@ -51,9 +51,9 @@ async def test_a_partition_says_which_transaction_holds_it_back_and_who_waits(
         await held_for_41_s(seen)
         view = await got(seen, HELD)
     assert view["sentence"] == (
-        "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0), open"
-        " for 42.0 s, of client 'billing' at 10.0.0.7; it times out in 18.0 s"
-        " unless it ends; readers of group 'invoices' have waited 41.0 s"
+        "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
+        " client 'billing' on 10.0.0.7, open for 42.0 s; it times out in 18.0 s; readers of group"
+        " 'invoices' have waited 41.0 s"
     )
     held = view["held"]
     assert (held["id"], held["held_back"], held["client"]) == ("billing-1", 3, "billing")
@@ -97,7 +97,7 @@ async def test_an_id_tells_its_story_while_it_runs_and_afterwards(tmp_path: Path
     [story] = view["stories"]
     assert (story["outcome"], story["cause"]) == ("committed", "client")
     assert story["sentence"] == (
-        "opened by client 'billing' at 10.0.0.7 (producer 0, epoch 0); it wrote to orders:0;"
+        "opened by client 'billing' on 10.0.0.7 (producer 0, epoch 0); it wrote to orders:0;"
         " committed after 42.0 s by its client; readers of group 'invoices' waited 41.0 s"
     )
 
@@ -117,7 +117,7 @@ async def test_who_fenced_it_is_told_and_what_the_zombie_asked_then(tmp_path: Pa
     assert (story["client"], story["host"]) == ("billing", "10.0.0.7")
     assert (story["ended_by_client"], story["ended_by_host"]) == ("billing", "10.0.0.8")
     assert (
-        "since client 'billing' at 10.0.0.8 took the id over and fenced its producer"
+        "since client 'billing' on 10.0.0.8 took over the id and fenced its producer"
         in (story["sentence"])
     )
     [refused] = told["refused"]
@@ -154,7 +154,7 @@ async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
         await hung(seen)
         view = await got(seen, HELD)
         rows = (await got(seen, "/api/held"))["partitions"]
-    assert "which no transactional id has open" in view["sentence"]
+    assert "no transactional id owns it" in view["sentence"]
     assert [(each["topic"], each["partition"], each["id"], each["hangs"]) for each in rows] == [
         ("orders", 0, None, True)
     ]
@@ -177,8 +177,8 @@ async def test_nothing_is_said_to_hang_while_ids_may_be_missing(tmp_path: Path) 
             verdicts.append([each["verdict"] for each in judged["findings"]])
         hosted.phase = Phase.ACTIVE
     assert view["sentence"] == (
-        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1, and it is not"
-        " known whose: not all transactional ids are loaded"
+        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1: its"
+        " transactional id is unknown, since not all ids are loaded"
     )
     assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)
     assert ("HELD_BACK" in verdicts[0], "HELD_BACK" in verdicts[1]) == (True, False)
@@ -242,8 +242,8 @@ async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> No
         "tester",
     )
     assert story["sentence"] == (
-        "left open without its coordinator's knowledge (producer 0, epoch 1);"
-        " it wrote to orders:0; aborted after 90.0 s by an operator, client 'tester' at 127.0.0.1"
+        "hanging, unknown to its coordinator (producer 0, epoch 1);"
+        " it wrote to orders:0; aborted after 90.0 s by an operator, client 'tester' on 127.0.0.1"
     )
 
 
@@ -259,11 +259,11 @@ async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_stor
         while_open = (await got(seen, "/api/transactions/t"))["stories"][-1]
         assert await producer.end() == 0
         *_, story = (await got(seen, "/api/transactions/t"))["stories"]
-    past = "an operator, client 'tester' at 127.0.0.1, aborted it in orders-0"
+    past = "an operator, client 'tester' on 127.0.0.1, aborted it in orders-0"
     assert while_open["outcome"] == "open"
-    assert f"; {past} past its coordinator; open for 2.0 s" in while_open["sentence"]
+    assert f"; {past} without its coordinator; open for 2.0 s" in while_open["sentence"]
     assert (story["outcome"], story["cause"], story["ended_past"]) == ("committed", "client", past)
-    assert f"; {past} past its coordinator; committed after 2.0 s" in story["sentence"]
+    assert f"; {past} without its coordinator; committed after 2.0 s" in story["sentence"]
 
 
 async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:

@@ -51,11 +51,11 @@ AT_ONCE = {"controlled.shutdown.enable": "false"}
 """A broker that ends without a word to the controller: to the others it was killed."""
 AHEAD_S = 90
 WITHIN_S = 240
-_VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=with epoch )\d+|(?<=  epoch )\d+")
+_VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=broker epoch )\d+|(?<=  epoch )\d+")
 _SOONER = re.compile(
-    r"^(\S+  broker (\d) is registered  \(broker \d\)\n)"
-    r"((?:\S+  there is a session with ZooKeeper\n)?"
-    r"\S+  broker \2 is registered, with epoch N\n)",
+    r"^(\S+  broker (\d) has registered  \(broker \d\)\n)"
+    r"((?:\S+  the ZooKeeper session is established\n)?"
+    r"\S+  broker \2 has registered \(broker epoch N\)\n)",
     re.MULTILINE,
 )
 """The controller may hear that a broker is registered before that broker does, or within the

@@ -41,17 +41,23 @@ def led(at_s: int, cause: str, why: str, leader: int, epoch: int, isr: list[int]
     )
 
 
-CREATED = led(0, "created", "the partition is new", 3, 0, [1, 2, 3])
+CREATED = led(0, "created", "elected when the partition was created", 3, 0, [1, 2, 3])
 GONE = led(
-    60, "offline", "broker 3, which led, is gone from ZooKeeper; broker 1 is next", 1, 1, [1, 2]
+    60,
+    "offline",
+    "the leader, broker 3, is no longer registered in ZooKeeper; broker 1 is next",
+    1,
+    1,
+    [1, 2],
 )
-TOLD = led(61, "told", "the controller says that broker 1 leads", 1, 1, [1, 2])
+TOLD = led(61, "told", "the controller reports broker 1 as leader", 1, 1, [1, 2])
 SLOW = entry(
     90, "isr", "slow", "broker 2 is 60 records behind", broker=2, leader=1, leader_epoch=1, isr=[1],
     isr_before=[1, 2],
 )  # fmt: skip
 ASKED = entry(
-    91, "isr", "isr", "broker 1, its leader, took out broker 2", leader=1, leader_epoch=1, isr=[1],
+    91, "isr", "isr", "the leader, broker 1, changed the ISR: removed broker"
+    " 2", leader=1, leader_epoch=1, isr=[1],
     isr_before=[2, 1],
 )  # fmt: skip
 
@@ -109,18 +115,18 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
     assert lines_of_partition(found, 2) == [
         "orders-0  broker 1 leads, in leader epoch 1",
         "replicas 3, 1, 2  ISR 1",
-        "so since 2023-11-14T22:14:20Z: broker 3, which led, is gone from ZooKeeper; broker 1 is"
-        " next  (broker 2)",
-        "broker 3 is out of the ISR since 2023-11-14T22:14:20Z: broker 3, which led, is gone from"
-        " ZooKeeper  (broker 2)",
+        "so since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer registered in ZooKeeper;"
+        " broker 1 is next  (broker 2)",
+        "broker 3 is out of the ISR since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer"
+        " registered in ZooKeeper  (broker 2)",
         "    now: broker 3 is not there",
         "broker 2 is out of the ISR since 2023-11-14T22:14:50Z: broker 2 is 60 records behind "
         " (broker 1)",
         "    now: it is 60 records behind, and fetched at 2023-11-14T22:14:52Z",
         "    broker 2 says: the disk is full",
         "the reassignment of orders-0 waits for broker 2, to be in sync",
-        "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): broker 3, which led, is gone"
-        " from ZooKeeper; broker 1 is next  (broker 2)",
+        "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): the leader, broker 3, is no"
+        " longer registered in ZooKeeper; broker 1 is next  (broker 2)",
         "2023-11-14T22:14:50Z  ISR 1: broker 2 is 60 records behind  (broker 1)",
     ]
 
@@ -243,7 +249,7 @@ def test_who_knows_and_could_not_be_asked_is_named() -> None:
 
 
 def test_hearsay_tells_when_a_replica_left_too() -> None:
-    first = led(0, "told", "the controller says that broker 3 leads", 3, 0, [1, 2, 3])
+    first = led(0, "told", "the controller reports broker 3 as leader", 3, 0, [1, 2, 3])
     then = {**TOLD, "isr_before": []}
 
     assert left_isr([{**first, "isr_before": []}, then], 3) == then

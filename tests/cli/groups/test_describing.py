@@ -54,7 +54,7 @@ def test_group_that_only_a_client_of_the_new_protocol_knows_is_described(tmp_pat
     assert described.out.startswith("billing  Dead")
     for shown in (described.out, why.out):
         text = " ".join(shown.split())
-        assert "REFUSED: client 'app' on 127.0.0.1 is not served" in text
+        assert "REFUSED: client 'app' on 127.0.0.1 has not been served" in text
         assert "unsupported request: the client uses group.protocol=consumer" in text
         assert "set group.protocol=classic in the client" in text
     assert unknown.code != 0

@@ -87,7 +87,7 @@ def test_a_group_that_reads_nothing_of_old_records_lags_and_each_table_says_so(
     text = run("groups", "describe", topic).out
 
     assert row(listed, topic)["verdict"] == row(total, topic)["verdict"] == "LAGGING"
-    assert f"{topic}:0 is behind by {RECORDS} records" in row(listed, topic)["sentence"]
+    assert f"{topic}:0 has a lag of {RECORDS} records" in row(listed, topic)["sentence"]
     assert described["findings"][0]["member"] == reader.member.member_id
     assert described["verdict_since_ms"] == described["findings"][0]["since_ms"]
     assert (partition["verdict"], partition["lag"]) == ("LAGGING", RECORDS)
@@ -245,7 +245,7 @@ def test_offsets_of_an_open_transaction_are_told(muster: Broker, name: str) -> N
 
     [pending] = described["pending_offsets"]
     assert (pending["producer_id"], pending["offsets"]) == (producer.producer_id, 1)
-    assert pending["sentence"].startswith("1 offset pending in the transaction of ")
+    assert pending["sentence"].startswith("1 offset is pending in the transaction of ")
     assert pending["sentence"] in text
     again = until(
         "its marker is written",

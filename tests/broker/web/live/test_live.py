@@ -232,7 +232,7 @@ async def test_cluster_of_a_broker_alone_is_refused_with_the_reason(tmp_path: Pa
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/api/live?watch=cluster")
     assert answer.status_code == 404
-    assert "this broker is alone" in answer.json()["error"]
+    assert "this broker is standalone" in answer.json()["error"]
 
 
 async def test_topics_and_who_reads_them(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ async def test_who_is_none_or_another_is_not_let_in(tmp_path: Path) -> None:
             assert answer.status_code == 401, given
             assert "secret" not in answer.text
         told = (await seen.get("/api/topics", {"Authorization": "Negotiate abc"})).json()
-        assert told == {"error": "this broker does not take this kind of Authorization"}
+        assert told == {"error": "this scheme of Authorization is not supported"}
 
 
 async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all(
@@ -164,7 +164,7 @@ async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
             counted = "muster_authentication_total"
             assert scrape[counted, *labels, "result=failure"] == failures
             assert scrape[counted, *labels, "result=success"] == 1
-    [told] = [line for line in lines if line["event"] == "HTTP request not let in"]
+    [told] = [line for line in lines if line["event"] == "HTTP authentication failed"]
     assert told["user"] == "alice"
     assert "guess-" not in str(lines)
 

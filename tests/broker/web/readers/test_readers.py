@@ -87,7 +87,7 @@ async def test_trap_20_an_address_that_others_reach_is_protected_and_api_topics_
             answer = await seen.as_("alice", path)
             assert (answer.status_code, answer.json()) == (
                 403,
-                {"error": f"User:alice has no Describe on topic {path.rpartition('/')[2]}"},
+                {"error": f"User:alice may not Describe topic {path.rpartition('/')[2]}"},
             )
         assert seen.rights.told == ["DESCRIBE TOPIC hidden", "DESCRIBE TOPIC no-such-topic"]
 
@@ -151,7 +151,7 @@ async def test_a_record_is_shown_to_who_may_read_it(tmp_path: Path) -> None:
         seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [(READ, TOPIC, "orders")])
         assert (await seen.as_("alice", path)).json() == {
-            "error": "User:alice has no Read on topic orders"
+            "error": "User:alice may not Read topic orders"
         }
         assert (await seen.json("bob", path))["offset"] == 0
 
@@ -299,7 +299,7 @@ async def test_what_he_may_not_see_is_denied_until_he_may(tmp_path: Path) -> Non
         for stream, named in zip(streams, DENIED.values(), strict=True):
             await stream.next()
             assert not seen.rights.told
-            assert stream.head.pop("denied").startswith("User:alice has no Describe on ")
+            assert stream.head.pop("denied").startswith("User:alice may not Describe ")
             assert (stream.head, stream.tables) == (named, {})
             stream.head["denied"] = True
         names = ((DESCRIBE, TOPIC, "hidden"), (DESCRIBE, ID, "billing-1"))
