@@ -15,9 +15,7 @@ from cli.errors import CommandError
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir", metavar="DIR", help="The data directory of a stopped Muster, not a broker."
-    ),
+    typer.Option("--data-dir", metavar="DIR", help="Use the data directory of a stopped broker."),
 ]
 
 
@@ -44,7 +42,7 @@ def changeable(directory: str) -> Iterator[Any]:
     is_new = not os.path.isdir(directory)
     with _refusals(directory), held(directory) as fs:
         if is_new:
-            output.warn(f"made {directory}, which was not there")
+            output.warn(f"created {directory}, which did not exist")
         yield fs
 
 
@@ -56,8 +54,8 @@ def _refusals(directory: str) -> Iterator[None]:
         yield
     except DirectoryLocked:
         raise CommandError(
-            f"a broker runs on {directory}: leave --data-dir out and name it by --bootstrap, or"
-            " stop it first"
+            f"a broker is using {directory}: connect to it with --bootstrap instead of --data-dir,"
+            " or stop it first"
         ) from None
     except BadDirectory as error:
         raise CommandError(str(error)) from None

@@ -41,7 +41,7 @@ def write_new(path: Path, text: str, option: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise CommandError(f"{path} exists already: choose another {option}", USAGE) from None
+        raise CommandError(f"{path} already exists: choose another {option}", USAGE) from None
     except OSError as error:
         raise not_written(path, error) from None
 

@@ -87,9 +87,9 @@ def api_of(
     if found is None:
         instead = _WITH_ANY_KAFKA.get(what)
         raise CommandError(
-            f"the broker at {cluster.any.address} is not a Muster, and `muster {what}` needs one,"
-            " which keeps what other Kafka brokers don't"
-            + (f"; {instead} with any Kafka" if instead else ""),
+            f"the broker at {cluster.any.address} is not a Muster broker, and `muster {what}` needs"
+            " the history that only Muster keeps"
+            + (f"; {instead} with any Kafka broker" if instead else ""),
             REFUSED,
         )
     return found
@@ -156,7 +156,7 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
             with nullcontext() if reached is cluster.any else closing(reached):
                 told = _told_by(deadline, reached, broker["node_id"], what)
             if told is None:
-                return f"the broker at {reached.address} is not a Muster"
+                return f"the broker at {reached.address} is not a Muster broker"
             cluster_id, security = answer.get("cluster_id"), cluster.security
             api = Api(told, what, limit_s, cluster_id, reached.address, security)
             api.check(deadline)
@@ -176,10 +176,10 @@ def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) ->
         if error.exit_code != REFUSED:
             raise
         raise CommandError(
-            f"{what} needs Muster's HTTP, and the broker at {broker.address} does not say where it"
-            f" is ({error})",
+            f"{what} needs Muster's HTTP API, and the broker at {broker.address} does not advertise"
+            f" its address ({error})",
             REFUSED,
-            "; name it with --http HOST:PORT",
+            "; set it with --http HOST:PORT",
         ) from None
     if _LISTENER not in settings:
         return None
@@ -192,12 +192,16 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
     """HOST:PORT as it is reached from here; CommandError, with what to do, where it is not."""
     wanted = settings[_LISTENER]["value"]
     told = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
-    there = f"{what} needs Muster's HTTP, and the Muster at {broker.address}"
+    there = f"{what} needs Muster's HTTP API, and the broker at {broker.address}"
     host, _, port = told.rpartition(":")
     if not is_port(port):
-        why = f"{wanted} was taken when it started" if wanted != told else f"{_LISTENER} is {told}"
+        why = (
+            f"{wanted} was in use when the broker started"
+            if wanted != told
+            else f"{_LISTENER} is {told}"
+        )
         raise CommandError(
-            f"{there} serves none ({why}); start it with `muster serve --http HOST:PORT`",
+            f"{there} does not serve it ({why}); start it with `muster serve --http HOST:PORT`",
             UNREACHABLE,
         )
     host = host.strip("[]")
@@ -205,9 +209,9 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
         host = broker.host
     elif is_loopback(host) and not broker.is_here:
         raise CommandError(
-            f"{there} serves it on {told}, for its own machine alone; reach it by"
-            f" `ssh -L {port}:{told} {broker.host}` with --http 127.0.0.1:{port}, or let others"
-            " reach it as docs/security.md says (http.listener, http.authentication,"
+            f"{there} serves it on {told}, only for its own machine; connect through"
+            f" `ssh -L {port}:{told} {broker.host}` and --http 127.0.0.1:{port}, or open the"
+            " listener as docs/security.md describes (http.listener, http.authentication,"
             " http.security.protocol)",
             UNREACHABLE,
         )
@@ -250,8 +254,8 @@ class Api:
         found = broker.get("cluster")
         if found != self.cluster_id:
             raise CommandError(
-                f"{self.address} is the HTTP of cluster {found}, and the broker at"
-                f" {self._bootstrap} is of cluster {self.cluster_id}: name the same one with"
+                f"the HTTP API at {self.address} belongs to cluster {found}, and the broker at"
+                f" {self._bootstrap} to cluster {self.cluster_id}: choose the same cluster with"
                 " --bootstrap and --http",
                 REFUSED,
             )
@@ -272,7 +276,7 @@ class Api:
         self._make_sure()
         status, body = self._ask(path, {}, self._deadline)
         if status in (401, 403):
-            may_not = f"this user may not read {path}: it needs DESCRIBE on the cluster"
+            may_not = f"not authorized to read {path}: the user needs DESCRIBE on the cluster"
             raise CommandError(may_not + self._endpoint.advice(status), REFUSED)
         if status != 200:
             raise self._no_muster(status)
@@ -309,8 +313,8 @@ class Api:
 
     def _no_muster(self, status: int) -> CommandError:
         return CommandError(
-            f"{self.what} needs Muster's HTTP, but {self.address} is not Muster (status {status});"
-            " other servers do not serve this",
+            f"{self.what} needs Muster's HTTP API, but the server at {self.address} is not Muster"
+            f" (status {status})",
             UNREACHABLE,
         )
 
@@ -320,15 +324,17 @@ class Api:
         try:
             return self._endpoint.get(target, deadline)
         except ClientError as error:
-            raise CommandError(f"{self.what} needs Muster's HTTP: {error}", UNREACHABLE) from None
+            raise CommandError(
+                f"{self.what} needs Muster's HTTP API: {error}", UNREACHABLE
+            ) from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             self.broker = {}
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             if isinstance(error, TimeoutError):
                 reason = f"no answer within {deadline.seconds:g} s"
             raise CommandError(
-                f"{self.what} needs Muster's HTTP, but nothing answers at {self.address}"
+                f"{self.what} needs Muster's HTTP API, but no server answers at {self.address}"
                 f" ({reason})",
                 UNREACHABLE,
-                "; name its address with --http HOST:PORT, as in `muster serve --http`",
+                "; set its address with --http HOST:PORT, as in `muster serve --http`",
             ) from error

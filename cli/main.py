@@ -66,7 +66,7 @@ def run_client(arguments: list[str]) -> int:
     completes = "_MUSTER_COMPLETE" in os.environ
     comes_late = arguments[:1] != ["serve"] and _from_the_command_on(arguments)[:1] == ["serve"]
     if comes_late and not completes:
-        return _failed("options of serve are written behind it; see muster serve --help", USAGE)
+        return _failed("write options of serve after `serve`; see muster serve --help", USAGE)
     words = _words_to_complete() if completes else arguments
     command = command_of(words[:1] if words and words[0] in _COMMANDS else _COMMANDS)
     if completes:
@@ -118,8 +118,8 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
     if sentence.startswith("No such option") and is_group and command.count(" ") == 1:
         name = getattr(error, "option_name", "")
         if name in ("--bootstrap", "-b", "--http", "--command-config"):
-            place = f"write it before `{command.split()[1]}` or after the command that follows"
-            return _failed(f"{command} does not take {name}: {place}", USAGE)
+            place = f"write it before `{command.split()[1]}` or after the subcommand"
+            return _failed(f"{command} does not accept {name}: {place}", USAGE)
     if sentence:
         then = " See" if sentence.endswith("?") else "; see"
         return _failed(f"{sentence}{then} {command} --help", int(error.exit_code))
@@ -143,7 +143,7 @@ def _another_word(path: list[str], arguments: list[str]) -> str | None:
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]
     told = instead(noun, word, rest, _every_command())
-    return f"there is no `muster {' '.join([*path, word])}`: {told}" if told else None
+    return f"`muster {' '.join([*path, word])}` does not exist: {told}" if told else None
 
 
 def _from_the_command_on(arguments: list[str]) -> list[str]:
@@ -178,7 +178,7 @@ def _app(names: Collection[str]) -> typer.Typer:
     import typer
 
     app = typer.Typer(
-        help="A Kafka broker that explains its consumer groups, and a client for any broker.",
+        help="A Kafka broker that explains its consumer groups, and a client for any Kafka broker.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
@@ -193,13 +193,13 @@ def _app(names: Collection[str]) -> typer.Typer:
             "--command-config",
             metavar="FILE",
             envvar="MUSTER_COMMAND_CONFIG",
-            help="Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
+            help="Kafka client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
         ),
         bootstrap: str = typer.Option(
-            "", "--bootstrap", "-b", metavar="HOST:PORT[,...]", help="Any broker of the cluster."
+            "", "--bootstrap", "-b", metavar="HOST:PORT[,...]", help="Brokers to connect to first."
         ),
         http: str = typer.Option(
-            "", "--http", metavar="HOST:PORT", help="Where the Muster serves HTTP."
+            "", "--http", metavar="HOST:PORT", help="Address of Muster's HTTP API."
         ),
     ) -> None:
         """Their callbacks do what there is to do."""
@@ -207,15 +207,17 @@ def _app(names: Collection[str]) -> typer.Typer:
     option = typer.Option
 
     @app.command("serve")
-    def _serve(  # argparse reads these; here they stand for shell completion
+    def _serve(  # argparse reads these; here they are for shell completion
         listen: str = option("", "--listen", metavar="HOST:PORT", help="Where clients connect."),
         data: str = option("", "--data", metavar="DIR", help="The data directory."),
         config: str = option("", "--config", metavar="FILE", help="A server.properties."),
-        kafka_env: bool = option(False, "--kafka-env", help="Read KAFKA_ variables too."),
+        kafka_env: bool = option(False, "--kafka-env", help="Also read KAFKA_ variables."),
         settings: list[str] = option([], "--set", metavar="KEY=VALUE", help="One setting."),  # noqa: B008
-        http: str = option("", "--http", metavar="HOST:PORT", help="The page, /metrics, /api."),
+        http: str = option(
+            "", "--http", metavar="HOST:PORT", help="Where the page, /metrics and /api are served."
+        ),
     ) -> None:
-        """Run a broker; `muster serve --help` says how."""
+        """Run a broker; see `muster serve --help`."""
 
     for name in names:
         module = import_module(_COMMANDS[name])

@@ -23,7 +23,7 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT[,...]",
         envvar="MUSTER_BOOTSTRAP",
-        help="Any broker of the cluster.",
+        help="Brokers to connect to first.",
     ),
 ]
 Http = Annotated[
@@ -32,20 +32,23 @@ Http = Annotated[
         "--http",
         metavar="HOST:PORT",
         envvar="MUSTER_HTTP",
-        help="Where the Muster serves HTTP, if not where its broker says (http.listener).",
+        help="Address of Muster's HTTP API; by default as the broker advertises it.",
     ),
 ]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 SomeGroups = Annotated[
     list[str] | None,
-    typer.Argument(metavar="GROUP", help="The ids of groups, or patterns such as 'bill*'."),
+    typer.Argument(metavar="GROUP", help="Group ids, or patterns such as 'bill*'."),
 ]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of the cluster.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The names of topics.")]
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Topic names.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Wide = Annotated[
-    bool, typer.Option("--wide", "-w", help="Show every column and full names, however wide.")
+    bool,
+    typer.Option(
+        "--wide", "-w", help="Show all columns and full names, even beyond the terminal's width."
+    ),
 ]
 
 
@@ -57,7 +60,7 @@ def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> A
         digits = found.removeprefix("-")
         whole = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST
         if not whole or not least <= int(found) <= most:
-            raise typer.BadParameter(f"it must be a whole number {_between(least, most)}")
+            raise typer.BadParameter(f"must be a whole number{_between(least, most)}")
         return int(found)
 
     return typer.Option(*names, metavar="N", parser=parsed, help=help)
@@ -65,8 +68,8 @@ def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> A
 
 def _between(least: int, most: int) -> str:
     if most == INT64:
-        return "of at most 64 bits" if least < 0 else f"from {least} on, of at most 64 bits"
-    return f"from {least} to {most}"
+        return " of 64 bits" if least < 0 else f", {least} or greater"
+    return f" from {least} to {most}"
 
 
 def seconds(*names: str, help: str, least: float) -> Any:
@@ -78,16 +81,16 @@ def seconds(*names: str, help: str, least: float) -> Any:
         except ValueError:
             found = math.nan
         if not least <= found <= A_DAY_S:
-            raise typer.BadParameter(f"it must be seconds, from {least:g} to {A_DAY_S} (a day)")
+            raise typer.BadParameter(f"must be {least:g} to {A_DAY_S} seconds (a day)")
         return found
 
     return typer.Option(*names, metavar="SECONDS", parser=parsed, help=help)
 
 
-Timeout = Annotated[float, seconds("--timeout", least=0.1, help="How long to wait for an answer.")]
-Every = Annotated[float, seconds("--every", least=0.05, help="How long from view to view.")]
+Timeout = Annotated[float, seconds("--timeout", least=0.1, help="How long to wait for a response.")]
+Every = Annotated[float, seconds("--every", least=0.05, help="Seconds between two views.")]
 DryRunAtBroker = Annotated[
-    bool, typer.Option("--dry-run", help="Only have the broker check it; change nothing.")
+    bool, typer.Option("--dry-run", help="The broker only validates the change.")
 ]
 
 OF_EVERY_COMMAND = ("--bootstrap", "--http")

@@ -21,10 +21,10 @@ from cli.questions import answer
 from cli.times import instant
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would change, before and after; do nothing.")
+    bool, typer.Option("--dry-run", help="Show values before and after; change nothing.")
 ]
 Execute = Annotated[
-    bool, typer.Option("--execute", "--yes", "-y", help="Make the changes without asking.")
+    bool, typer.Option("--execute", "--yes", "-y", help="Make the changes without confirmation.")
 ]
 
 
@@ -41,12 +41,12 @@ class Plan(NamedTuple):
     def checked(self) -> Plan:
         """The plan itself; CommandError where two of its options are opposites."""
         if self.dry_run and self.execute:
-            raise CommandError("--dry-run and --execute are opposites: leave one out", USAGE)
+            raise CommandError("choose one of --dry-run and --execute", USAGE)
         return self
 
     @property
     def title(self) -> str:
-        """What stands above the plan's table, so that nobody takes it for done."""
+        """The title of the plan's table; it says that the changes are not made yet."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
         return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"

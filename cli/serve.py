@@ -32,9 +32,9 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-_EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
---config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then
-the other options; a later one wins. A compose file of Kafka's images: --kafka-env."""
+_EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They are read from
+--config, then the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then the
+other options; the last one wins. For compose files of Kafka images use --kafka-env."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -51,14 +51,14 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"
+        "--listen", metavar="HOST:PORT", help="where clients connect; port 0 chooses a free port"
     )
     parser.add_argument("--data", metavar="DIR", help="the data directory (default ./data)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
     parser.add_argument(
         "--kafka-env",
         action="store_true",
-        help="read the variables of Kafka's container images too: KAFKA_LOG_RETENTION_MS, or"
+        help="also read the variables of Kafka container images: KAFKA_LOG_RETENTION_MS or"
         " KAFKA_CFG_LOG_RETENTION_MS",
     )
     parser.add_argument(
@@ -67,24 +67,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--http",
         metavar="HOST:PORT|off",
-        help="the page, /metrics and /healthz (default 127.0.0.1:9644)",
+        help="where the page, /metrics and /healthz are served (default 127.0.0.1:9644)",
     )
     parser.add_argument(
         "--test",
         action="store_true",
-        help="a broker for tests: free ports, data in memory without --data, verbs under /test,"
-        " and one line of JSON on standard output",
+        help="run a broker for tests: free ports, data in memory unless --data is set, verbs under"
+        " /test, and one line of JSON on standard output",
     )
     parser.add_argument(
-        "--with-stdin", action="store_true", help="with --test: end when standard input closes"
+        "--with-stdin", action="store_true", help="with --test: exit when standard input is closed"
     )
     parser.add_argument(
         "--clock-ahead", metavar="MS", type=int, default=0,
-        help="with --test: its clock begins so many milliseconds ahead of the system's",
+        help="with --test: start the clock this many milliseconds ahead of the system's",
     )  # fmt: skip
     parser.add_argument(
         "--clock-at", metavar="MS", type=int,
-        help="with --test: its clock begins at so many milliseconds since 1970, and stands",
+        help="with --test: start the clock at this time, frozen; in milliseconds since 1970",
     )  # fmt: skip
     return parser
 
@@ -115,9 +115,9 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
 
     try:
         if options.with_stdin:
-            raise WrongUse("--with-stdin goes with --test")
+            raise WrongUse("--with-stdin needs --test")
         if options.clock_ahead or options.clock_at is not None:
-            raise WrongUse("--clock-ahead and --clock-at go with --test")
+            raise WrongUse("--clock-ahead and --clock-at need --test")
         config = _config(options)
         configure(time, config["log.format"], config["log.level"])
         return _run(config, time, lambda: _config(options), kafka_env=options.kafka_env)
@@ -162,7 +162,7 @@ def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
 
     written = {pair.partition("=")[0].strip() for pair in sets}
     for name in sorted(written.intersection(config.unknown)):
-        raise WrongUse("; ".join(filter(None, [f"Kafka has no setting {name}", hint(name)])))
+        raise WrongUse("; ".join(filter(None, [f"unknown setting {name}", hint(name)])))
 
 
 def _import_structlog() -> None:
@@ -189,7 +189,7 @@ def _all_faults(error: BadConfig) -> str:
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]
-    return "\n  ".join([f"{len(lines)} faults in the settings:", *lines])
+    return "\n  ".join([f"{len(lines)} problems in the settings:", *lines])
 
 
 def _config(options: argparse.Namespace, preset: Mapping[str, Value] = {}) -> Config:
@@ -326,19 +326,17 @@ def _report_settings(config: Config, *, kafka_env: bool) -> None:
         hints = {name: text for name in config.unknown if (text := hint(name))}
         advice = "; ".join(f"{name}: {text}" for name, text in hints.items())
         logger.warning(
-            "settings that Kafka does not know are ignored",
+            "unknown settings ignored",
             settings=", ".join(config.unknown),
             **({"advice": advice} if advice else {}),
         )
     for name, instead in config.not_followed.items():
-        logger.warning("a setting is not followed", setting=name, instead=instead)
+        logger.warning("setting not followed", setting=name, instead=instead)
     if not kafka_env and (found := ignored_kafka_variables(os.environ)):
         logger.warning(
-            "variables of Kafka's images are ignored",
+            "Kafka image variables ignored",
             variables=", ".join(found),
             advice="start with --kafka-env to read them",
         )
     if found := of_services(os.environ):
-        logger.debug(
-            "variables that say where a service is are not settings", variables=", ".join(found)
-        )
+        logger.debug("service variables ignored", variables=", ".join(found))

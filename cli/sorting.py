@@ -20,7 +20,7 @@ Sort = Annotated[
     typer.Option(
         "--sort",
         metavar="COLUMN",
-        help="Order by a column: names from a to z, numbers falling, verdicts the worst first.",
+        help="Sort by a column: names ascending, numbers descending, worst verdicts first.",
     ),
 ]
 Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the first N rows.")]

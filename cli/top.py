@@ -100,11 +100,11 @@ class Look:
 
 def top(
     once: Annotated[
-        bool, typer.Option("--once", help="Print one view and end, for scripts.")
+        bool, typer.Option("--once", help="Print one view and exit, for scripts.")
     ] = False,
     every: Every = 1.0,
     lines: Annotated[
-        int, whole_number("--lines", "-n", least=1, most=INT32, help="Lines of each table.")
+        int, whole_number("--lines", "-n", least=1, most=INT32, help="Number of lines per table.")
     ] = 10,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -112,7 +112,7 @@ def top(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP.
+    """Show the busiest groups, topics and clients until Ctrl-C. Needs Muster's HTTP API.
 
     In a file or a pipe the tables are printed again for each view.
     """
@@ -302,7 +302,7 @@ def _head(view: Value) -> str:
         f"cluster {view['cluster']}  broker {view['broker']} at {view['address']}\n"
         f"{instant(view['at_ms'])}  {view['requests_per_s']} requests/s"
         f"  {output.counted(view['connections'], 'connection')}  in {view['seconds']} s\n"
-        f"{every}, {f'{sum(wrong.values())} not OK: {told}' if wrong else 'all of them OK'}"
+        f"{every}, {f'{sum(wrong.values())} not OK: {told}' if wrong else 'all OK'}"
     )
 
 

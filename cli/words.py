@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 _MOVE = "`muster groups reset` moves offsets to an offset or a time, `muster offsets set` sets them"
 _FIX = (
-    "`muster groups why` tells what is wrong with a group, `muster groups reset` moves its offsets,"
-    " `muster groups evict` takes a member out, `muster pipeline restore` puts offsets back"
+    "`muster groups why` shows problems of a group, `muster groups reset` moves its offsets,"
+    " `muster groups evict` removes a member, `muster pipeline restore` restores offsets"
 )
 _SETTINGS = "`muster configs set` changes settings, `muster configs get` shows them"
 _BACKUP = (
@@ -20,12 +20,12 @@ _BACKUP = (
     " alone, `muster pipeline events` their history"
 )
 _RESTORE = (
-    "`muster backup restore` brings a backup back, `muster offsets import` a file of offsets,"
-    " `muster pipeline restore` the offsets of a time"
+    "`muster backup restore` restores a backup, `muster offsets import` a file of offsets,"
+    " `muster pipeline restore` the offsets as of a time"
 )
 _NO_BROKER = (
     "`muster logs dump`, `muster config check` and `muster backup show` need no broker;"
-    " `muster cluster` counts the partitions that are offline, without a leader"
+    " `muster cluster` counts offline partitions (without a leader)"
 )
 
 ANYWHERE: Mapping[str, str] = {
@@ -34,22 +34,22 @@ ANYWHERE: Mapping[str, str] = {
     "broker": "`muster serve` runs a broker, `muster cluster` shows brokers",
     "brokers": "`muster cluster` shows them",
     "fix": _FIX,
-    "health": "`muster cluster check` tells what is wrong, and a broker's HTTP has /healthz",
+    "health": "`muster cluster check` shows problems, and a broker serves /healthz over HTTP",
     "help": "`muster --help` lists the commands, `muster COMMAND --help` the options of one",
     "kcat": "`muster consume` and `muster produce`",
-    "kick": "`muster groups evict` takes a member out of its group",
-    "metrics": "`muster top` shows rates, and a broker's HTTP has /metrics",
+    "kick": "`muster groups evict` removes a member from its group",
+    "metrics": "`muster top` shows rates, and a broker serves /metrics over HTTP",
     "offline": _NO_BROKER,
-    "partitions": "`muster topics describe` shows them, `muster topics grow` adds some",
+    "partitions": "`muster topics describe` shows partitions, `muster topics grow` adds some",
     "purge": "`muster topics trim` deletes the oldest records of partitions",
     "read": "`muster consume` prints records",
-    "rebalance": "`muster groups why` tells why a group rebalanced",
+    "rebalance": "`muster groups why` shows why a group rebalanced",
     "recover": _RESTORE,
-    "remove": "`muster topics delete`, `muster groups delete` and `muster offsets delete`, which"
-    " show what goes first",
+    "remove": "`muster topics delete`, `muster groups delete` and `muster offsets delete`; each"
+    " shows first what it deletes",
     "repair": _FIX,
     "replay": _MOVE,
-    "restart": "`muster serve` runs a broker until SIGTERM; SIGHUP has it read settings again",
+    "restart": "`muster serve` runs a broker until SIGTERM; SIGHUP reloads its settings",
     "rewind": _MOVE,
     "seek": _MOVE,
     "send": "`muster produce` sends records",
@@ -57,10 +57,10 @@ ANYWHERE: Mapping[str, str] = {
     " `muster configs get`",
     "server": "`muster serve` runs a broker",
     "start": "`muster serve` runs a broker",
-    "status": "`muster cluster` shows brokers and counts, `muster groups list` how groups do,"
-    " `muster top` what is busy",
-    "stop": "a broker ends by SIGTERM, which is what `systemctl stop` and Ctrl-C send it",
-    "tail": "`muster consume` prints records as they come",
+    "status": "`muster cluster` shows brokers, `muster groups list` the groups' verdicts,"
+    " `muster top` the busiest groups, topics and clients",
+    "stop": "stop a broker with SIGTERM, `systemctl stop` or Ctrl-C",
+    "tail": "`muster consume` prints records as they arrive",
     "truncate": "`muster topics trim` deletes the oldest records of partitions",
     "update": _SETTINGS,
     "validate": "`muster config check` checks a server.properties, `muster logs dump` log files",
@@ -78,30 +78,29 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "groups": {
         "alter": _MOVE,
-        "create": "a group begins with its first member, or its first offset:"
+        "create": "a group is created by its first member or its first committed offset:"
         " `muster offsets set` commits one",
         "explain": "`muster groups why`",
         "export": "`muster offsets export`",
         "import": "`muster offsets import`",
-        "leave": "`muster groups evict` takes a member out of its group",
-        "offsets": "`muster offsets get GROUP` shows them, `muster groups lag GROUP` with lag",
-        "pause": "consumers stop where they run; `muster groups evict` takes a member out",
-        "remove-member": "`muster groups evict` takes a member out of its group",
-        "remove": "`muster groups delete` deletes a group, `muster groups evict` takes a member"
-        " out",
-        "restart": "consumers restart where they run; `muster groups evict` takes a member out, and"
-        " the group rebalances",
+        "leave": "`muster groups evict` removes a member from its group",
+        "offsets": "`muster offsets get GROUP` shows offsets, `muster groups lag GROUP` the lag",
+        "pause": "stop the consumers' processes; `muster groups evict` removes a member",
+        "remove-member": "`muster groups evict` removes a member from its group",
+        "remove": "`muster groups delete` deletes a group, `muster groups evict` removes a member",
+        "restart": "restart the consumers' processes; `muster groups evict` removes a member and"
+        " rebalances the group",
         "show": "`muster groups describe`",
-        "start": "a group begins with its first consumer: `muster consume TOPIC --group GROUP`",
+        "start": "a group is created by its first consumer: `muster consume TOPIC --group GROUP`",
         "state": "`muster groups list` shows the state of each",
         "status": "`muster groups list` shows the state of each",
-        "stop": "consumers stop where they run; `muster groups evict` takes a member out",
+        "stop": "stop the consumers' processes; `muster groups evict` removes a member",
     },
     "offsets": {
         "alter": _MOVE,
         "backup": _BACKUP,
         "describe": "`muster offsets get GROUP`",
-        "list": "`muster offsets get GROUP` shows those of a group, `muster offsets export` all",
+        "list": "`muster offsets get GROUP` shows a group's offsets, `muster offsets export` all",
         "reset": "`muster groups reset`",
         "restore": _RESTORE,
         "show": "`muster offsets get GROUP`",
@@ -109,7 +108,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     "configs": {
         "alter": "`muster configs set`",
         "check": "`muster config check` checks a file",
-        "delete": "`muster configs set --delete NAME` takes a setting back",
+        "delete": "`muster configs set --delete NAME` resets a setting to its default",
         "describe": "`muster configs get`",
         "list": "`muster configs get`",
         "show": "`muster configs get`",
@@ -118,14 +117,14 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "config": {
         "alter": "`muster configs set`, with an s, changes the settings of a running broker",
-        "get": "`muster configs get`, with an s, asks a running broker",
+        "get": "`muster configs get`, with an s, reads the settings of a running broker",
         "set": "`muster configs set`, with an s, changes the settings of a running broker",
         "validate": "`muster config check`",
     },
     "logs": {
-        "check": "`muster logs dump` exits with 4 where a file is damaged",
-        "tail": "`muster consume` prints records as they come",
-        "verify": "`muster logs dump` exits with 4 where a file is damaged",
+        "check": "`muster logs dump` exits with 4 if a file is damaged",
+        "tail": "`muster consume` prints records as they arrive",
+        "verify": "`muster logs dump` exits with 4 if a file is damaged",
     },
     "transactions": {
         "describe-producers": "`muster transactions describe --topic TOPIC:0`",
@@ -136,7 +135,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
         "terminate": "`muster transactions abort`",
     },
     "acls": {
-        "check": "`muster acls explain` tells whether somebody may do something",
+        "check": "`muster acls explain` shows whether an operation is allowed",
         "create": "`muster acls add`",
         "delete": "`muster acls remove`",
         "why": "`muster acls explain`",
@@ -182,15 +181,15 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--delete-offsets": "`muster offsets delete`",
         "--export": "`muster offsets export`",
     },
-    "delegation-tokens": {"": "there is no command for tokens here; use Apache's tool"},
+    "delegation-tokens": {"": "muster has no command for tokens; use Apache Kafka's tool"},
     "delete-records": {"": "`muster topics trim`"},
     "dump-log": {"": "`muster logs dump`"},
     "get-offsets": {"": "`muster topics describe`"},
-    "log-dirs": {"": "`muster topics list`, `muster cluster` show bytes"},
-    "mirror-maker": {"": "`muster pipeline replicate` translates offsets; records it copies not"},
+    "log-dirs": {"": "`muster topics list` and `muster cluster` show bytes"},
+    "mirror-maker": {"": "`muster pipeline replicate` translates offsets, without copying records"},
     "server-start": {"": "`muster serve --config FILE`"},
     "server-stop": {"": "SIGTERM to `muster serve`"},
-    "storage": {"": "`muster serve` makes its data directory itself"},
+    "storage": {"": "`muster serve` creates its data directory itself"},
     "streams-application-reset": {"": "`muster groups reset`"},
     "topics": {
         "": "`muster topics`",

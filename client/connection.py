@@ -115,7 +115,9 @@ class Connection:
         answer = self.receive(self.send("ApiVersions", {}, timeout_s, 0))
         if answer["error_code"] != errors.NONE:
             name = errors.NAMES.get(answer["error_code"], answer["error_code"])
-            raise ClientError(f"versions of {self.address}: {name}")
+            raise ClientError(
+                f"the broker at {self.address} did not return its API versions: {name}"
+            )
         return {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
 
     @property
@@ -134,7 +136,9 @@ class Connection:
         least, most = self.ranges.get(api.key, (0, -1))
         chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
         if chosen < least:
-            raise ClientError(f"the broker at {self.address} does not serve {name} to this client")
+            raise ClientError(
+                f"the broker at {self.address} and this client have no common version of {name}"
+            )
         return chosen
 
     def call(
@@ -156,7 +160,7 @@ class Connection:
         try:
             body = api.encode_request(version, value)
         except errors.ProtocolError as error:  # a name above 32767 bytes, or one that is not UTF-8
-            raise NotAskable(f"this can't be asked of a broker: {error}") from None
+            raise NotAskable(f"can't encode the request: {error}") from None
         try:
             self._socket.settimeout(sent.timeout_s)
             self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
@@ -171,22 +175,22 @@ class Connection:
             self._socket.settimeout(sent.timeout_s)
             frame = self._read_frame()
             while 0 < int.from_bytes(frame[:4]) < sent.correlation_id:
-                frame = self._read_frame()  # what came first answers a call that was given up
+                frame = self._read_frame()  # the response to a call that was given up
         except OSError as error:
             raise self._lost(sent, error) from error
         expected = headers.response_header(sent.api.key, sent.version, sent.correlation_id)
         if frame[: len(expected)] != expected:
-            raise Unreachable(f"{self.address} answered another request")
+            raise Unreachable(f"the broker at {self.address} responded to another request")
         self._answered_id = sent.correlation_id
         try:
             return sent.api.decode_response(sent.version, frame, len(expected))
         except errors.ProtocolError as error:
             raise Unreachable(
-                f"{self.address} answers {sent.api.name} as no Kafka does: {error}"
+                f"the broker at {self.address} sent an invalid {sent.api.name} response: {error}"
             ) from None
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """Send bytes that are no request, as SASL did before Kafka 1.0; the bytes answered."""
+        """Send bytes outside of a request, as SASL did before Kafka 1.0; return the response."""
         try:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(struct.pack(">i", len(token)) + token)
@@ -199,7 +203,7 @@ class Connection:
     def _lost(self, sent: Sent, error: OSError) -> Unreachable:
         if isinstance(error, TimeoutError):
             return Unreachable(
-                f"the broker at {self.address} did not answer {sent.api.name} in"
+                f"the broker at {self.address} did not respond to {sent.api.name} within"
                 f" {sent.timeout_s:g} s"
             )
         return Unreachable(
@@ -213,7 +217,8 @@ class Connection:
         size = int.from_bytes(self._received[:4], signed=True)
         if not least_bytes <= size <= MAX_RESPONSE_BYTES:
             raise Unreachable(
-                f"{self.address} does not speak Kafka's protocol{self.security.advice}"
+                f"the server at {self.address} does not speak Kafka's protocol"
+                f"{self.security.advice}"
             )
         self._receive(4 + size)
         frame = bytes(self._received[4 : 4 + size])

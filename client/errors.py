@@ -1,19 +1,19 @@
-"""What a connection says when it can't go on. Each text is a sentence for a person."""
+"""Errors of a connection. Each text is a sentence for a person."""
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """What was asked can't be asked so, of this broker or of any; or it was refused."""
+    """A request can't be sent, or the broker refused it."""
 
 
 class NotAskable(ClientError):
-    """No request can say what was asked."""
+    """The request can't be encoded."""
 
 
 class Unreachable(ClientError):
-    """A broker did not answer, or not as a Kafka does."""
+    """A broker did not respond, or its response is invalid."""
 
 
 class NoBroker(Unreachable):
-    """Nobody listens at an address."""
+    """No broker listens at an address."""

@@ -1,4 +1,4 @@
-"""Files that a client is given; what goes wrong with one is a sentence that names it."""
+"""Reading the files that a client's settings name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BYTES_MAX: Final = 16 << 20
 
 
 def read_bytes(place: Path | str) -> bytes:
-    """What is in a file. Raises ClientError."""
+    """The content of a file. Raises ClientError, which names the file."""
     try:
         with Path(place).open("rb") as file:
             found = file.read(BYTES_MAX + 1)

@@ -44,7 +44,7 @@ class Caller(Protocol):
 
 @dataclass(frozen=True)
 class Tls:
-    """Whom to trust, and who we are to the broker. Certificates and keys are PEM."""
+    """Trusted certificates, and the client's own key and certificates, in PEM."""
 
     trusted: str | None = None
     """None for those that this machine trusts."""
@@ -62,9 +62,7 @@ class Tls:
         try:
             context = ssl.create_default_context(cadata=self.trusted)
         except (ssl.SSLError, ValueError) as error:
-            raise ClientError(
-                f"the certificates of the truststore can't be read: {error}"
-            ) from None
+            raise ClientError(f"can't read the certificates of the truststore: {error}") from None
         context.check_hostname = self.check_host
         if self.certificates is not None and self.key is not None:
             self._load_own(context, f"{self.key}\n{self.certificates}\n")
@@ -80,7 +78,7 @@ class Tls:
             context.load_cert_chain(name, password=self.key_password)
         except (ssl.SSLError, ValueError) as error:
             raise ClientError(
-                "the client's own key and certificates can't be used: is ssl.key.password right?"
+                "can't use the client's key and certificates: is ssl.key.password right?"
                 f" ({getattr(error, 'reason', None) or error})"
             ) from None
         finally:
@@ -89,15 +87,15 @@ class Tls:
 
 @dataclass(frozen=True)
 class Login:
-    """Who the client is to SASL."""
+    """The client's SASL login."""
 
     mechanism: str
     who: Credentials
     token_file: str | None = None
-    """Has the token of OAUTHBEARER, read for each login: whoever renews it writes it again."""
+    """The file of the OAUTHBEARER token, read for each login: tokens are renewed in it."""
 
     def credentials(self) -> Credentials:
-        """Those of now. ClientError where the file of a token can't be read."""
+        """The current credentials. ClientError if the token's file can't be read."""
         if self.token_file is None:
             return self.who
         from security.sasl.client_side import Credentials
@@ -105,12 +103,12 @@ class Login:
         try:
             return Credentials("", read_bytes(self.token_file).decode("ascii").strip())
         except UnicodeDecodeError:
-            raise ClientError(f"{self.token_file} has no token") from None
+            raise ClientError(f"{self.token_file} does not contain a token") from None
 
     @property
     def says(self) -> str:
-        """Whom a broker does not let in."""
-        return f"{self.who.name} in" if self.who.name else "the client in"
+        """The user in errors."""
+        return f"user {self.who.name}" if self.who.name else "the client"
 
 
 @dataclass(frozen=True)
@@ -122,12 +120,12 @@ class Security:
 
     @property
     def advice(self) -> str:
-        """What to think of when a broker closes the connection."""
+        """The advice for a connection that the broker closed."""
         if self.tls is None and self.login is None:
             return (
-                f"; if it wants TLS or SASL, name a file of Kafka's client properties with {OPTION}"
+                f"; if the listener needs TLS or SASL, pass Kafka client properties with {OPTION}"
             )
-        return "; does security.protocol fit this listener?"
+        return "; does security.protocol match this listener?"
 
     def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:
         """The socket to speak through. ClientError for a certificate that is not trusted."""
@@ -140,15 +138,17 @@ class Security:
         except ssl.SSLCertVerificationError as error:
             raise ClientError(
                 f"the certificate of the broker at {address} is not trusted:"
-                f" {error.verify_message}; ssl.truststore.location names what is"
+                f" {error.verify_message}; add its issuer to ssl.truststore.location"
             ) from None
         except TimeoutError:
-            raise Unreachable(f"the broker at {address} did not begin TLS in time") from None
+            raise Unreachable(
+                f"timeout of the TLS handshake with the broker at {address}"
+            ) from None
         except OSError as error:
             reason = getattr(error, "reason", None) or error.strerror or error
             raise Unreachable(
-                f"no TLS with the broker at {address} ({reason}); does security.protocol fit this"
-                " listener?"
+                f"the TLS handshake with the broker at {address} failed ({reason}); does"
+                " security.protocol match this listener?"
             ) from None
 
     def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> int:
@@ -198,14 +198,14 @@ class _Authentication:
         if answer["error_code"] == errors.UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer["mechanisms"]) or "none"
             raise ClientError(
-                f"the broker at {self._caller.address} does not take sasl.mechanism={mechanism}:"
-                f" it takes {offered}"
+                f"the broker at {self._caller.address} does not accept sasl.mechanism={mechanism}:"
+                f" it accepts {offered}"
             )
         if answer["error_code"]:
             name = errors.NAMES.get(answer["error_code"], answer["error_code"])
             raise ClientError(
-                f"the broker at {self._caller.address} takes no SASL here: {name}; does"
-                " security.protocol fit this listener?"
+                f"the broker at {self._caller.address} does not accept SASL here: {name}; does"
+                " security.protocol match this listener?"
             )
 
     def _exchange(self, token: bytes) -> bytes:
@@ -224,6 +224,6 @@ class _Authentication:
     def _refused(self, reason: str) -> ClientError:
         login = self._login
         return ClientError(
-            f"the broker at {self._caller.address} does not let {login.says} by"
-            f" {login.mechanism}: {reason}"
+            f"the broker at {self._caller.address} rejected the {login.mechanism} login of"
+            f" {login.says}: {reason}"
         )

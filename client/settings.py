@@ -57,7 +57,7 @@ _KNOWN: Final = frozenset(
 
 
 class Settings(NamedTuple):
-    """What a file says, and which of its properties say nothing here."""
+    """The security settings of a file, and its ignored properties."""
 
     security: Security
     unknown: tuple[str, ...]
@@ -68,7 +68,7 @@ def read_settings(file: Path) -> Settings:
     try:
         pairs = parse(read_bytes(file).decode())
     except UnicodeDecodeError:
-        raise ClientError(f"{file} is no file of properties: it is not UTF-8") from None
+        raise ClientError(f"{file} is not a properties file: it is not UTF-8") from None
     try:
         return settings_of({name: value.strip() for name, value in pairs.items()})
     except ClientError as error:
@@ -80,7 +80,7 @@ def settings_of(pairs: Mapping[str, str]) -> Settings:
     protocol = pairs.get("security.protocol", PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         raise ClientError(
-            f"security.protocol={protocol:.40} is none: write one of {', '.join(PROTOCOLS)}"
+            f"unknown security.protocol={protocol:.40}: choose one of {', '.join(PROTOCOLS)}"
         )
     try:
         tls = _tls(pairs) if protocol.endswith("SSL") else None
@@ -96,7 +96,7 @@ def _login(pairs: Mapping[str, str]) -> Login:
         what = " (Kerberos)" if mechanism == "GSSAPI" else ""
         given = "" if any(name in pairs for name in _MECHANISM) else ", Kafka's default,"
         raise ClientError(
-            f"sasl.mechanism={mechanism:.40}{what}{given} is not supported here: use"
+            f"sasl.mechanism={mechanism:.40}{what}{given} is not supported: choose one of"
             f" {', '.join(MECHANISMS)}"
         )
     module = _module(pairs, mechanism)
@@ -110,7 +110,8 @@ def _login(pairs: Mapping[str, str]) -> Login:
     name, password = pairs.get(_LOGIN[0]), pairs.get(_LOGIN[1])
     if not name or password is None:
         raise ClientError(
-            f'name the user: {_JAAS}={module_of(mechanism)} required username="..." password="...";'
+            f"the user is missing: set {_JAAS}={module_of(mechanism)}"
+            ' required username="..." password="...";'
         )
     return Login(mechanism, Credentials(name, password))
 
@@ -126,8 +127,8 @@ def _module(pairs: Mapping[str, str], mechanism: str) -> LoginModule | None:
     expected = module_of(mechanism).rpartition(".")[2]
     if module.name.rpartition(".")[2] != expected:
         raise ClientError(
-            f"{_JAAS} is of {module.name.rpartition('.')[2]:.60}, and sasl.mechanism={mechanism}"
-            f" goes with {expected}"
+            f"{_JAAS} has {module.name.rpartition('.')[2]:.60}, but sasl.mechanism={mechanism}"
+            f" needs {expected}"
         )
     return module._replace(name=module_of(mechanism))
 
@@ -137,7 +138,7 @@ def _by_token(pairs: Mapping[str, str], options: Mapping[str, str]) -> Login:
     token, place = options.get(_TOKEN[0]), options.get(_TOKEN[1])
     if url and not url.startswith(_FILE):
         raise ClientError(
-            f"{_TOKEN_URL}: no token is asked for here; write one to a file, and name it as"
+            f"{_TOKEN_URL}: tokens are not fetched; write the token to a file and set"
             f" {_FILE}///PATH"
         )
     if url:
@@ -146,8 +147,8 @@ def _by_token(pairs: Mapping[str, str], options: Mapping[str, str]) -> Login:
         return Login(mechanism, Credentials("", ""), place)
     if not token:
         raise ClientError(
-            f"name the token: {_TOKEN_URL}={_FILE}///PATH, or {_JAAS}={module_of(mechanism)}"
-            f' required {_TOKEN[0]}="...";'
+            f"the token is missing: set {_TOKEN_URL}={_FILE}///PATH, or"
+            f' {_JAAS}={module_of(mechanism)} required {_TOKEN[0]}="...";'
         )
     return Login(mechanism, Credentials("", token))
 
@@ -165,10 +166,12 @@ def _tls(pairs: Mapping[str, str]) -> Tls:
             read_bytes(store), store, pairs.get("ssl.keystore.password")
         )
     if (certificates is None) != (key is None):
-        raise ClientError(f"{_CHAIN} and {_KEY} go together: one is missing")
+        raise ClientError(f"set both {_CHAIN} and {_KEY}: one is missing")
     checks = pairs.get(_CHECK, "https").lower()
     if checks not in ("", "https"):
-        raise ClientError(f"{_CHECK}={checks:.40}: write https, or nothing to check no name")
+        raise ClientError(
+            f"{_CHECK}={checks:.40}: choose https, or leave it empty to skip the check"
+        )
     return Tls(trusted, certificates, key, password or "", bool(checks))
 
 
@@ -178,5 +181,5 @@ def _pem_of(pairs: Mapping[str, str], name: str) -> str | None:
         return None
     found = pem(text)
     if not found:
-        raise ClientError(f"{name} is not PEM: it begins with -----BEGIN")
+        raise ClientError(f"{name} is not PEM, which begins with -----BEGIN")
     return found

@@ -1,4 +1,4 @@
-"""The pytest plugin: brokers as fixtures, and what they said beside a test that failed.
+"""The pytest plugin: brokers as fixtures, and their log lines in the report of a failed test.
 
 pytest loads it by its entry point; nothing else of `musterd` imports pytest.
 """
@@ -17,37 +17,41 @@ if TYPE_CHECKING:  # a run that uses no broker does not pay for its import
     from musterd.testing.muster import Muster
 
 _LINES_BEFORE = pytest.StashKey[int]()
-"""How many lines the broker of the session had written before the test."""
+"""The number of lines that the session's broker had written before the test."""
 _LONGEST_NAME = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--muster-log`, and `muster_settings` of the ini file."""
+    """Add the option `--muster-log` and the ini setting `muster_settings`."""
     parser.getgroup("muster", "Muster, a Kafka broker for tests").addoption(
         "--muster-log", action="store_true",
-        help="show what the broker logged, and why its groups rebalanced, beside a failed test",
+        help="add the broker's log and the reasons of rebalances to the report of a failed test",
     )  # fmt: skip
     parser.addini(
         "muster_settings", type="linelist", default=[],
-        help="settings of the fixtures' brokers: a Kafka broker property a line, KEY=VALUE",
+        help="settings of the fixtures' brokers: one Kafka broker property per line, KEY=VALUE",
     )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """Register the marker `muster_topic`."""
     config.addinivalue_line(
-        "markers", "muster_topic(partitions=1, **configs): how the topic of muster_topic is made"
+        "markers",
+        "muster_topic(partitions=1, **configs): partitions and configs of the muster_topic fixture",
     )
 
 
 @pytest.fixture(scope="session")
 def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
-    """The settings of the brokers of `muster` and `muster_server`; yours to override."""
+    """Kafka broker properties of the fixtures `muster` and `muster_server`; override it as needed.
+
+    By default they come from the ini setting `muster_settings`.
+    """
     settings = {}
     for line in pytestconfig.getini("muster_settings"):
         name, equals, value = line.partition("=")
         if not equals:
-            raise pytest.UsageError(f"muster_settings: {line!r} is not KEY=VALUE")
+            raise pytest.UsageError(f"muster_settings: {line!r}: write it as KEY=VALUE")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -63,7 +67,7 @@ def _muster_of_session(muster_settings: Mapping[str, object]) -> Iterator[Muster
 
 @pytest.fixture
 def muster(_muster_of_session: Muster, request: pytest.FixtureRequest) -> Muster:
-    """An empty Kafka broker: one process a test session (or xdist worker), reset for each test."""
+    """An empty Kafka broker: one process per session (or xdist worker), reset for each test."""
     broker = _muster_of_session
     broker.reset()
     request.node.stash[_LINES_BEFORE] = broker._lines.count
@@ -72,7 +76,7 @@ def muster(_muster_of_session: Muster, request: pytest.FixtureRequest) -> Muster
 
 @pytest.fixture
 def muster_server(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
-    """A Kafka broker in a process that only this test has."""
+    """A Kafka broker in its own process, for this test only."""
     from musterd.testing import Muster
 
     with Muster(settings=muster_settings) as broker:
@@ -92,7 +96,10 @@ def _muster_names() -> Callable[[str], str]:
 
 @pytest.fixture
 def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], str]) -> str:
-    """The name of a topic that no other test has, on the broker that the test uses."""
+    """The name of a new topic on the test's broker; no other test uses it.
+
+    The marker `muster_topic(partitions, **configs)` sets its partitions and configs.
+    """
     own = "muster_server" in request.fixturenames
     broker: Muster = request.getfixturevalue("muster_server" if own else "muster")
     name = _muster_names(request.node.name)
@@ -105,9 +112,9 @@ def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], 
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what the test's brokers said beside its failure."""
+    """Add the log lines of the test's brokers to the report of its failure."""
     report = yield
-    # Where nobody has imported it there is no broker.
+    # Without this import the test has no broker.
     if report.failed and item.config.getoption("--muster-log") and "musterd.testing" in sys.modules:
         from musterd.testing.telling import sections
 

@@ -19,8 +19,8 @@ from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"
 """Whether two sockets may have one address while one of them at most listens."""
-_ADVICE = "free it or choose another with --listen; port 0 takes a free one"
-_ADVICE_HTTP = "choose another with --http HOST:PORT; port 0 takes a free one"
+_ADVICE = "free it or choose another with --listen; port 0 chooses a free one"
+_ADVICE_HTTP = "choose another with --http HOST:PORT; port 0 chooses a free one"
 
 
 class Addresses:

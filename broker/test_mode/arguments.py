@@ -20,7 +20,7 @@ _SHOWN_MAX = 60
 class NotTaken(ValueError):
     """A value is not of its kind; the text ends the sentence "ARGUMENT: it must be ...".
 
-    With ``full`` the text is what stands behind the colon.
+    With ``full`` the text is the whole sentence after the colon.
     """
 
     def __init__(self, text: str, *, full: bool = False) -> None:
@@ -63,7 +63,7 @@ class Argument:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise NotTaken("a text that is not empty")
+        raise NotTaken("a non-empty text")
     return value
 
 
@@ -134,8 +134,9 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
         if found is None:
             near = [by_folded[each] for each in get_close_matches(str(value).casefold(), by_folded)]
             shown = near or sorted(by_folded.values())
-            hint = f"; the nearest are {', '.join(shown)}" if near else f": {', '.join(shown[:20])}"
-            raise NotTaken(f"{_shown(value)} is no {what}{hint}", full=True)
+            listed = ", ".join(shown[:20])
+            hint = f"did you mean {listed}?" if near else f"choose one of {listed}"
+            raise NotTaken(f"unknown {what} {_shown(value)}; {hint}", full=True)
         return found
 
     return Kind(what, take)
@@ -148,8 +149,8 @@ def values_of(
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:
-            takes = ", ".join(known) or "no argument"
-            raise WrongArgument(f"{verb}: {name!r} is no argument of it; it takes {takes}")
+            takes = ", ".join(known) or "none"
+            raise WrongArgument(f"{verb}: unknown argument {name!r}; its arguments: {takes}")
     values = {}
     for each in arguments:
         keyword = each.keyword or each.name

@@ -117,7 +117,7 @@ class _Work:
 
         def pace(count: int) -> None:
             if self._stopped:
-                raise Stopped("nobody wants it any more")
+                raise Stopped("cleaning was cancelled")
             throttle(count)
 
         done = clean(self._fs, self._job, self._emit, pace)
@@ -131,4 +131,4 @@ class _Work:
         with self._stops:
             self._time.wait_in_thread(self._stops, lambda: self._stopped, seconds)
         if self._stopped:
-            raise Stopped("nobody wants it any more")
+            raise Stopped("cleaning was cancelled")

@@ -63,7 +63,9 @@ class Faults:
         """Ends one; how often it hit. Raises NoSuchFault."""
         fault = self._faults.pop(fault_id, None)
         if fault is None:
-            raise NoSuchFault(f"no fault has the id {fault_id!r}; GET /test/faults lists those on")
+            raise NoSuchFault(
+                f"fault {fault_id!r} does not exist; GET /test/faults lists all faults"
+            )
         fault.finish()
         return fault.hits
 

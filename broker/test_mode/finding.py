@@ -17,11 +17,15 @@ def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
     """The shard of a group. Raises NotNow where it does not serve."""
     hosted = broker.groups.hosted_for(group_id)
     if hosted is None and not broker.groups.is_started:
-        raise NotNow(f"{verb}: there is no group {group_id!r}: no client has had a group yet")
+        raise NotNow(f"{verb}: group {group_id!r} does not exist; no groups exist yet")
     if hosted is None:
-        raise NotNow(f"{verb}: the coordinator of {group_id!r} is away; a fault has moved it")
+        raise NotNow(
+            f"{verb}: the coordinator of {group_id!r} is not available: a fault has moved it"
+        )
     if hosted.phase is not Phase.ACTIVE:
-        raise NotNow(f"{verb}: the coordinator of {group_id!r} is {hosted.phase.value} now")
+        raise NotNow(
+            f"{verb}: the coordinator of {group_id!r} is not available: {hosted.phase.value}"
+        )
     return hosted
 
 
@@ -31,7 +35,9 @@ def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, Gr
     group = hosted.core.view.groups.get(group_id)
     if group is None:
         there = some_of([each.group_id for _, each in groups(broker)])
-        raise NotNow(f"{verb}: there is no group {group_id!r}; there is {there or 'none'}")
+        raise NotNow(
+            f"{verb}: group {group_id!r} does not exist; existing groups: {there or 'none'}"
+        )
     return hosted, group
 
 
@@ -58,10 +64,12 @@ def member_of(
             return found[0]
         if found:
             several = some_of([f"{each[2].member_id} of {each[1].group_id}" for each in found])
-            raise NotNow(f"{verb}: {name!r} is the {named} of several: {several}")
+            raise NotNow(f"{verb}: {name!r} is the {named} of several members: {several}")
     there = some_of([each[2].member_id for each in members])
     where = "" if group_id is None else f" in {group_id!r}"
-    raise NotNow(f"{verb}: there is no member {name!r}{where}; there is {there or 'none'}")
+    raise NotNow(
+        f"{verb}: member {name!r} does not exist{where}; existing members: {there or 'none'}"
+    )
 
 
 def some_of(names: list[str]) -> str:

@@ -14,8 +14,8 @@ _LAST = 1 << 30
 _NAMED = 3
 _NOT_ENDED = {
     "interrupted": "another rebalance interrupted it",
-    "unloaded": "its partition was unloaded",
-    "stopped": "the broker stopped meanwhile",
+    "unloaded": "its partition of __consumer_offsets was unloaded",
+    "stopped": "the broker stopped",
 }
 
 
@@ -77,8 +77,8 @@ def _rebalance(entry: View) -> Iterator[View]:
 
 
 def _outcome(entry: View) -> str:
-    if entry["outcome"] == "nobody left":
-        return "no member was left: the group is empty"
+    if str(entry["outcome"]).startswith("nobody"):
+        return "no members were left: the group is empty"
     if entry["outcome"] != "assigned":
         return _NOT_ENDED.get(entry["outcome"], str(entry["outcome"]))
     got = [
@@ -130,7 +130,7 @@ def _restored(restored: View) -> View:
 def _moved_back(moved: View) -> View:
     one = moved["examples"][0]
     more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
-    who = moved["member"] or moved["client"] or "somebody"
+    who = moved["member"] or moved["client"] or "unknown client"
     return {
         "at_ms": moved["at_ms"],
         "what": "moved_back",
@@ -143,7 +143,7 @@ def _moved_back(moved: View) -> View:
 
 def _rejected(rejected: View, request: str) -> View:
     last = rejected["last"]
-    who = last["member"] or last["client"] or "somebody"
+    who = last["member"] or last["client"] or "unknown client"
     count = f"1 {request}" if rejected["count"] == 1 else f"{rejected['count']} {request}s"
     return {
         "at_ms": rejected["last_ms"],

@@ -57,8 +57,8 @@ class Routes:
         except Refused as refused:
             return _refusal(refused.status, str(refused))
         except Exception as error:
-            logger.exception("a verb of /test failed", method=request.method, path=request.url.path)
-            return _refusal(500, f"a bug of the broker's: {type(error).__name__}: {error}")
+            logger.exception("test verb failed", method=request.method, path=request.url.path)
+            return _refusal(500, f"internal error of the broker: {type(error).__name__}: {error}")
 
     def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
         """The verb, and the argument that its path has."""
@@ -75,11 +75,11 @@ class Routes:
     def _unknown(self, method: str, path: str) -> str:
         others = [each.shown for each in self._verbs if each.path == path]
         if others:
-            return f"{method} /test{path} is no verb; there is {' and '.join(others)}"
+            return f"unknown verb {method} /test{path}; did you mean {' or '.join(others)}?"
         near = get_close_matches(path, [each.path for each in self._verbs], 1)
         hint = [each.shown for each in self._verbs if near and each.path == near[0]]
-        nearest = f"; the nearest is {' and '.join(hint)}" if hint else ""
-        return f"{method} /test{path} is no verb{nearest}; GET /test lists them all"
+        nearest = f"; did you mean {' or '.join(hint)}?" if hint else ";"
+        return f"unknown verb {method} /test{path}{nearest} GET /test lists all verbs"
 
 
 async def _values(verb: Verb, request: Request, named: Mapping[str, str]) -> dict[str, object]:
@@ -92,11 +92,13 @@ async def _values(verb: Verb, request: Request, named: Mapping[str, str]) -> dic
     if not body.strip():
         return values_of(verb.shown, verb.arguments, {**query, **named}, as_text=True)
     if query:
-        raise WrongArgument(f"{verb.shown}: it takes its arguments in the query or in the body")
+        raise WrongArgument(
+            f"{verb.shown}: pass arguments in the query or in the body, not in both"
+        )
     try:
         given = json.loads(body)
     except ValueError as error:
-        raise WrongArgument(f"{verb.shown}: the body is no JSON: {error}") from None
+        raise WrongArgument(f"{verb.shown}: the body is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise WrongArgument(f'{verb.shown}: the body must be a JSON object, such as {{"ms": 1000}}')
     return values_of(verb.shown, verb.arguments, {**given, **named}, as_text=False)

@@ -175,6 +175,6 @@ def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> No
         loop.add_reader(STDIN, readable)
     except OSError:  # a file can't be waited for
         raise CannotServe(
-            "--with-stdin: standard input is a file; it must be a pipe, which closes when whoever"
-            " started the broker ends"
+            "--with-stdin: standard input is a file; it must be a pipe, which closes when the"
+            " parent process ends"
         ) from None

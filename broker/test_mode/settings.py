@@ -23,20 +23,20 @@ DEFAULTS: Mapping[str, Value] = {
 def check(config: Config) -> None:
     """Raises WrongUse, one sentence, for what a broker for tests can't be."""
     if config.is_in_cluster:
-        raise WrongUse("--test: a broker for tests is alone; take zookeeper.connect away")
+        raise WrongUse("--test: a broker for tests is standalone; remove zookeeper.connect")
     for each in config.listeners:
         if not is_loopback(each.host):
             raise WrongUse(f"--test: the listener {each.address} is not on loopback; {_LOOPBACK}")
     where = config["http.listener"]
     if where == "off":
-        raise WrongUse("--test: its verbs are asked for over HTTP, which can't be off")
+        raise WrongUse("--test: the verbs need HTTP; set http.listener to an address, not off")
     if not is_loopback(parse_host_and_port(where)[0]):
         raise WrongUse(f"--test: the HTTP address {where} is not on loopback; {_LOOPBACK}")
     if is_protected(config) or config["http.security.protocol"] != "PLAINTEXT":
         raise WrongUse(
-            "--test: whoever is on the machine may do anything to a broker for tests, over plain"
-            " HTTP; take http.authentication, http.metrics.token and http.security.protocol away"
+            "--test: the verbs are open to every process of this machine over plain HTTP; remove"
+            " http.authentication, http.metrics.token and http.security.protocol"
         )
 
 
-_LOOPBACK = "whoever connects may do anything to it, so take 127.0.0.1, ::1 or localhost"
+_LOOPBACK = "a broker for tests is not protected; use 127.0.0.1, ::1 or localhost"

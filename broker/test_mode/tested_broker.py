@@ -95,7 +95,7 @@ class TestedBroker:
         failed = self._failed if self._run is None else self._run.broker.fatal
         if failed is None:
             return "the broker is stopped: POST /test/start starts it"
-        return f"the broker can't go on: {failed}; POST /test/reset brings an empty one"
+        return f"the broker has failed: {failed}; POST /test/reset starts an empty one"
 
     # -- what a test does to it
 
@@ -194,6 +194,6 @@ class TestedBroker:
         async with self._changing:
             if self._run is run:
                 logger.error(
-                    "the broker has stopped; see POST /test/reset", reason=run.broker.fatal
+                    "broker stopped", reason=run.broker.fatal, advice="POST /test/reset starts it"
                 )
                 await self._end(Run.stop, run.broker.fatal)

@@ -47,12 +47,8 @@ from security.acls.model import (
     wrong_with,
 )
 
-Producer = Annotated[
-    bool, typer.Option("--producer", help="What a producer needs, in place of --operation.")
-]
-Consumer = Annotated[
-    bool, typer.Option("--consumer", help="What a consumer needs, in place of --operation.")
-]
+Producer = Annotated[bool, typer.Option("--producer", help="The operations that a producer needs.")]
+Consumer = Annotated[bool, typer.Option("--consumer", help="The operations that a consumer needs.")]
 
 _OF_PRODUCERS = {
     ResourceType.TOPIC: (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE),
@@ -83,9 +79,9 @@ def add(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Allow somebody something, or deny it.
+    """Add ACLs that allow or, with --deny, deny operations.
 
-    Such as --principal User:alice --operation read --topic orders. What is there already stays.
+    Example: --principal User:alice --operation read --topic orders. Existing ACLs stay.
     """
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     if principal is None or not resources:
@@ -94,9 +90,9 @@ def add(
         are = "is" if len(missing) == 1 else "are"
         raise CommandError(f"{' and '.join(missing)} {are} missing", USAGE)
     if pattern not in (None, PatternWord.LITERAL, PatternWord.PREFIXED):
-        raise CommandError("--pattern of a new entry is literal or prefixed", USAGE)
+        raise CommandError("--pattern of a new ACL must be literal or prefixed", USAGE)
     if not (operation or producer or consumer):
-        raise CommandError("say which operations: --operation, --producer or --consumer", USAGE)
+        raise CommandError("name the operations with --operation, --producer or --consumer", USAGE)
     wanted = _operations(resources, operation, producer, consumer)
     permission = Permission.DENY if deny else Permission.ALLOW
     kind = pattern_type(pattern, PatternType.LITERAL)
@@ -130,7 +126,7 @@ def _operations(
             if not of_it:
                 kinds = " or ".join(f"--{typed(kind)}" for kind in operations)
                 what = "--producer" if operations is _OF_PRODUCERS else "--consumer"
-                raise CommandError(f"{what} goes with {kinds}", USAGE)
+                raise CommandError(f"{what} needs {kinds}", USAGE)
             wanted += of_it
     return list(dict.fromkeys(wanted))
 
@@ -154,26 +150,28 @@ def remove(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove entries: all that have what the options say; those are shown first.
+    """Remove the ACLs that match all options; show them first.
 
-    A NAME means entries of exactly that name, unless --pattern says more.
+    A resource matches ACLs with exactly its name, unless --pattern selects more.
     """
     plan = Plan(dry_run, execute, json, done="removed").checked()
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     if principal is None and not resources:
-        raise CommandError("say which entries: --principal, or a resource such as --topic", USAGE)
+        raise CommandError(
+            "select the ACLs with --principal, or with a resource such as --topic", USAGE
+        )
     place = place_of(bootstrap, timeout, data_dir)
     default = PatternWord.ANY if pattern is None else pattern
     found = selected(place, resources, default, principal, operation, host, deny)
     rows = [row_of(entry) for entry in found]
     if not found:
-        output.show(rows, COLUMNS, "No such entry; nothing to remove", json)
+        output.show(rows, COLUMNS, "No ACL matches; nothing to remove", json)
         return
-    what = f"{len(found)} {'entry' if len(found) == 1 else 'entries'}"
+    what = output.counted(len(found), "ACL")
     if not plan.agreed(rows, COLUMNS, f"Remove {what}?"):
         return
     place.remove(found)
     if json:
         show_json(rows, executed=True)
     else:
-        output.say(f"Removed {len(found)}")
+        output.say(f"Removed {what}")

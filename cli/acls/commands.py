@@ -9,7 +9,8 @@ from cli.acls.explaining import explain
 from cli.acls.selecting import list_entries
 
 app = typer.Typer(
-    help="Show and change who may do what; tell why somebody may not.", no_args_is_help=True
+    help="List, add and remove ACLs; explain why an operation is allowed or denied.",
+    no_args_is_help=True,
 )
 app.command("list")(list_entries)
 for command in (add, remove, explain):

@@ -42,7 +42,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="With --data-dir: the broker's properties, for super.users.",
+        help="With --data-dir: the broker's properties, to read super.users.",
     ),
 ]
 
@@ -63,14 +63,14 @@ def explain(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Tell whether somebody may do something, and which entry or setting decides.
+    """Show whether a principal may do an operation, and which ACL or setting decides.
 
-    Such as --principal User:alice --operation write --topic orders.
+    Example: --principal User:alice --operation write --topic orders.
     """
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     operations = words(Operation, operation)
     if principal is None or len(resources) != 1 or len(operations) != 1:
-        raise CommandError("give one --principal, one --operation and one resource", USAGE)
+        raise CommandError("name one --principal, one --operation and one resource", USAGE)
     who, what = principal_of(principal), operations[0]
     place = place_of(bootstrap, timeout, data_dir, config)
     rules = place.rules()
@@ -80,7 +80,7 @@ def explain(
     unknown = _unknown(rules, verdict)
     if host is None and any(each.host != ANYTHING for each in entries):
         unknown.append(
-            "the client's address; entries for one address were not looked at (--host names one)"
+            "the client's address: ACLs for a single host were not checked; name it with --host"
         )
     entry = verdict.rule if verdict and isinstance(verdict.rule, AclEntry) else None
     if json:
@@ -102,7 +102,7 @@ def explain(
     where = "" if host is None else f" from {host}"
     output.say_folded(f"{who} {may} {spelled(what)} {resources[0]}{where}: {_rule(verdict)}")
     for each in unknown:
-        output.say_folded(f"Not known: {each}")
+        output.say_folded(f"Unknown: {each}")
     if verdict is not None and not verdict.is_allowed:
         output.say_folded(_remedy(entry, who, what, resources[0]))
 
@@ -128,7 +128,7 @@ def _verdict(
 
 def _rule(verdict: Decision | None) -> str:
     if verdict is None:
-        return "the broker has no authorizer, so that everybody may do everything"
+        return "the broker has no authorizer, so every principal may do everything"
     return sentence(verdict.rule)
 
 
@@ -136,16 +136,16 @@ def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
     """What might make the verdict another one."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
-        unknown.append("whether super.users names the principal, who then may do everything")
+        unknown.append("whether super.users names the principal: a super user may do everything")
     if verdict is not None and verdict.rule is Rule.NO_ACL_DENIES and rules.allow_everyone is None:
-        unknown.append("whether allow.everyone.if.no.acl.found is true, which would allow it")
+        unknown.append("whether allow.everyone.if.no.acl.found is true: then it is allowed")
     return unknown
 
 
 def _remedy(denied_by: AclEntry | None, who: str, what: Operation, resource: Resource) -> str:
     if denied_by is None:
         return f"To allow it: $ {command('acls add', [], _whose(who, what, resource))}"
-    return f"To remove that entry: $ {_removing(denied_by)}"
+    return f"To remove that ACL: $ {_removing(denied_by)}"
 
 
 def _removing(entry: AclEntry) -> str:

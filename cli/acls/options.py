@@ -44,41 +44,49 @@ class PatternWord(StrEnum):
 
 
 Principal = Annotated[
-    str | None, typer.Option("--principal", metavar="TYPE:NAME", help="Whose, such as User:alice.")
+    str | None,
+    typer.Option("--principal", metavar="TYPE:NAME", help="The principal, such as User:alice."),
 ]
 Operations = Annotated[
     list[str] | None,
     typer.Option(
         "--operation",
         metavar="WORD",
-        help="Such as read, write, describe-configs, all; repeatable, or by commas.",
+        help="An operation, such as read, write, describe-configs or all; repeatable, or separated"
+        " by commas.",
     ),
 ]
-Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="A topic; or *.")]
-Group = Annotated[str | None, typer.Option("--group", "-g", metavar="NAME", help="A group; or *.")]
-TransactionalId = Annotated[
-    str | None, typer.Option("--transactional-id", metavar="ID", help="A transactional id; or *.")
+Topic = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="NAME", help="A topic's name, or * for all.")
 ]
-OfCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
+Group = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="NAME", help="A group's id, or * for all.")
+]
+TransactionalId = Annotated[
+    str | None,
+    typer.Option("--transactional-id", metavar="ID", help="A transactional id, or * for all."),
+]
+OfCluster = Annotated[bool, typer.Option("--cluster", help="The cluster as the resource.")]
 Token = Annotated[
-    str | None, typer.Option("--delegation-token", metavar="ID", help="A delegation token; or *.")
+    str | None,
+    typer.Option("--delegation-token", metavar="ID", help="A delegation token's id, or * for all."),
 ]
 User = Annotated[
     str | None,
-    typer.Option("--user", metavar="TYPE:NAME", help="A user, for whom tokens are made."),
+    typer.Option("--user", metavar="TYPE:NAME", help="A user whose delegation tokens are managed."),
 ]
 PatternOption = Annotated[
     PatternWord | None,
     typer.Option(
         "--pattern",
-        help="How NAME is meant: entries of that name, of that prefix, all that cover a name, or"
-        " all of that name.",
+        help="How NAME matches: ACLs with exactly this name, with this prefix, all ACLs that apply"
+        " to a resource of this name, or ACLs with this name of either pattern type.",
     ),
 ]
 RESOURCE_OPTIONS = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user"
-Deny = Annotated[bool, typer.Option("--deny", help="What denies, not what allows.")]
+Deny = Annotated[bool, typer.Option("--deny", help="ACLs that deny instead of allow.")]
 Host = Annotated[
-    str | None, typer.Option("--host", metavar="IP", help="From this address; * is any.")
+    str | None, typer.Option("--host", metavar="IP", help="The client's address, or * for any.")
 ]
 
 

@@ -62,7 +62,7 @@ class AtBroker:
     def found(self, wanted: AclFilter) -> list[AclEntry]:
         """See Place."""
         answer = self._cluster.any.call("DescribeAcls", _filter(wanted))
-        check("access control entries", answer)
+        check("ACLs", answer)
         return sorted(
             _entry({**resource, **acl})
             for resource in answer["resources"]
@@ -155,7 +155,7 @@ def _exactly(entry: AclEntry) -> AclFilter:
 
 def _check(entry: AclEntry, result: dict[str, Any]) -> None:
     if result["error_code"]:
-        what = f"the entry of {entry.principal} for {entry.pattern.name}"
+        what = f"the ACL of {entry.principal} for {entry.pattern.name}"
         raise refused(what, result["error_code"], result["error_message"])
 
 

@@ -51,9 +51,10 @@ def list_entries(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List entries: who may do what, and who may not.
+    """List ACLs.
 
-    A NAME means all entries that cover it, prefixes and * too, unless --pattern says otherwise.
+    A resource matches all ACLs that apply to it, with prefixes and *, unless --pattern selects
+    others.
     """
     place = place_of(bootstrap, timeout, data_dir)
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
@@ -61,7 +62,7 @@ def list_entries(
         place, resources, pattern or PatternWord.MATCH, principal, operation, host, deny
     )
     rows = [row_of(entry) for entry in found]
-    output.show(rows, COLUMNS, "No such entry", json, wide=wide)
+    output.show(rows, COLUMNS, "No ACL matches", json, wide=wide)
 
 
 def selected(

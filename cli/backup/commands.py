@@ -21,9 +21,9 @@ app = typer.Typer(
     help="Save topics, settings and committed offsets (not records) to a file; restore them.",
     no_args_is_help=True,
 )
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the backup.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup file.")]
 Edited = Annotated[
-    bool, typer.Option("--edited", help="Take a file that was changed after it was written.")
+    bool, typer.Option("--edited", help="Accept a file that was edited after the backup.")
 ]
 
 
@@ -34,10 +34,10 @@ def create(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Write topics, their settings, settings made at run time, and all committed offsets."""
+    """Save topics, their settings, dynamic broker settings, and all committed offsets."""
     backup, hidden = take(Cluster(bootstrap, timeout_s=timeout))
     for name in hidden:
-        output.warn(f"{name} is hidden by the broker and so not in the backup")
+        output.warn(f"{name} is not in the backup: the broker hides its value")
     if str(file) == "-":
         streams.write(to_text(backup))
         return
@@ -50,7 +50,7 @@ def create(
 
 @app.command()
 def show(file: File, edited: Edited = False, json: Json = False) -> None:
-    """Show what is in a backup; needs no broker."""
+    """Show the contents of a backup. Needs no broker."""
     backup = _read(file, edited)
     if json:
         output.show_json(_summary(backup))
@@ -74,7 +74,9 @@ def restore(
     file: File,
     outside_logs: Annotated[
         bool,
-        typer.Option("--outside-logs", help="Restore offsets for which the log has no record too."),
+        typer.Option(
+            "--outside-logs", help="Also restore offsets that are outside the partition's log."
+        ),
     ] = False,
     group: Annotated[
         list[str] | None,
@@ -82,7 +84,7 @@ def restore(
             "--group",
             "-g",
             metavar="GROUP",
-            help="Of the groups restore only this one; * stands for anything; repeatable.",
+            help="Restore only this group's offsets; * matches any text; repeatable.",
         ),
     ] = None,
     edited: Edited = False,
@@ -92,7 +94,7 @@ def restore(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Bring back what is missing or other than in a backup; shows the plan first."""
+    """Restore what is missing or differs from the backup; show the plan first."""
     backup = _read(file, edited)
     if group:
         backup = of_groups(backup, group)
@@ -103,7 +105,7 @@ def restore(
     if not json:
         going.say_as_of(f"{_counted(backup)}, saved from cluster {_named(backup)},")
     for sentence in made.left_out:
-        output.warn(f"left out: {sentence}")
+        output.warn(f"not restored: {sentence}")
     if going.shows_json or (json and not rows):
         _show_json(backup, made, executed=False)
     elif not json:

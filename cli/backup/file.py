@@ -79,11 +79,13 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise CommandError(f"{name} is cut off or no JSON ({error}); take another", USAGE) from None
+        raise CommandError(
+            f"{name} is truncated or not JSON ({error}); use another backup", USAGE
+        ) from None
     if not isinstance(value, dict) or "sha256" not in value or "topics" not in value:
         raise CommandError(
-            f"{name} is not a backup; `muster backup create` writes one, and `muster offsets"
-            " import` reads files of offsets alone",
+            f"{name} is not a backup of `muster backup create`; `muster offsets import` reads files"
+            " that hold only offsets",
             USAGE,
         )
     if value.get("version") != VERSION:
@@ -94,8 +96,8 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
     claimed = value.pop("sha256")
     if claimed != _checksum(value) and not edited:
         raise CommandError(
-            f"{name} was changed or damaged after it was written: its sha256 is another;"
-            " --edited takes it as it is",
+            f"{name} was changed or damaged after it was written: its sha256 does not match;"
+            " --edited accepts it",
             USAGE,
         )
     try:
@@ -103,7 +105,7 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
         brokers = {entry["broker"]: _texts(entry["configs"]) for entry in value["brokers"]}
         taken_ms, cluster = int(value["taken_ms"]), value["cluster"]
     except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(f"{name} lacks a field of a backup: {error}", USAGE) from None
+        raise CommandError(f"{name} is not a valid backup: {error}", USAGE) from None
     groups = offset_files.from_value(value, name)
     return Backup(taken_ms, cluster, topics, brokers, groups)
 
@@ -118,10 +120,10 @@ def _checked_topic(entry: Any) -> dict[str, Any]:
     topic, partitions = entry["topic"], entry["partitions"]
     replication_factor = entry["replication_factor"]
     if not isinstance(topic, str) or not topic:
-        raise ValueError(f"a topic's name is {topic!r}")
+        raise ValueError(f"invalid topic name {topic!r}")
     for number in (partitions, replication_factor):
         if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 1 << 31:
-            raise ValueError(f"topic {topic} has {number!r} partitions or replicas")
+            raise ValueError(f"topic {topic}: invalid number of partitions or replicas {number!r}")
     return {
         "topic": topic,
         "partitions": partitions,
@@ -132,5 +134,5 @@ def _checked_topic(entry: Any) -> dict[str, Any]:
 
 def _texts(configs: Any) -> dict[str, str]:
     if not isinstance(configs, dict) or not all(isinstance(v, str) for v in configs.values()):
-        raise ValueError("settings must be names and texts")
+        raise ValueError("settings must have text values")
     return configs

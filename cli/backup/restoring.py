@@ -92,15 +92,14 @@ def _plan_topics(made: Comparison, backup: Backup, there: dict[str, int], broker
             replicas = min(topic.replication_factor, brokers)
             if replicas < topic.replication_factor:
                 made.left_out.append(
-                    f"topic {topic.topic} gets {output.counted(replicas, 'replica')}, not"
-                    f" {topic.replication_factor}: the cluster has"
-                    f" {output.counted(brokers, 'broker')}"
+                    f"{topic.replication_factor} replicas of topic {topic.topic}: the cluster has"
+                    f" only {output.counted(brokers, 'broker')}"
                 )
             made.topics.append(SavedTopic(topic.topic, topic.partitions, replicas, topic.configs))
         elif there[topic.topic] < topic.partitions:
             made.left_out.append(
-                f"topic {topic.topic} keeps its {output.counted(there[topic.topic], 'partition')},"
-                f" the backup has {topic.partitions}; `muster topics grow` adds partitions"
+                f"{topic.partitions} partitions of topic {topic.topic}, which has"
+                f" {there[topic.topic]}; `muster topics grow` adds partitions"
             )
 
 
@@ -116,7 +115,7 @@ def _plan_settings(
         if broker is None or broker in brokers:
             wanted[Resource(BROKER_RESOURCE, "" if broker is None else str(broker))] = configs
         else:
-            made.left_out.append(f"settings of broker {broker}: the cluster has no such broker")
+            made.left_out.append(f"settings of broker {broker}: the broker does not exist")
     for resource, configs in wanted.items():
         connection = cluster.any
         if resource.kind == BROKER_RESOURCE and resource.name:
@@ -154,8 +153,8 @@ def _plan_offsets(
         for key, after in sorted(differing.items()):
             if key[1] >= partitions.get(key[0], 0):
                 made.left_out.append(
-                    f"offset {after.offset} of group {group_id} in {key[0]}:{key[1]}: there is no"
-                    " such partition"
+                    f"offset {after.offset} of group {group_id} in {key[0]}:{key[1]}: the partition"
+                    " does not exist"
                 )
             elif first.get(key, 0) <= after.offset <= end.get(key, 0) or outside_logs:
                 restored[key] = after
@@ -166,7 +165,7 @@ def _plan_offsets(
             more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
             made.left_out.append(
                 f"{output.counted(len(outside), 'offset')} of group {group_id} in {named}{more}:"
-                " the log has no such records; --outside-logs restores them all the same"
+                " they are outside the log; --outside-logs restores them anyway"
             )
         if restored:
             refuse_members([group])

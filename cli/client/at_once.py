@@ -32,7 +32,7 @@ def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[
     if len(items) <= 1:
         return [ask(each) for each in items]
     with clock.threads(min(len(items), THREADS_MAX)) as pool:
-        return list(output.progress(pool.map(ask, items), "asking brokers", len(items)))
+        return list(output.progress(pool.map(ask, items), "querying brokers", len(items)))
 
 
 def at_once(cluster: Cluster, calls: Sequence[Call], doing: str = "asking") -> list[Value]:

@@ -20,7 +20,7 @@ from client.security import PLAINTEXT, Security
 from protocol import errors
 
 RETRY_S = 0.1
-_NO_BOOTSTRAP = "; start one with `muster serve`, or name another with --bootstrap"
+_NO_BOOTSTRAP = "; start a broker with `muster serve`, or choose another address with --bootstrap"
 _NO_FELLOW = "; `muster cluster check` shows which brokers are down"
 KEYS_AT_ONCE = 2000
 """Names of one FindCoordinator."""
@@ -187,7 +187,7 @@ class Cluster:
             if broker["node_id"] == node_id:
                 return self.connect(broker["host"], broker["port"])
         known = ", ".join(str(broker["node_id"]) for broker in brokers)
-        raise CommandError(f"the cluster has no broker {node_id}; its brokers: {known}")
+        raise CommandError(f"broker {node_id} does not exist; existing brokers: {known}")
 
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
         """Return (topic, partition) -> its leader; CommandError for unknown topics.

@@ -67,8 +67,8 @@ def all_after(
     hidden = [name for name, entry in own.items() if entry["is_sensitive"]]
     if hidden:
         raise CommandError(
-            f"{resource} has the hidden setting {hidden[0]}, which this broker (before Kafka 2.3)"
-            " would lose with any change; use the tools that came with it"
+            f"{resource}: any change would delete the hidden setting {hidden[0]} (broker before"
+            " Kafka 2.3); use the tools of that Kafka version"
         )
     whole = {name: str(entry["value"]) for name, entry in own.items()}
     for operation in operations:

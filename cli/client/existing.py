@@ -34,7 +34,7 @@ def existing(
     if missing and not fine:
         nothing = f"; nothing was {done}" if done and len(wanted) > 1 else ""
         what, meant = spelled(missing, "topic"), nearest(missing, found)
-        raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not there{nothing}", meant)
+        raise refused(what, UNKNOWN_TOPIC_OR_PARTITION, f"not found{nothing}", meant)
     return {**answer, "topics": [found[name] for name in names]}
 
 
@@ -66,7 +66,7 @@ def existing_partitions(
 def no_partition(partition: str, topic: str) -> CommandError:
     """The error for a partition that the cluster does not have."""
     return CommandError(
-        f"the cluster has no partition {partition}; `muster topics describe {topic}` shows the"
-        f" partitions of {topic}",
+        f"partition {partition} does not exist; `muster topics describe {topic}` lists the"
+        " partitions",
         REFUSED,
     )

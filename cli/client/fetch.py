@@ -29,7 +29,7 @@ def fetch(
     otherwise.
     """
     if leader.version_of("Fetch") < 4:
-        raise CommandError("this broker is older than 0.11 and sends no record batches")
+        raise CommandError("this broker does not send record batches (needs Kafka 0.11)")
     topics: dict[str, list[Value]] = {}
     for topic, partition in keys:
         entry = {

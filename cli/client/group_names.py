@@ -26,7 +26,7 @@ STATES = (
 def check_named(wanted: Sequence[str] | None, every: bool) -> None:
     """CommandError unless there are either names or --all-groups."""
     if bool(wanted) == every:
-        raise CommandError("name groups, or all by --all-groups", USAGE)
+        raise CommandError("name groups, or use --all-groups", USAGE)
 
 
 def named_groups(
@@ -48,7 +48,7 @@ def named_groups(
     if missing:
         nothing = f"; nothing was {done}" if done else ""
         meant = nearest(missing, [row["group"] for row in rows])
-        raise refused(spelled(missing, "group"), GROUP_ID_NOT_FOUND, f"not there{nothing}", meant)
+        raise refused(spelled(missing, "group"), GROUP_ID_NOT_FOUND, f"not found{nothing}", meant)
     return names
 
 
@@ -57,5 +57,5 @@ def states_named(texts: Sequence[str]) -> list[str]:
     known = {state.lower(): state for state in STATES}
     for text in texts:
         if text.lower() not in known:
-            raise CommandError(f"--state {text}: choose from {', '.join(STATES)}", USAGE)
+            raise CommandError(f"--state {text}: choose one of {', '.join(STATES)}", USAGE)
     return [known[text.lower()] for text in texts]

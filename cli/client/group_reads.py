@@ -66,7 +66,7 @@ def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.R
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
             raise CommandError(
-                "this broker cannot filter groups by state (needs Kafka 2.6); leave out --state"
+                "this broker can't filter groups by state (needs Kafka 2.6); omit --state"
             )
         calls.append(
             Call(broker, "ListGroups", {"states_filter": list(states), "types_filter": []})
@@ -235,7 +235,7 @@ def committed_of_groups(
     for coordinator in dict.fromkeys(coordinators.values()):
         version = coordinator.version_of("OffsetFetch")
         if version < 2:
-            raise CommandError("this broker cannot list a group's offsets (needs Kafka 0.10.2)")
+            raise CommandError("this broker can't list a group's offsets (needs Kafka 0.10.2)")
         mine = {group_id: at for group_id, at in coordinators.items() if at is coordinator}
         asked += batches(mine, GROUPS_AT_ONCE if version >= 8 else 1)
     answers = at_once(
@@ -316,8 +316,8 @@ def known_groups(
     for name, known in found.items():
         if known.group.kind == SHARE:
             raise CommandError(
-                f"group {name} is a share group: it has no committed offsets, and"
-                " Apache's kafka-share-groups tells of it"
+                f"group {name} is a share group and has no committed offsets; Apache Kafka's"
+                " kafka-share-groups.sh shows it"
             )
     return found
 

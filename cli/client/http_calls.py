@@ -52,10 +52,10 @@ class HttpEndpoint:
         if status != _UNKNOWN:
             return ""
         if self._security.login is None:
-            return f"; give {OPTION} a file of Kafka's client properties that has a user"
+            return f"; log in with a file of Kafka client properties: {OPTION}"
         if self.has_tls or is_loopback(self.host):
             return ""
-        return "; no password was sent, since nothing encrypts it on the way: ask over HTTPS"
+        return "; the password was not sent, because the connection is not encrypted: use HTTPS"
 
 
 class _Connection(http.client.HTTPConnection):

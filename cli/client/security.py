@@ -35,12 +35,14 @@ class _Choice:
 VARIABLE = "MUSTER_COMMAND_CONFIG"
 _chosen: ContextVar[_Choice | None] = ContextVar("security", default=None)
 
-_HELP = "Properties of Kafka's clients: security.protocol, ssl.*, sasl.*."
+_HELP = "Kafka client properties: security.protocol, ssl.*, sasl.*."
 CommandConfig = Annotated[Path | None, typer.Option(OPTION, metavar="FILE", help=_HELP)]
 SOURCE_OPTION = "--source-config"
 SourceConfig = Annotated[
     Path | None,
-    typer.Option(SOURCE_OPTION, metavar="FILE", help="The same for --source, where it differs."),
+    typer.Option(
+        SOURCE_OPTION, metavar="FILE", help="Kafka client properties for --source, if they differ."
+    ),
 ]
 _NAMED = 5
 """Of what a file says in vain."""
@@ -130,5 +132,5 @@ def told(settings: Settings | None, option: str = OPTION) -> Security:
     if settings.unknown:
         named, more = settings.unknown[:_NAMED], len(settings.unknown) - _NAMED
         also = f" and {more} more" if more > 0 else ""
-        output.warn(f"not used here, of {option}: {', '.join(named)}{also}")
+        output.warn(f"{option}: ignored properties: {', '.join(named)}{also}")
     return settings.security

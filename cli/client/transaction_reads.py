@@ -185,7 +185,7 @@ def not_there(cluster: Cluster, missing: Sequence[str]) -> CommandError:
     """The error for ids, or patterns of them, that mean nothing, with one that is much alike."""
     meant = nearest(missing, [each.transactional_id for each in list_transactions(cluster)])
     what = spelled(missing, "transactional id")
-    return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not there", meant)
+    return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not found", meant)
 
 
 def producers_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Producers:

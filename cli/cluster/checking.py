@@ -25,13 +25,13 @@ MAY_PASS = {OTHER_VIEW, "STRAY", "NOT_REGISTERED"}
 def check(
     bootstrap: Bootstrap = BOOTSTRAP, timeout: Timeout = TIMEOUT_S, json: Json = False
 ) -> None:
-    """Tell what is wrong, the worst first; exit 4 where something is. Works with any Kafka.
+    """Check the cluster, worst problems first; exit with 4 if there are any. Works with any Kafka.
 
-    Each broker is asked. Partitions without a leader, or with too few replicas in sync; brokers
-    that are down, or that see the cluster otherwise; leaders that are not the preferred ones.
-    Musters tell of strays too, of nodes of ZooKeeper that don't parse, of quotas and credentials
-    that are set and that they don't follow, and of clocks that are apart; which broker could not
-    be asked is said. A broker that --bootstrap names is found where another has its id.
+    Every broker is queried. Problems are partitions without a leader or with too few in-sync
+    replicas, brokers that are down or disagree with the others, and leaders that are not the
+    preferred ones. Muster brokers also report stray directories, ZooKeeper nodes that can't be
+    parsed, quotas and credentials that they do not enforce, and clock differences. Brokers that
+    could not be queried are listed. A broker at --bootstrap with the id of another one is found.
     """
     facts, found, unasked = _look(bootstrap, timeout)
     if json:
@@ -54,19 +54,19 @@ def check(
             output.say_folded(line)
     name = f"cluster {facts.cluster_id or 'without an id'}"
     if found:
-        raise CommandError(f"{name} has {output.counted(len(found), 'fault')}", FOUND)
+        raise CommandError(f"{name} has {output.counted(len(found), 'problem')}", FOUND)
     if not json:
         brokers = output.counted(len(facts.brokers), "broker")
         partitions = output.counted(len(facts.partitions), "partition")
-        output.say(f"{name}  {brokers}  {partitions}  nothing is wrong")
+        output.say(f"{name}  {brokers}  {partitions}  no problems")
 
 
 def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
     """What was not looked at."""
     for node, why in unasked.items():
-        yield f"broker {node} could not be asked for strays and the time of its clock: {why}"
+        yield f"broker {node} could not be queried for stray directories and its clock: {why}"
     if len(unasked) == brokers > 1:
-        yield "so nobody looked for nodes of ZooKeeper that don't parse"
+        yield "ZooKeeper nodes were not checked: no broker could be queried"
 
 
 Looked = tuple[Facts, list[Fault], dict[int, str]]

@@ -20,14 +20,14 @@ app = typer.Typer(invoke_without_command=True)
 def cluster(
     context: typer.Context,
     apis: Annotated[
-        bool, typer.Option("--apis", help="Show each broker's APIs and versions instead.")
+        bool, typer.Option("--apis", help="Show each broker's APIs and their versions.")
     ] = False,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the cluster: its brokers, and how many topics, partitions and groups there are."""
+    """Show the cluster's brokers and its number of topics, partitions and groups."""
     if context.invoked_subcommand is not None:
         _refuse_options(context, context.invoked_subcommand)
     elif apis:
@@ -42,8 +42,8 @@ def _refuse_options(context: typer.Context, command: str) -> None:
         given = context.get_parameter_source(str(param.name))
         if given is not None and given.name == "COMMANDLINE":
             sentence = (
-                f"{param.opts[0]} stands before `{command}`: only `muster cluster` alone takes"
-                " options there"
+                f"write {param.opts[0]} after `{command}`: options before it are for"
+                " `muster cluster` alone"
             )
             raise CommandError(sentence, USAGE)
 

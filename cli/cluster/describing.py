@@ -34,10 +34,10 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show what each broker leads, follows and lags behind in. Works with any Kafka.
+    """Show how many partitions each broker leads and follows. Works with any Kafka.
 
-    PREFERRED counts the partitions that a broker should lead, OUT-OF-ISR its replicas that are not
-    in sync. A broker that is DOWN still has replicas.
+    PREFERRED counts the partitions whose preferred leader the broker is, OUT-OF-ISR its replicas
+    that are not in sync. A broker that is DOWN still has replicas.
     """
     view = described(read_facts(Cluster(bootstrap, timeout_s=timeout)))
     if json:

@@ -172,7 +172,7 @@ def _moves(cluster: Cluster) -> Moves | None:
         answer = broker.call("ListPartitionReassignments", asked)
         check("reassignments", answer)
     except CommandError as error:
-        output.warn(f"it is not known what is being reassigned: {error.why}")
+        output.warn(f"reassignments are unknown: {error.why}")
         return None
     return {
         (topic["name"], each["partition_index"]): tuple(each["adding_replicas"])
@@ -189,7 +189,7 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
         try:
             told = describe_each(cluster.any, asked, [_MIN_ISR], explained=False)
         except CommandError as error:
-            output.warn(f"{_MIN_ISR} of some topics is not known: {error.why}")
+            output.warn(f"{_MIN_ISR} of some topics is unknown: {error.why}")
             continue
         for topic, entries in told.items():
             value = entries.get(_MIN_ISR, {}).get("value")
@@ -215,7 +215,7 @@ def read_session(cluster: Cluster, broker: Broker) -> Session | None:
 def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
     """Each broker's own view by its id, or the sentence that says why it did not answer."""
     found: dict[int, Facts | str] = {}
-    for broker in output.progress(list(brokers), "asking brokers"):
+    for broker in output.progress(list(brokers), "querying brokers"):
         try:
             connection = cluster.connect(broker.host, broker.port)
             answer = cluster.metadata(None, broker=connection)

@@ -46,13 +46,13 @@ def _leaderless(facts: Facts) -> list[Fault]:
     awaited = sorted({node for each in hit for node in each.in_sync} - facts.brokers.keys())
     if awaited:
         advice = (
-            f"start {_brokers(awaited, 'or')}: the last in-sync replicas are there. An unclean"
+            f"start {_brokers(awaited, 'or')}: the last in-sync replicas are there; an unclean"
             " election would lose records"
         )
     else:
-        advice = "see the controller's log for why it elects none of the in-sync replicas"
-    are = "is" if len(hit) == 1 else "are"
-    sentence = f"{_count(hit)} {are} without a leader, so nobody reads or writes there"
+        advice = "check the controller's log: it elects none of the in-sync replicas"
+    has = "has" if len(hit) == 1 else "have"
+    sentence = f"{_count(hit)} {has} no leader and can't be read or written"
     return _fault("LEADERLESS", sentence, advice, hit)
 
 
@@ -62,30 +62,30 @@ def _under_min_isr(facts: Facts) -> list[Fault]:
     has = "has" if len(hit) == 1 else "have"
     sentence = (
         f"{_count(hit)} {has} fewer in-sync replicas than min.insync.replicas, so writes with"
-        " acks=all are refused"
+        " acks=all fail"
     )
-    advice = "the replicas that a reassignment brings are not in sync yet"
+    advice = "wait: the replicas that a reassignment adds are not in sync yet"
     if lagging:
-        advice = f"bring back {_brokers(lagging, 'or')}"
+        advice = f"bring {_brokers(lagging, 'or')} back into the ISR"
     return _fault("UNDER_MIN_ISR", sentence, advice, hit)
 
 
 def _no_controller(facts: Facts) -> list[Fault]:
     if facts.controller in facts.brokers:
         return []
-    sentence = "the cluster has no controller, so no leader is elected and no topic changes"
-    advice = "see the logs of the brokers: does each reach ZooKeeper or the controller quorum?"
+    sentence = "the cluster has no controller: leaders are not elected and topics can't change"
+    advice = "check the brokers' logs: does each reach ZooKeeper or the controller quorum?"
     return [Fault("NO_CONTROLLER", sentence, advice, None, [])]
 
 
 def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fault]:
     """Brokers that died a moment ago, and brokers whose address clients do not reach."""
-    advice = "does it run, and is its advertised listener an address that clients reach?"
+    advice = "check that it runs and that clients can reach its advertised listener"
     if session is not None:
         advice = (
-            f"if it has died, its session with {session.keeper} ends within"
-            f" {span(session.timeout_ms)} ({session.setting}), and then it is down. If it runs, is"
-            " its advertised listener an address that clients reach?"
+            f"if it has died, its session with {session.keeper} expires within"
+            f" {span(session.timeout_ms)} ({session.setting}) and it is then reported as down; if"
+            " it runs, check that clients can reach its advertised listener"
         )
     found = []
     for node, why in sorted(views.items(), key=lambda item: item[0]):
@@ -95,7 +95,7 @@ def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fa
             count = counted(len(led), "partition")
             names = some(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
             leads = f"; it leads {count}: {names}" if by_topic else ""
-            sentence = f"broker {node} is registered but: {why}{leads}"
+            sentence = f"broker {node} is registered but unreachable: {why}{leads}"
             found.append(Fault(UNREACHABLE, sentence, advice, node, owned(by_topic)))
     return found
 
@@ -111,7 +111,7 @@ def _out_of_sync(facts: Facts) -> list[Fault]:
 def _down(facts: Facts, node: int) -> list[Fault]:
     hit = _where(facts, lambda each: node in each.assigned)
     advice = (
-        f"start broker {node}: it catches up by itself. Where it is gone for good, reassign its"
+        f"start broker {node}: it catches up by itself; if it is gone for good, reassign its"
         " partitions to other brokers"
     )
     sentence = f"broker {node} is down and has replicas of {_count(hit)}"
@@ -121,11 +121,11 @@ def _down(facts: Facts, node: int) -> list[Fault]:
 def _behind(facts: Facts, node: int) -> list[Fault]:
     hit = _where(facts, lambda each: node in each.lagging)
     advice = (
-        f"broker {node} is there: it may be catching up. Does it stay so, `muster cluster why"
-        f" {node}` says since when and why; raise num.replica.fetchers or replica.lag.time.max.ms"
-        " where it is busy"
+        f"broker {node} runs and may be catching up. If this persists, `muster cluster why {node}`"
+        " shows since when and why; if the broker is overloaded, raise num.replica.fetchers or"
+        " replica.lag.time.max.ms"
     )
-    sentence = f"broker {node} is out of the in-sync replicas of {_count(hit)}"
+    sentence = f"broker {node} is out of the ISR of {_count(hit)}"
     return _fault("UNDER_REPLICATED", sentence, advice, hit, node)
 
 
@@ -142,19 +142,20 @@ def _other_views(facts: Facts, views: Views) -> list[Fault]:
         differing = [key for key in sorted(keys) if _leader(facts, key) != _leader(view, key)]
         told = []
         if unknown := sorted(facts.brokers.keys() - view.brokers.keys()):
-            told.append(f"does not know {_brokers(unknown, 'and')}")
+            told.append(f"does not list {_brokers(unknown, 'and')}")
         if gone := sorted(view.brokers.keys() - facts.brokers.keys()):
-            told.append(f"still knows {_brokers(gone, 'and')}")
+            told.append(f"still lists {_brokers(gone, 'and')}")
         if differing:
-            told.append(f"names other leaders for {counted(len(differing), 'partition')}")
+            told.append(f"reports other leaders for {counted(len(differing), 'partition')}")
         if told:
             by_topic = _by_topic(differing)
             texts = [partitions_text(topic, numbers) for topic, numbers in by_topic.items()]
             where = f": {some(texts)}" if texts else ""
             sentence = f"broker {node} {' and '.join(told)}{where}"
             advice = (
-                f"clients that ask broker {node} go astray. It does not hear the controller: see"
-                " its log and its connection to ZooKeeper or the quorum, and restart it last"
+                f"clients of broker {node} get wrong metadata: it misses the controller's updates."
+                " Check its log and its connection to ZooKeeper or the controller quorum; restart"
+                " it if that does not help"
             )
             found.append(Fault(OTHER_VIEW, sentence, advice, node, owned(by_topic)))
     return found
@@ -176,8 +177,8 @@ def _not_preferred(facts: Facts) -> list[Fault]:
     are = "is" if len(hit) == 1 else "are"
     sentence = f"{_count(hit)} {are} not led by the preferred leader, which is in sync"
     advice = (
-        "the controller gives them back where auto.leader.rebalance.enable is true and a broker"
-        " lacks more than leader.imbalance.per.broker.percentage of its own;"
+        "if auto.leader.rebalance.enable is true, the controller moves leadership back once more"
+        " than leader.imbalance.per.broker.percentage of a broker's partitions are affected;"
         " `kafka-leader-election.sh --election-type preferred` does so at once"
     )
     return _fault("NOT_PREFERRED", sentence, advice, hit)

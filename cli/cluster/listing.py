@@ -62,7 +62,7 @@ def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int
     nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
     connections = {
         broker["node_id"]: reached.connect(broker["host"], broker["port"])
-        for broker in output.progress(nodes, "asking brokers")
+        for broker in output.progress(nodes, "querying brokers")
     }
     return reached, {**answer, "brokers": nodes}, connections
 

@@ -43,21 +43,21 @@ def reported_faults(
 
 def _twin(twin: Twin) -> Fault:
     sentence = (
-        f"the id {twin.broker} is there twice: a broker at {twin.here} has it, and the cluster"
-        f" knows broker {twin.broker} at {twin.registered}"
+        f"broker id {twin.broker} is used twice: by a broker at {twin.here} and by the registered"
+        f" broker at {twin.registered}"
     )
-    advice = f"stop the one at {twin.here}, or give it a broker.id and a directory of its own"
+    advice = f"stop the broker at {twin.here}, or give it its own broker.id and data directory"
     return Fault("ID_TWICE", sentence, advice, twin.broker, [])
 
 
 def _not_registered(node: int, told: Value) -> Fault:
     sentence = (
-        f"broker {node} runs and is not registered: its session with ZooKeeper is"
+        f"broker {node} runs but is not registered: its session with ZooKeeper is"
         f" {told['zookeeper']}"
     )
     advice = (
-        f"the others take broker {node} for dead. See its log: does it reach ZooKeeper, and has"
-        " another broker its id?"
+        f"the other brokers consider broker {node} dead. Check its log: does it reach ZooKeeper,"
+        " and does another broker use its id?"
     )
     return Fault("NOT_REGISTERED", sentence, advice, node, [])
 
@@ -65,12 +65,11 @@ def _not_registered(node: int, told: Value) -> Fault:
 def _bad_nodes(nodes: Value) -> Fault:
     bad = nodes["bad_nodes"]
     count = len(bad) + nodes["more_bad_nodes"]
-    is_so = "does" if count == 1 else "do"
     texts = [f"{each['path']}: {_problem(each)}" for each in bad]
-    sentence = f"{counted(count, 'node')} of ZooKeeper {is_so} not parse: {some(texts)}"
+    sentence = f"{counted(count, 'ZooKeeper node')} can't be parsed: {some(texts)}"
     advice = (
-        "who reads such a node passes over it: its topic or broker stays as it was known. Write it"
-        " anew with ZooKeeper's shell, or delete it where nothing needs it"
+        "brokers skip such a node and keep the last known state of its topic or broker. Fix it"
+        " with ZooKeeper's shell, or delete it if nothing needs it"
     )
     return Fault("BAD_NODE", sentence, advice, None, [])
 
@@ -95,10 +94,10 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
         apart_ms = abs(offset - middle) - 2 * least_sure
         if apart_ms > CLOCKS_APART_MS:
             way = "ahead of" if offset > middle else "behind"
-            sentence = f"the clock of broker {node} is {span(apart_ms)} or more {way} the others'"
+            sentence = f"the clock of broker {node} is at least {span(apart_ms)} {way} the others'"
             advice = (
-                "set the clocks of all machines by one source (NTP): retention, the time of records"
-                " and offsets by time go by the broker's clock"
+                "synchronize the clocks of all machines with NTP: retention, record timestamps and"
+                " lookups of offsets by time use the broker's clock"
             )
             found.append(Fault("CLOCKS_APART", sentence, advice, node, []))
     return found
@@ -118,21 +117,22 @@ def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
     uncounted = f" ({more} more entities have settings too)" if more else ""
     faults = []
     if quotas:
-        sentence = f"quotas of {_entities(quotas)} are set; Muster does not follow them{uncounted}"
+        sentence = f"quotas of {_entities(quotas)} are set; Muster does not enforce them{uncounted}"
         advice = (
-            "clients at a Muster are not held back, those at Apache Kafka are. Where that must not"
-            " be, leave partitions that they use with Apache Kafka; `kafka-configs.sh --alter"
-            " --delete-config` takes the quotas away"
+            "Apache Kafka brokers throttle these clients, Muster brokers do not. If they must be"
+            " throttled, leave their partitions on Apache Kafka; `kafka-configs.sh --alter"
+            " --delete-config` removes the quotas"
         )
         faults.append(Fault("QUOTAS_NOT_FOLLOWED", sentence, advice, None, []))
     if credentials:
         sentence = (
-            f"credentials of {_entities(credentials)} are set; Muster does not ask for them"
+            f"credentials of {_entities(credentials)} are set; Muster does not check them"
             f"{'' if quotas else uncounted}"
         )
         advice = (
-            "whoever reaches a Muster may do all there; let nobody reach it who may not, or put"
-            " a proxy in front. `kafka-configs.sh --alter --delete-config` takes them away"
+            "every client that reaches a Muster broker may do everything: restrict the network or"
+            " put a proxy in front. `kafka-configs.sh --alter --delete-config` removes the"
+            " credentials"
         )
         faults.append(Fault("CREDENTIALS_NOT_FOLLOWED", sentence, advice, None, []))
     return faults
@@ -147,11 +147,12 @@ def _strays(node: int, told: Value) -> Fault:
     count = len(strays) + told["more_strays"]
     directories = "1 stray directory" if count == 1 else f"{count} stray directories"
     sentence = (
-        f"broker {node} has {directories} of partitions that the cluster has not, or not there:"
+        f"broker {node} has {directories} of partitions that do not exist or have no replica there:"
         f" {some(strays)}"
     )
     advice = (
-        "nobody reads or deletes them. They are of a topic that was deleted while the broker was"
-        " down, or of another cluster: look, then remove them while the broker is stopped"
+        "the broker neither reads nor deletes them. They belong to a topic that was deleted while"
+        " the broker was down, or to another cluster: check them, then delete them while the broker"
+        " is stopped"
     )
     return Fault("STRAY", sentence, advice, node, [])

@@ -41,15 +41,15 @@ def why(
         ),
     ],
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many entries of its story.")
+        int, whole_number("--last", least=1, most=INT32, help="How many events of its history.")
     ] = 10,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Tell why a partition has its leader and its ISR, what a broker or the controller is at.
+    """Explain a partition's leader and ISR, or the state of a broker or the controller.
 
-    All brokers are asked: each knows what it saw. What Apache Kafka brokers don't tell is missing.
+    Every Muster broker is queried for the events that it recorded; Apache Kafka records none.
     """
     place, broker = _PARTITION.fullmatch(what), _BROKER.fullmatch(what)
     if what != _CONTROLLER and place is None and broker is None:
@@ -75,7 +75,7 @@ def why(
     for line in tell(found, last):
         output.say_folded(line)
     for node, said in sorted(asked.unasked.items()):
-        output.say_folded(f"broker {node} could not be asked: {said}")
+        output.say_folded(f"broker {node} could not be queried: {said}")
 
 
 def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) -> Value:
@@ -84,14 +84,16 @@ def _of_partition(facts: Facts, asked: BrokerAnswers, topic: str, index: int) ->
         topics = {name for name, _ in facts.partitions}
         if topic in topics:
             count = sum(name == topic for name, _ in facts.partitions)
-            raise CommandError(f"{topic} has no partition {index}; it has 0 to {count - 1}")
+            raise CommandError(
+                f"partition {topic}-{index} does not exist; {topic} has partitions 0 to {count - 1}"
+            )
         for view in asked.all("/api/cluster").values():
             going = [each for each in view["waits"] or [] if each["what"] == "deletion"]
             if line := lines_of_waits([each for each in going if each["topic"] == topic]):
-                raise CommandError(f"topic {topic} is being deleted: {line[0]}")
+                raise CommandError(f"topic {topic} is being deleted: {line[0].partition(': ')[2]}")
         meant = nearest([topic], topics)
         hint = f"; did you mean {meant}?" if meant else "; `muster topics list` shows all topics"
-        raise CommandError(f"topic {topic}: there is none{hint}")
+        raise CommandError(f"topic {topic} does not exist{hint}")
     told = asked.all(f"/api/cluster/partitions/{quote(topic, safe='')}/{index}")
     story = merged({node: each["journal"] for node, each in told.items()})
     epoch = max((each["leader_epoch"] for each in told.values()), default=-1)
@@ -165,7 +167,7 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
     here = [each for each in facts.partitions.values() if broker in each.assigned]
     if there is None and not here:
         known = ", ".join(map(str, facts.brokers))
-        raise CommandError(f"the cluster has no broker {broker}; its brokers: {known}")
+        raise CommandError(f"broker {broker} does not exist; existing brokers: {known}")
     told = asked.all(f"/api/cluster/brokers/{broker}")
     clusters = asked.all("/api/cluster")
     own = clusters.get(broker)

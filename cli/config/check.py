@@ -16,7 +16,7 @@ from cli.options import Json, Wide
 if TYPE_CHECKING:
     from broker.config.config_value import Fault
 
-app = typer.Typer(help="Check configuration files.", no_args_is_help=True)
+app = typer.Typer(help="Check a server.properties.", no_args_is_help=True)
 
 HONOURED = "honoured"
 NO_EFFECT = "no effect"
@@ -33,25 +33,28 @@ def _config() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Such as server.properties.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file, such as server.properties.")
+    ],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Count unknown settings as faults.")
+        bool, typer.Option("--strict", help="Count unknown settings as problems.")
     ] = False,
     wide: Wide = False,
     json: Json = False,
 ) -> None:
-    """Show what Muster makes of each setting; exit 4 where one would end the start.
+    """Show how Muster treats each setting; exit with 4 if one prevents a start.
 
-    honoured; no effect, and nothing is missed; not followed, and what is so instead; unknown to
-    Kafka; bad. Every fault is listed, first.
+    Verdicts: honoured; no effect (Muster does not need it); not followed (WHY says what Muster
+    does instead); unknown (Kafka has no such setting); bad (prevents a start). Problems are listed
+    first.
     """
     rows = sorted(rows_of(file), key=lambda row: (_ORDER.index(row["verdict"]), row["setting"]))
     output.show(
-        rows, ["setting", "value", "verdict", "why"], f"{file} sets nothing", json, wide=wide
+        rows, ["setting", "value", "verdict", "why"], f"{file} has no settings", json, wide=wide
     )
     faults = [row for row in rows if row["verdict"] in ((BAD, UNKNOWN) if strict else (BAD,))]
     if faults:
-        counted = output.counted(len(faults), "fault")
+        counted = output.counted(len(faults), "problem")
         raise CommandError(f"{file} has {counted}, listed first", FOUND)
 
 
@@ -104,7 +107,7 @@ def _row(name: str, text: str, given: Mapping[str, str]) -> output.Row:
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
     if wanted is not None:
-        why = f"it protects, and Muster does not have {wanted}"
+        why = f"Muster does not support {wanted}; remove the setting if you can do without"
         return {**row, "verdict": BAD, "why": why}
     setting, base = row_of(name), base_name(name)
     if base is None:

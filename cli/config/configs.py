@@ -33,7 +33,7 @@ from cli.options import (
     whole_number,
 )
 
-app = typer.Typer(help="Show and alter settings of topics and brokers.", no_args_is_help=True)
+app = typer.Typer(help="Show and change settings of topics and brokers.", no_args_is_help=True)
 
 SETTLED_WITHIN_S = 5.0
 """How long a broker may take to show what its controller has changed."""
@@ -53,13 +53,13 @@ _DEFAULT = "default"
 
 
 Topic = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="NAME", help="The settings of a topic.")
+    str | None, typer.Option("--topic", "-t", metavar="NAME", help="The topic's settings.")
 ]
 Broker = Annotated[
-    int | None, whole_number("--broker", most=INT32, help="The settings of one broker.")
+    int | None, whole_number("--broker", most=INT32, help="The settings of this broker.")
 ]
 EveryBroker = Annotated[
-    bool, typer.Option("--every-broker", help="The settings that hold for every broker.")
+    bool, typer.Option("--every-broker", help="The cluster-wide defaults of all brokers.")
 ]
 
 
@@ -107,7 +107,7 @@ def _row(entry: dict[str, Any]) -> output.Row:
 @app.command()
 def get(
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="SETTING", help="Such as retention.ms.")
+        list[str] | None, typer.Argument(metavar="SETTING", help="A setting, such as retention.ms.")
     ] = None,
     topic: Topic = None,
     broker: Broker = None,
@@ -120,7 +120,7 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the settings named, else those that are not at their defaults."""
+    """Show the named settings, or all that differ from their defaults."""
     resource = _resource(topic, broker, every_broker)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = describe(_connection(cluster, resource), resource, settings or None)
@@ -128,7 +128,7 @@ def get(
     if missing and resource != (BROKER_RESOURCE, ""):
         raise CommandError(
             f"{resource} has no setting {', '.join(missing)};"
-            " `muster configs get --all` shows all settings"
+            " `muster configs get --all` lists its settings"
         )
     rows = [_row(entry) for entry in found.values()]
     if not settings and not everything:
@@ -140,7 +140,7 @@ def get(
     output.show_table(
         rows,
         columns,
-        f"{resource}: all settings are at their defaults; --all shows them",
+        f"{resource}: all settings have their defaults; --all shows them",
         wide=wide,
     )
 
@@ -157,29 +157,29 @@ def _pairs(option: str, pairs: list[str] | None, operation: int) -> list[Operati
 def set_configs(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SETTING=VALUE", help="Such as retention.ms=3600000."),
+        typer.Argument(metavar="SETTING=VALUE", help="A change, such as retention.ms=3600000."),
     ] = None,
     topic: Topic = None,
     broker: Broker = None,
     every_broker: EveryBroker = False,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", "-d", metavar="NAME", help="Set back to the default; repeatable."),
+        typer.Option("--delete", "-d", metavar="NAME", help="Reset to the default; repeatable."),
     ] = None,
     append: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Add to a list; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Add to a list setting; repeatable."),
     ] = None,
     subtract: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Take out of a list; repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Remove from a list setting; repeatable."),
     ] = None,
     dry_run: DryRunAtBroker = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Change settings while the broker runs; show each before and after."""
+    """Change settings of a topic or a running broker; show each before and after."""
     operations = [
         *_pairs("", settings, SET),
         *(Operation(name, DELETE, None) for name in delete or ()),
@@ -189,9 +189,9 @@ def set_configs(
     resource = _resource(topic, broker, every_broker)
     names = [operation.setting for operation in operations]
     if not names:
-        raise CommandError("nothing to change: name settings as NAME=VALUE or --delete NAME", USAGE)
+        raise CommandError("name settings to change, as NAME=VALUE or --delete NAME", USAGE)
     if len(set(names)) < len(names):
-        raise CommandError("a setting is named twice; change it once", USAGE)
+        raise CommandError("a setting is named twice", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     connection = _connection(cluster, resource)
     before = describe(connection, resource, None)
@@ -212,7 +212,7 @@ def set_configs(
     if dry_run:
         title = "Nothing is changed (--dry-run)"
     elif all(_is_same(before.get(name), after.get(name)) for name in names):
-        title = f"Nothing to change: {resource} has these settings"
+        title = f"Nothing to change: {resource} already has these settings"
     output.show_table(rows, ["setting", "before", "after"], "", title)
 
 

@@ -18,7 +18,7 @@ from cli.dev.processes import Running, ended_together
 from cli.errors import CommandError
 from cli.options import whole_number
 
-app = typer.Typer(help="Try Muster out on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Run a cluster on this machine for a trial.", no_args_is_help=True)
 
 _LOOK_S = 0.2
 _START_S = 90.0
@@ -33,9 +33,11 @@ def _dev() -> None:
 
 @app.command()
 def cluster(
-    brokers: Annotated[int, whole_number("--brokers", least=1, most=9, help="How many.")] = 3,
+    brokers: Annotated[
+        int, whole_number("--brokers", least=1, most=9, help="Number of brokers.")
+    ] = 3,
     folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where all data and logs are.")
+        Path, typer.Option("--dir", metavar="DIR", help="The directory of all data and logs.")
     ] = Path("muster-dev"),
     port: Annotated[
         int,
@@ -43,23 +45,25 @@ def cluster(
             "--port",
             least=1,
             most=65_000,
-            help="The first port of the brokers; ZooKeeper and the pages take the next ones.",
+            help="The first of the ports of brokers, ZooKeeper and pages.",
         ),
     ] = 9092,
     zookeeper: Annotated[
-        str, typer.Option(metavar="HOST:PORT[/CHROOT]", help="A ZooKeeper that runs already.")
+        str, typer.Option(metavar="HOST:PORT[/CHROOT]", help="Use this running ZooKeeper.")
     ] = "",
     zookeeper_home: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A folder with Apache ZooKeeper, or Kafka up to 3.9."),
+        typer.Option(
+            metavar="DIR", help="A directory with Apache ZooKeeper, or with Apache Kafka up to 3.9."
+        ),
     ] = None,
 ) -> None:
     """Run ZooKeeper and brokers on this machine until Ctrl-C or SIGTERM.
 
-    With three brokers and --port 9092 it takes 9092 to 9094 for them, 9095 for ZooKeeper and 9096
-    to 9098 for their pages.
+    Three brokers and --port 9092 use ports 9092 to 9094 for clients, 9095 for ZooKeeper and 9096 to
+    9098 for the brokers' pages.
 
-    Started again with the same --dir, it has the same topics and records.
+    A restart with the same --dir keeps topics and records.
     """
     ports = range(port, port + brokers)
     pages = range(ports.stop + 1, ports.stop + 1 + brokers)
@@ -92,7 +96,7 @@ def _must_be_free(port: int, taken: Sequence[int]) -> None:
             probe.bind((_LOCAL, port))
     except OSError as error:
         sentence = (
-            f"port {port} is not free ({error.strerror}); the cluster takes ports {taken[0]} to"
+            f"can't use port {port}: {error.strerror}; the cluster needs ports {taken[0]} to"
             f" {taken[-1]}: choose the first one with --port"
         )
         raise CommandError(sentence) from error
@@ -135,7 +139,7 @@ def _until_it_listens(zookeeper: Running, port: int) -> None:
             socket.create_connection((_LOCAL, port), _ASK_S).close()
         except OSError as error:
             if deadline.left_s() <= 0:
-                sentence = f"ZooKeeper does not listen on port {port}; see {zookeeper.log}"
+                sentence = f"ZooKeeper did not start on port {port}; see {zookeeper.log}"
                 raise CommandError(sentence) from error
             clock.sleep(_LOOK_S)
         else:
@@ -150,7 +154,7 @@ def _until_all_are_there(started: list[Running], bootstrap: str) -> None:
         if _known(bootstrap) == len(started):
             return
         if deadline.left_s() <= 0:
-            raise CommandError(f"the brokers do not find each other; see {started[0].log}")
+            raise CommandError(f"the brokers did not form a cluster; see {started[0].log}")
         clock.sleep(_LOOK_S)
 
 
@@ -186,9 +190,9 @@ def _watch(running: list[Running]) -> None:
     while there:
         for each in [each for each in there if each.code is not None]:
             there.remove(each)
-            output.warn(f"{each.name} ended with {each.code}; see {each.log}")
+            output.warn(f"{each.name} exited with {each.code}; see {each.log}")
         clock.sleep(_LOOK_S)
-    raise CommandError("all processes have ended")
+    raise CommandError("all processes have exited")
 
 
 _SCRIPTS: dict[str, list[str]] = {
@@ -209,9 +213,10 @@ def command_of(home: Path | None, config: Path) -> list[str]:
             return [str(Path(found).absolute()), *words, str(config.absolute())]
     where = "on PATH" if home is None else f"in {home} or its bin"
     raise CommandError(
-        f"there is no ZooKeeper {where}: neither zookeeper-server-start.sh nor zkServer.sh; name"
-        " one that runs with --zookeeper HOST:PORT, or a folder with --zookeeper-home DIR: Apache"
-        " ZooKeeper (zookeeper.apache.org) and Apache Kafka up to 3.9 have it, and it needs Java"
+        f"ZooKeeper not found {where}: neither zookeeper-server-start.sh nor zkServer.sh. Choose a"
+        " running ZooKeeper with --zookeeper HOST:PORT, or a directory with --zookeeper-home DIR."
+        " ZooKeeper needs Java and is part of Apache ZooKeeper (zookeeper.apache.org) and of Apache"
+        " Kafka up to 3.9"
     )
 
 

@@ -48,8 +48,12 @@ class Running:
     def check(self) -> None:
         """Raise a CommandError with its last line where it has ended."""
         if self.code is not None:
-            lines = self.log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise CommandError(f"{self.name} ended with {self.code}: {lines[-1]:.300} ({self.log})")
+            lines = self.log.read_text(errors="replace").strip().splitlines() or [
+                "it logged nothing"
+            ]
+            raise CommandError(
+                f"{self.name} exited with {self.code}: {lines[-1]:.300} ({self.log})"
+            )
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to what it started."""

@@ -28,12 +28,12 @@ def delete(
 ) -> None:
     """Delete groups without members, and their offsets; show the offsets first.
 
-    When one of several is not there or has members, none is deleted.
+    If one of them does not exist or has members, none is deleted.
     """
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     names = named_groups(cluster, groups, all_groups, _DONE)
-    known = known_groups(cluster, names, "not there; nothing was deleted")
+    known = known_groups(cluster, names, "not found; nothing was deleted")
     refuse_members(each.group for each in known.values())
     rows = _rows(known)
     what = output.counted(len(known), "group")

@@ -27,7 +27,9 @@ from cli.options import (
 )
 from cli.sorting import Sort, Top, in_order
 
-_NOT_SHOWN = "Members of {0} groups are not shown here; Apache's kafka-{0}-groups tells of them"
+_NOT_SHOWN = (
+    "Members of {0} groups are not shown here; Apache Kafka's kafka-{0}-groups.sh shows them"
+)
 MEMBERS: Columns = ["member", "instance", "client", "host", "partitions"]
 
 
@@ -42,11 +44,11 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show verdict, state, members and their partitions, committed offsets and lag.
+    """Show verdict, state, members with their partitions, committed offsets and lag of groups.
 
     A group that does not exist is shown if clients could not join it.
 
-    --sort and --top are of the offsets of each group.
+    --sort and --top apply to the offsets of each group.
     """
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -120,7 +122,7 @@ def headline(told: Told) -> list[str]:
         lines.insert(0, f"{told.verdict}: {told.sentence}")  # OK, or seen here alone
     if told.more_findings:
         more = output.counted(told.more_findings, "more finding")
-        lines.append(f"and {more}, none of them worse")
+        lines.append(f"and {more} of the same or lower severity")
     return lines
 
 
@@ -132,7 +134,7 @@ def members(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the members of groups, their hosts, and what each owns."""
+    """Show the members of groups, their hosts and their partitions."""
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     known = known_groups(cluster, named_groups(cluster, groups, all_groups))

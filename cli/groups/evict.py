@@ -24,8 +24,8 @@ from protocol import errors
 _COLUMNS = ["number", "member", "instance", "client", "host", "partitions"]
 _MANY = 20
 _THEN = (
-    "The group rebalances without {them}. A member whose process lives joins again within seconds:"
-    " stop the process to keep it out."
+    "The group rebalances without {them}. A running member rejoins within seconds: stop its process"
+    " to keep it out."
 )
 
 
@@ -34,17 +34,19 @@ def evict(
     members: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="MEMBER", help="Member ids, or numbers as `groups describe` shows: '#2'."
+            metavar="MEMBER", help="Member ids, or numbers as `groups describe` shows them: '#2'."
         ),
     ] = None,
     instance: Annotated[
         list[str] | None,
         typer.Option(
-            "--instance", metavar="ID", help="The member with this group.instance.id; repeatable."
+            "--instance",
+            metavar="ID",
+            help="A static member, by its group.instance.id; repeatable.",
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="What the broker's log says of it.")
+        str, typer.Option("--reason", metavar="TEXT", help="The reason in the broker's log.")
     ] = "evicted by muster groups evict",
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -53,15 +55,13 @@ def evict(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove members from a group: one that hangs gives its partitions to the others."""
+    """Remove members from a group, so that the others get the partitions of a stuck member."""
     plan = Plan(dry_run, execute, json, done="evicted").checked()
     if not members and not instance:
-        raise CommandError(
-            "name the members: MEMBER... or --instance ID; a number in quotes: '#2'", USAGE
-        )
+        raise CommandError("name members as MEMBER or --instance ID; quote numbers: '#2'", USAGE)
     if execute and any(name.startswith("#") for name in members or ()):
         raise CommandError(
-            "a number may be another member's by now: with --execute name the member by its id",
+            "numbers change as members join and leave: with --execute name the member by its id",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -83,7 +83,7 @@ def evict(
             output.say(f"{_named(row)}: {row['result']}")
     failed = sum(code != errors.NONE and code not in GONE for code in codes)
     if failed:
-        raise CommandError(f"{failed} of {what} of group {group} not evicted", REFUSED)
+        raise CommandError(f"group {group}: {failed} of {what} not evicted", REFUSED)
 
 
 def _chosen(group: Group, members: Iterable[str], instances: Iterable[str]) -> list[output.Row]:
@@ -129,7 +129,7 @@ def _result(code: int) -> str:
     if code == errors.NONE:
         return "evicted"
     if code in GONE:
-        return "had left already"
+        return "has already left"
     if code == errors.FENCED_INSTANCE_ID:
-        return "not evicted: another process has its instance by now"
+        return "not evicted: another process has taken over its instance id"
     return f"not evicted: {errors.NAMES.get(code, f'error {code}')}"

@@ -104,8 +104,8 @@ def judged(
         found |= _over_the_wire(cluster, rest, logs, manner)
         names = ", ".join(NEEDS_HISTORY[:-1])
         output.warn(
-            f"not judged: {names} and {NEEDS_HISTORY[-1]}, which need the history that a Muster"
-            f" keeps{f' ({why})' if why else ''}"
+            f"not checked: {names} and {NEEDS_HISTORY[-1]}, which need the history of a Muster"
+            f" broker{f' ({why})' if why else ''}"
         )
     return {group_id: found[group_id] for group_id in known}
 
@@ -182,7 +182,7 @@ def _told(told: Told, view: Value) -> Told:
     if view["findings"]:
         told = _worst(told, view)
     elif told.verdict != Verdict.OK:
-        told = told.now(Verdict.OK, None, "nothing is wrong any more")
+        told = told.now(Verdict.OK, None, "the problem is over")
     return told._replace(
         findings=view["findings"],
         more_findings=view["more_findings"],

@@ -46,19 +46,20 @@ _NAMED = 5
 def lag(
     groups: SomeGroups = None,
     all_groups: AllGroups = False,
-    total: Annotated[bool, typer.Option("--total", help="One line for each group.")] = False,
+    total: Annotated[bool, typer.Option("--total", help="Show one line per group.")] = False,
     fail_above: Annotated[
         int | None,
         whole_number(
             "--fail-above",
-            help="Exit with 4 when a line has more lag than this, unknown lag, or an offset"
-            " outside its log.",
+            help="Exit with 4 if a line has more lag than this, unknown lag, or an offset"
+            " outside the log.",
         ),
     ] = None,
     seconds: Annotated[
         bool,
         typer.Option(
-            "--seconds", help="Read the time of every unread record, not of the 100 largest lags."
+            "--seconds",
+            help="Read the lag in time of all partitions, not only of the 100 largest lags.",
         ),
     ] = False,
     sort: Sort = None,
@@ -69,7 +70,7 @@ def lag(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the lag of each partition of the groups named; without names a line for each group."""
+    """Show the lag of each partition of the named groups; by default one line per group."""
     if groups:
         check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -119,13 +120,13 @@ def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) ->
         f"lag is above {most} records": [
             row["group"] for row in rows if row["lag"] is not None and row["lag"] > most
         ],
-        "lag is not known": [
+        "lag is unknown": [
             look.group.group_id for look in looks if look.lag is None and not look.rebalances
         ],
-        "lag is not known during a rebalance": [
+        "lag is unknown during a rebalance": [
             look.group.group_id for look in looks if look.rebalances
         ],
-        "offsets are outside their logs": [
+        "offsets are outside the log": [
             row["group"]
             for row in rows
             if row.get("out_of_range") or row["verdict"] == Verdict.OUT_OF_RANGE

@@ -37,7 +37,7 @@ def list_groups(
     state: Annotated[
         list[str] | None,
         typer.Option(
-            "--state", metavar="STATE", help=f"Only groups in this state: {', '.join(STATES)}."
+            "--state", metavar="STATE", help=f"Show groups in this state: {', '.join(STATES)}."
         ),
     ] = None,
     sort: Sort = None,
@@ -48,7 +48,7 @@ def list_groups(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List the groups and their verdicts, the worst first."""
+    """List groups with their verdicts, worst first."""
     states = states_named(state or [])
     cluster = Cluster(bootstrap, timeout_s=timeout)
     rows = all_of_them(cluster, states)
@@ -73,7 +73,7 @@ def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> 
     except CommandError as error:
         if manner.http is not None:
             raise
-        output.warn(f"without verdicts: {error}")
+        output.warn(f"verdicts are not shown: {error}")
         return {}
     return {look.group.group_id: look for look in found}
 

@@ -15,7 +15,7 @@ from cli.client.group_reads import WITHOUT_MEMBERS, read_group
 from cli.errors import check, refused
 from protocol import errors
 
-REASON = "its offsets are restored"
+REASON = "its offsets are being restored"
 LEAVES = -1
 """The epoch by which a member of the new protocol leaves."""
 GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)

@@ -39,19 +39,19 @@ from cli.plans import DryRun, Execute
 from cli.times import datetime_ms, duration_ms
 
 Offsets = Mapping[Partition, int]
-_NOT_THERE = "not there; nothing was changed, and --new-group makes a new group"
+_NOT_THERE = "not found; nothing was changed; --new-group creates it"
 ToDatetime = Annotated[
     str | None,
     typer.Option(
         "--to-datetime",
         metavar="TIME",
-        help="To the first record since 2026-01-31T12:00:00Z (UTC unless it has a zone).",
+        help="To the first record from a time on, such as 2026-01-31T12:00:00Z (UTC by default).",
     ),
 ]
 ByDuration = Annotated[
     str | None,
     typer.Option(
-        "--by-duration", metavar="TIME", help="To the first record of the last PT1H30M, P7D, 90m."
+        "--by-duration", metavar="TIME", help="To the first record of the last PT1H30M, P7D or 90m."
     ),
 ]
 OF_A_TIME = ("--to-datetime", "--by-duration")
@@ -62,26 +62,28 @@ def reset(
     all_groups: AllGroups = False,
     topic: Topics = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Every topic with offsets of the group.")
+        bool, typer.Option("--all-topics", help="All topics that the group has offsets of.")
     ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="To the log start offset.")
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the log end offset.")] = False,
     to_current: Annotated[
         bool,
-        typer.Option(
-            "--to-current", help="To the committed offset; to the end where there is none."
-        ),
+        typer.Option("--to-current", help="To the committed offset; without one, to the end."),
     ] = False,
     to_offset: Annotated[int | None, whole_number("--to-offset", help="To this offset.")] = None,
     shift_by: Annotated[
         int | None,
-        whole_number("--shift-by", least=-INT64, help="By N records; back when N is negative."),
+        whole_number(
+            "--shift-by", least=-INT64, help="Move by N records; a negative N moves back."
+        ),
     ] = None,
     to_datetime: ToDatetime = None,
     by_duration: ByDuration = None,
     new_group: Annotated[
         bool,
-        typer.Option("--new-group", help="Allow groups that are not there yet: they are made."),
+        typer.Option("--new-group", help="Create the group if it does not exist."),
     ] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -89,7 +91,7 @@ def reset(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Move the offsets of groups without members; show before and after."""
+    """Move the offsets of groups without members; show offsets before and after."""
     targets: dict[str, Callable[[], int] | int | None] = {
         "--to-earliest": EARLIEST if to_earliest else None,
         "--to-latest": LATEST if to_latest else None,
@@ -101,7 +103,7 @@ def reset(
     }
     chosen = [(name, value) for name, value in targets.items() if value is not None]
     if len(chosen) != 1:
-        raise CommandError(f"name exactly one target: {', '.join(targets)}", USAGE)
+        raise CommandError(f"choose one target: {', '.join(targets)}", USAGE)
     if bool(topic) == all_topics:
         raise CommandError("name the partitions: --topic TOPIC[:0-1,5] or --all-topics", USAGE)
     check_named(groups, all_groups)

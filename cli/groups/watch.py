@@ -56,18 +56,20 @@ _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
 
 def watch(
-    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="Only this group.")] = None,
+    group: Annotated[
+        str | None, typer.Argument(metavar="GROUP", help="Watch only this group.")
+    ] = None,
     every: Every = 1.0,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Follow all groups, or one, until Ctrl-C; --json prints a line a change. Needs Muster's HTTP.
+    """Show all groups, or one, and their changes until Ctrl-C. Needs Muster's HTTP API.
 
-    A change is a new verdict, state, generation, member or rebalance, or another member to wait
-    for; a new lag is none. A new verdict is told in a line of its own. In a file or a pipe the
-    whole view is printed again at each change.
+    A change is a new verdict, state, generation, member or rebalance, or another awaited member,
+    but not a new lag. A new verdict is printed on its own line. --json prints one line per change.
+    In a file or a pipe the whole view is printed again at each change.
     """
     api = api_at(bootstrap, "groups watch", http, timeout, group)
     if json:
@@ -107,7 +109,7 @@ class Verdicts:
                 lines.append(f"{now}  {safe(name)} is {verdict}{again}: {safe(each['sentence'])}")
         there = {each["group"]: each["verdict"] for each in groups}
         lines += [
-            f"{now}  {safe(name)} is gone, it was {verdict}"
+            f"{now}  {safe(name)} no longer exists; it was {verdict}"
             for name, verdict in self._last.items()
             if name not in there and verdict != Verdict.OK
         ]
@@ -203,7 +205,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
         names = some(_awaited(each, numbers) for each in awaits["members"]) or "the initial delay"
         earlier_ms = awaits["deadline_ms"] - awaits["ends_ms"]
         left = span(awaits["remaining_ms"] - earlier_ms)
-        lines.append(f"{awaits['phase']}: waits for {names}, {left} more at most")
+        lines.append(f"{awaits['phase']} phase: waiting for {names}, at most {left} more")
     rows = list(map(_member, members))
     journal = story({**view["journal"], "findings": []})[1:]
     return [
@@ -219,7 +221,7 @@ def _awaited(each: Value, numbers: dict[str, str]) -> str:
 
 def _member(each: Value) -> Value:
     silent_ms = each["last_heard_ms_ago"]
-    heard = f"waits ({each['waits_with']})"
+    heard = f"waiting ({each['waits_with']})"
     if silent_ms is not None:
         heard = f"{span(silent_ms)} ago of {span(each['session_timeout_ms'])}"
     known = each["partitions"]

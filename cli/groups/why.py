@@ -27,33 +27,33 @@ Value = dict[str, Any]
 _NAMED = 3
 _JOIN_ENDS = {
     "all_joined": "all members had joined",
-    "join_timed_out": "the rebalance timeout ended",
+    "join_timed_out": "the rebalance timeout expired",
     "initial_delay_ended": "the initial delay ended",
-    "nobody_left": "no member was left",
+    "nobody_left": "no members were left",
 }
 _NOT_ENDED = {
     "interrupted": "another rebalance interrupted it",
-    "unloaded": "its partition was unloaded",
-    "stopped": "the broker stopped meanwhile",
+    "unloaded": "its partition of __consumer_offsets was unloaded",
+    "stopped": "the broker stopped",
 }
 _KEPT, _LOG = "  [kept]", "  [log]"
 _MARKS = {
-    _KEPT: "[kept]: written down before the broker's last start",
-    _LOG: "[log]: found in __consumer_offsets, which holds no causes",
+    _KEPT: "[kept]: recorded before the broker's last start",
+    _LOG: "[log]: read from __consumer_offsets, which does not hold causes",
 }
 
 
 def why(
     group: GroupName,
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many rebalances.")
+        int, whole_number("--last", least=1, most=INT32, help="How many rebalances to show.")
     ] = 5,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show why a group rebalanced, the newest rebalance last. Needs Muster's HTTP."""
+    """Show why a group rebalanced, the newest rebalance last. Needs Muster's HTTP API."""
     api = api_at(bootstrap, "groups why", http, timeout, group)
     journal = api.get(group_path(group, "journal"), last=last)
     if json:
@@ -91,7 +91,7 @@ def story(journal: Value) -> list[str]:
         lines += paragraph
     counted = _counted(journal)
     if not paragraphs and not counted:
-        lines.append("nothing has happened to the group since the broker started")
+        lines.append("no events since the broker started")
     lines += counted
     lines += [text for mark, text in _MARKS.items() if any(line.endswith(mark) for line in lines)]
     return lines
@@ -125,7 +125,7 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
     lines = []
     for rejected in rows[-_NAMED:]:
         example = rejected["last"]
-        who = example["member"] or example["client"] or "somebody"
+        who = example["member"] or example["client"] or "unknown client"
         if example["why"] == NEW_PROTOCOL:  # no request of it is a join
             last = instant(rejected["last_ms"])
             lines.append(
@@ -140,7 +140,7 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
         )
     left = sum(each["count"] for each in rows[:-_NAMED])
     if left:
-        lines.append(f"{output.counted(left, f'more {request}')} refused, all in --json")
+        lines.append(f"{output.counted(left, f'more {request}')} refused; --json shows all")
     return lines
 
 
@@ -216,8 +216,8 @@ def _rebalance(entry: Value) -> list[str]:
         lines[0] += ", with the same topics (clients do so when the partitions of a topic change)"
     lines[0] += _mark(entry)
     if entry["phase"] != "ended":
-        waits = "nobody" if not entry["awaited"] else some(map(name_of, entry["awaited"]))
-        lines.append(f"    {entry['phase']} is running: it waits for {waits}")
+        waits = some(map(name_of, entry["awaited"])) if entry["awaited"] else "no member"
+        lines.append(f"    {entry['phase']} phase in progress: waiting for {waits}")
         lines[-1] += f", until {instant(entry['until_ms'])} at the latest"
         lines += [
             f"        {name_of(each)} from {each['host'] or 'an unknown host'}: {each['words']}"
@@ -226,15 +226,15 @@ def _rebalance(entry: Value) -> list[str]:
     for change in entry["changes"]:
         lines += _changed(entry, change)
     if entry["more_changes"]:
-        lines.append(f"    and {entry['more_changes']} more joined or left")
+        lines.append(f"    and {entry['more_changes']} more members joined or left")
     if entry["join_ms"] is not None:
         ended = _JOIN_ENDS.get(entry["join_ended_by"], entry["join_ended_by"])
-        line = f"    join took {span(entry['join_ms'])}, until {ended}"
+        line = f"    the join phase took {span(entry['join_ms'])}: {ended}"
         if entry["last_member"] and entry["last_wait_ms"]:
-            line += f"; {entry['last_member']} was last, {span(entry['last_wait_ms'])} after the"
-            line += " one before it"
+            line += f"; {entry['last_member']} joined last, {span(entry['last_wait_ms'])} after the"
+            line += " previous member"
         if entry["sync_ms"] is not None:
-            line += f"; sync took {span(entry['sync_ms'])}"
+            line += f"; the sync phase took {span(entry['sync_ms'])}"
         lines.append(line)
     lines.append(_outcome(entry))
     return [line for line in lines if line]
@@ -255,8 +255,8 @@ def _is_the_cause(entry: Value, change: Value) -> bool:
 
 
 def _outcome(entry: Value) -> str:
-    if entry["outcome"] == "nobody left":
-        return "    no member was left: the group is empty"
+    if str(entry["outcome"]).startswith("nobody"):
+        return "    no members were left: the group is empty"
     if entry["outcome"] in _NOT_ENDED:
         return f"    {_NOT_ENDED[entry['outcome']]}"
     if entry["outcome"] != "assigned":
@@ -289,4 +289,4 @@ def _sender(change: Value) -> str:
     principal, client = change.get("principal"), change["client"]
     if principal and client:
         return f"{principal} (client {client})"
-    return principal or client or "somebody"
+    return principal or client or "unknown client"

@@ -19,7 +19,7 @@ from cli.logs.files import Entry, kind_of, read_file
 from cli.options import Json, Wide, whole_number
 from cli.times import instant
 
-app = typer.Typer(help="Show what is in log files, offline.", no_args_is_help=True)
+app = typer.Typer(help="Show the contents of log files, offline.", no_args_is_help=True)
 
 _FILE_COLUMNS = ["file", "bytes", "first_offset", "last_offset", "batches", "entries", "damage"]
 _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_offset", "damage"]
@@ -32,24 +32,28 @@ def _logs() -> None:
 
 @app.command()
 def dump(
-    path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="Any file of a log directory.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="A file of a log directory, or a directory.")
+    ],
     records: Annotated[
-        bool, typer.Option("--records", "-r", help="Also show the records of batches.")
+        bool, typer.Option("--records", "-r", help="Also show the records of each batch.")
     ] = False,
     content: Annotated[
         Content | None,
-        typer.Option("--as", help="How to decode records; without it by the directory's name."),
+        typer.Option(
+            "--as", help="How to decode records; by default according to the directory's name."
+        ),
     ] = None,
     offset: Annotated[int, whole_number("--offset", "-o", help="Start at this offset.")] = 0,
     limit: Annotated[
-        int | None, whole_number("--limit", "-n", least=1, help="At most this many entries.")
+        int | None, whole_number("--limit", "-n", least=1, help="Show at most N entries.")
     ] = None,
     wide: Wide = False,
     json: Json = False,
 ) -> None:
     """Show segments, records, indexes, snapshots and checkpoints; exit with 4 if one is damaged.
 
-    --json prints a line for each entry of a file, and one list for a directory.
+    --json prints one line per entry of a file, or one list for a directory.
     """
     if not path.exists():
         raise CommandError(f"{path} does not exist", USAGE)
@@ -70,7 +74,7 @@ def _dump_file(
 ) -> bool:
     if kind_of(path) is None:
         raise CommandError(
-            f"{path} is not a file of a log directory; those are *.log, *.index, *.timeindex,"
+            f"{path} is not a file of a log directory; supported are *.log, *.index, *.timeindex,"
             " *.txnindex, *.snapshot, *-checkpoint, groups.image and meta.properties",
             USAGE,
         )
@@ -102,7 +106,7 @@ def _dump_directory(path: Path, json: bool, wide: bool) -> bool:
         return any(row["damage"] for row in rows)
     files = [file for file in sorted(path.iterdir()) if file.is_file() and kind_of(file)]
     rows = [_file_row(file) for file in output.progress(files, "reading files")]
-    empty = f"{path} has no files of a log, and no directories of partitions"
+    empty = f"{path} has no log files and no partition directories"
     output.show(rows, _FILE_COLUMNS, empty, json, wide=wide)
     return any(row["damage"] for row in rows)
 

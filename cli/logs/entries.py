@@ -77,7 +77,7 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
     if content == Content.OFFSETS:
         name = _OFFSET_RECORDS.get(kind, "")
     if not name:
-        raise ProtocolError(f"a record of type {kind} is not known")
+        raise ProtocolError(f"unknown record type {kind}")
     # The key's type says its form; only the value has a version.
     fields: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
     if value is None:

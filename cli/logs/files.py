@@ -80,11 +80,13 @@ def _read_batch(file: BinaryIO, position: int, size: int) -> bytes | Entry:
     if not any(head) and _zeros_until(file, position, size):
         return {"kind": "padding", "position": position, "bytes": size - position}
     if len(head) <= MAGIC_POSITION:
-        return damage(position, f"{len(head)} bytes are left, fewer than a batch has")
+        return damage(position, f"truncated batch: only {len(head)} bytes left")
     length = _SIZE.unpack_from(head)[0] + OVERHEAD
     if length <= MAGIC_POSITION or position + length > size:
         claimed = length - OVERHEAD
-        return damage(position, f"a batch claims {claimed} bytes; {size - position} are left")
+        return damage(
+            position, f"truncated batch: {claimed} bytes expected, {size - position} left"
+        )
     file.seek(position)
     return file.read(length)
 
@@ -163,7 +165,7 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
     if len(data) > count * size:
         left = len(data) - count * size
         if any(data[count * size :]) or (left < size):
-            yield damage(count * size, f"{left} bytes are left that are not an entry")
+            yield damage(count * size, f"{left} bytes left, less than one entry")
         else:
             yield {"kind": "padding", "position": count * size, "bytes": left}
 
@@ -207,17 +209,17 @@ def read_producers(path: Path) -> Iterator[Entry]:
     """The ``.snapshot`` of producers as of an offset."""
     data = read_whole(path)
     if len(data) < _PRODUCERS_HEAD.size:
-        yield damage(0, f"{len(data)} bytes are not a snapshot of producers")
+        yield damage(0, f"{len(data)} bytes are too short for a producer snapshot")
         return
     version, checksum, count = _PRODUCERS_HEAD.unpack_from(data)
     body = data[_PRODUCERS_HEAD.size :]
     if version != 1:
-        yield damage(0, f"version {version} is not known, only 1")
+        yield damage(0, f"unknown version {version}; only 1 is supported")
         return
     if crc32c(data[_PRODUCERS_CHECKED_FROM:]) != checksum:
         yield damage(2, "the checksum does not match")
     if count * _PRODUCER.size != len(body):
-        yield damage(6, f"{count} producers are claimed; {len(body) / _PRODUCER.size:g} are there")
+        yield damage(6, f"{count} producers expected, {len(body) / _PRODUCER.size:g} found")
         return
     for fields in _PRODUCER.iter_unpack(body):
         producer_id, epoch, sequence, offset, delta, timestamp_ms, coordinator, open_from = fields
@@ -240,7 +242,7 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
     if not lines:
         return
     if lines[0].strip() != "0":
-        yield damage(0, f"version {lines[0]!r} is not known, only 0")
+        yield damage(0, f"unknown version {lines[0]!r}; only 0 is supported")
         return
     for number, line in enumerate(lines[2:], 3):
         fields = line.split()
@@ -250,9 +252,11 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
         elif len(fields) == 2 and all(field.lstrip("-").isdecimal() for field in fields):
             yield {"kind": "epoch", "epoch": int(fields[0]), "start_offset": int(fields[1])}
         else:
-            yield damage(0, f"line {number} is {line!r}")
+            yield damage(0, f"line {number} is invalid: {line!r}")
     if len(lines) < 2 or not lines[1].isdecimal() or int(lines[1]) != len(lines) - 2:
-        yield damage(0, f"{max(0, len(lines) - 2)} entries, but the file claims another count")
+        yield damage(
+            0, f"{max(0, len(lines) - 2)} entries found; the file's header says another number"
+        )
 
 
 def read_image(path: Path) -> Iterator[Entry]:
@@ -261,12 +265,14 @@ def read_image(path: Path) -> Iterator[Entry]:
     position, checksum = 0, 0
     while position < len(data):
         if len(data) - position < _BLOCK.size + 4:
-            yield damage(position, f"{len(data) - position} bytes are not a block")
+            yield damage(position, f"{len(data) - position} bytes left, less than one block")
             return
         kind, size = _BLOCK.unpack_from(data, position)
         end = position + _BLOCK.size + size
         if end + 4 > len(data):
-            yield damage(position, f"a block claims {size} bytes; {len(data) - position} are left")
+            yield damage(
+                position, f"truncated block: {size} bytes expected, {len(data) - position} left"
+            )
             return
         checksum = crc32c(checksum.to_bytes(4, "little") + data[position:end])
         if checksum != int.from_bytes(data[end : end + 4], "little"):

@@ -29,7 +29,12 @@ from protocol import errors
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC[:0-1,5]", help="Only this topic; repeatable."),
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:0-1,5]",
+        help="Only this topic, or these partitions; repeatable.",
+    ),
 ]
 
 CHUNK = 2000
@@ -150,7 +155,7 @@ def make(cluster: Cluster, changes: Iterable[Change]) -> None:
         where, code = next(iter(failed.items()))
         done = len(ordered) - len(failed)
         raise refused(
-            f"{done} of {output.counted(len(ordered), 'offset')} changed, the others not; {where}",
+            f"changed {done} of {output.counted(len(ordered), 'offset')}; {where}",
             code,
         )
 
@@ -299,5 +304,5 @@ def _not_there(what: str, topic: str, in_cluster: bool) -> CommandError:
     if in_cluster:
         return no_partition(what, topic)
     return CommandError(
-        f"the group has no offset of {what}; `muster offsets get GROUP` shows its offsets", REFUSED
+        f"the group has no offset of {what}; `muster offsets get GROUP` lists its offsets", REFUSED
     )

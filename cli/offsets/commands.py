@@ -78,7 +78,7 @@ def get(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show the committed offsets of groups, and which lie outside their logs."""
+    """Show the committed offsets of groups, and which are outside the log."""
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = _chosen(cluster, groups, all_groups, topic)
@@ -91,7 +91,7 @@ def get(
     several = ["group"] if len(found) > 1 else []
     outside = ["lost_records", "verdict"] if any(row["verdict"] for row in rows) else []
     columns = [*several, *_COLUMNS, *outside, *_MORE]
-    empty = f"{', '.join(found)} has committed no offsets" if found else "No groups yet"
+    empty = f"No committed offsets of {', '.join(found)}" if found else "No groups yet"
     output.show(rows, columns, empty, json, wide=wide)
 
 
@@ -132,26 +132,25 @@ def set_offsets(
     offsets: Annotated[
         list[str],
         typer.Argument(
-            metavar="TOPIC:PARTITION=OFFSET", help="Such as orders:0=42 or orders:0-1,5=42."
+            metavar="TOPIC:PARTITION=OFFSET",
+            help="An offset, such as orders:0=42 or orders:0-1,5=42.",
         ),
     ],
     metadata: Annotated[
-        str, typer.Option("--metadata", metavar="TEXT", help="Text to commit beside each offset.")
+        str, typer.Option("--metadata", metavar="TEXT", help="Metadata to commit with each offset.")
     ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Allow offsets before the log's start or after its end.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow offsets outside the log.")] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Commit offsets for a group without members; the group need not exist yet."""
+    """Commit offsets for a group without members; create the group if needed."""
     assigned = [each for text in offsets for each in _assigned(text)]
     wanted = dict(assigned)
     if len(wanted) < len(assigned):
-        raise CommandError("a partition is named twice; set it once", USAGE)
+        raise CommandError("a partition is named twice", USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     found = {key: Committed(offset, metadata) for key, offset in wanted.items()}
     changes = _changes(cluster, {group: found}, force)
@@ -178,11 +177,11 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete groups' offsets of some topics; their members may read other topics."""
+    """Delete groups' offsets of topics that their members are not subscribed to."""
     check_named(groups, all_groups)
     if not topic:
         raise CommandError(
-            "name the topics: --topic TOPIC[:0-1,5]",
+            "name topics with --topic TOPIC[:0-1,5]",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -197,15 +196,17 @@ def delete(
 @app.command()
 def export(
     groups: SomeGroups = None,
-    form: Annotated[Format, typer.Option("--format", help="The form of the file.")] = Format.JSON,
+    form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.JSON,
     output_file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to stdout."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to this file instead of standard output."
+        ),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Write the offsets of the groups named, or of all, as a file that `import` reads."""
+    """Write the offsets of groups, or of all groups, to a file for `import`."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     names = named_groups(cluster, groups, every=not groups)
     if groups:
@@ -224,11 +225,14 @@ def export(
 
 @app.command("import")
 def import_offsets(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file; - is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, or - for standard input.")],
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", "-g", metavar="GROUP", help="Import the offsets for this group instead."
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="Commit the file's offsets for this group instead.",
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -237,7 +241,7 @@ def import_offsets(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Commit the offsets of a JSON or CSV file by `export` or kafka-consumer-groups."""
+    """Commit the offsets of a JSON or CSV file from `export` or kafka-consumer-groups."""
     groups = offset_files.read(_text(file), "standard input" if file == "-" else file, group)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     changes = _changes(cluster, groups, force=True)
@@ -266,11 +270,11 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
     refuse_members(known.group for known in now.values())
     for group_id, found in groups.items():
         before = now[group_id].committed
-        new = [] if now[group_id].exists else ["a new group"]
+        new = [] if now[group_id].exists else ["creates the group"]
         for key, after in sorted(found.items()):
             outside = _outside(key, after.offset, logs.get(key))
             if outside and not force:
-                raise CommandError(f"{after.offset} is {outside}; --force commits it anyway")
+                raise CommandError(f"offset {after.offset} is {outside}; --force commits it anyway")
             note = "; ".join([*new, outside] if outside else new) or None
             changes.append(Change(group_id, key, before.get(key), after, note))
     return with_true_epochs(cluster, changes)
@@ -286,10 +290,10 @@ def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
 @app.command()
 def expiring(
     within: Annotated[
-        str, typer.Option("--within", metavar="TIME", help="Such as 30m, 12h or 7d.")
+        str, typer.Option("--within", metavar="TIME", help="A time, such as 30m, 12h or 7d.")
     ] = "1d",
     group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")
+        str | None, typer.Option("--group", metavar="GROUP", help="Show only this group.")
     ] = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
@@ -297,7 +301,7 @@ def expiring(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show which offsets retention will drop, when and why. Needs Muster's HTTP."""
+    """Show which offsets will expire, when and why. Needs Muster's HTTP API."""
     within_ms = duration_ms(within, "--within")
     api = api_at(bootstrap, "offsets expiring", http, timeout)
     answer = api.get("/api/offsets/expiring", within_ms=within_ms, group=group)
@@ -307,7 +311,7 @@ def expiring(
         return
     for row in rows:
         row["expires"] = instant(row["expires_ms"])
-        row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "at the next check"
+        row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "next check"
         row["committed"] = instant(row["committed_ms"])
     columns = ["group", "topic", "partition", "offset", "committed", "expires", "in", "why"]
     output.show_table(rows, columns, f"No offset expires within {within}", wide=wide)

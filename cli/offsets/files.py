@@ -81,12 +81,10 @@ def read(text: str, name: str, group: str | None) -> Groups:
         groups = _collected(_csv_entries(text, name), name)
     if group is not None:
         if len(groups) > 1:
-            raise CommandError(
-                f"{name} has offsets of {len(groups)} groups: leave out --group", USAGE
-            )
+            raise CommandError(f"{name} has offsets of {len(groups)} groups: omit --group", USAGE)
         groups = dict(zip([group], groups.values(), strict=False))
     if "" in groups:
-        raise CommandError(f"{name} names no group; give one with --group", USAGE)
+        raise CommandError(f"{name} does not name a group; name it with --group", USAGE)
     return groups
 
 
@@ -102,7 +100,7 @@ def _collected(entries: Iterable[tuple[str, Any]], name: str) -> Groups:
         offsets = groups.setdefault(group_id or "", {})
         if key in offsets:
             raise CommandError(
-                f"{name}, {where}: {key[0]}:{key[1]} is there twice; keep one", USAGE
+                f"{name}, {where}: {key[0]}:{key[1]} is a duplicate; remove one", USAGE
             )
         offsets[key] = found
     return groups
@@ -113,7 +111,7 @@ def _json(text: str, name: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise CommandError(
-            f"{name} is not JSON ({error}); `muster offsets export` writes a file of this form",
+            f"{name} is not valid JSON ({error}); `muster offsets export` writes such a file",
             USAGE,
         ) from None
 
@@ -122,16 +120,16 @@ def _json_entries(value: Any, name: str) -> Iterable[tuple[str, Any]]:
     groups = value.get("groups")
     if value.get("version") != VERSION or not isinstance(groups, list):
         raise CommandError(
-            f'{name} is not a file of offsets: it must be {{"version": 1, "groups": [...]}}', USAGE
+            f'{name} is not an offsets file: expected {{"version": 1, "groups": [...]}}', USAGE
         )
     for number, group in enumerate(groups):
         offsets = group.get("offsets") if isinstance(group, dict) else None
         if not isinstance(offsets, list):
-            raise CommandError(f"{name}, group {number + 1}: it has no list of offsets", USAGE)
+            raise CommandError(f"{name}, group {number + 1}: the list of offsets is missing", USAGE)
         for index, entry in enumerate(offsets):
             where = f"group {number + 1}, offset {index + 1}"
             if not isinstance(entry, dict):
-                raise CommandError(f"{name}, {where}: it must be an object", USAGE)
+                raise CommandError(f"{name}, {where}: must be an object", USAGE)
             yield where, {**entry, "group": group.get("group")}
 
 
@@ -147,8 +145,8 @@ def _csv_entries(text: str, name: str) -> Iterable[tuple[str, dict[str, str]]]:
             columns = next((known for known in _APACHE if len(known) == len(row)), ())
         if len(row) != len(columns):
             raise CommandError(
-                f"{name}, line {number}: {len(row)} columns where"
-                f" {len(columns) or ','.join(COLUMNS)} are expected",
+                f"{name}, line {number}: has {len(row)} columns instead of"
+                f" {len(columns) or ','.join(COLUMNS)}",
                 USAGE,
             )
         yield f"line {number}", dict(zip(columns, row, strict=True))
@@ -157,7 +155,7 @@ def _csv_entries(text: str, name: str) -> Iterable[tuple[str, dict[str, str]]]:
 def _entry(entry: Mapping[str, Any], where: str) -> tuple[str | None, Partition, Committed]:
     topic, group, metadata = entry.get("topic"), entry.get("group"), entry.get("metadata")
     if not isinstance(topic, str) or not topic:
-        raise CommandError(f"{where}: it names no topic", USAGE)
+        raise CommandError(f"{where}: the topic is missing", USAGE)
     if not isinstance(group, str | None) or not isinstance(metadata, str | None):
         raise CommandError(f"{where}: group and metadata must be text", USAGE)
     partition = _number(entry, "partition", where, 0, _INT_MAX)
@@ -177,6 +175,6 @@ def _number(entry: Mapping[str, Any], field: str, where: str, least: int, most: 
         number = None
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
         raise CommandError(
-            f"{where}: {field} is {value!r}; it must be a number of at least {least}", USAGE
+            f"{where}: {field} is {value!r}; it must be a whole number from {least}", USAGE
         )
     return number

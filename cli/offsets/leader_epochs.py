@@ -18,7 +18,7 @@ from cli.client.offsets_at import Partition
 from protocol.messages import BY_NAME
 
 OFFSET_FOR_LEADER_EPOCH = BY_NAME["OffsetForLeaderEpoch"].key
-LEFT_OUT = "without leader epoch {}, which the log does not have at this offset"
+LEFT_OUT = "without leader epoch {}: the log has another one at this offset"
 """The note beside an offset whose epoch is left out."""
 CHUNK = 2000
 """Partitions of one request."""

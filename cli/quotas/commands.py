@@ -27,7 +27,7 @@ from security.quotas.entities import (
 )
 
 app = typer.Typer(
-    help="Show and change what users, client ids and addresses may use.", no_args_is_help=True
+    help="Show and change quotas of users, client ids and IP addresses.", no_args_is_help=True
 )
 
 DEFAULT = "(default)"
@@ -35,14 +35,21 @@ COLUMNS = ["user", "client_id", "ip", "quota", "value"]
 _KEYS = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="A user.")]
-AnyUser = Annotated[bool, typer.Option("--user-default", help="Users without quotas of their own.")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="A user's name.")]
+AnyUser = Annotated[
+    bool, typer.Option("--user-default", help="The default for users without their own quotas.")
+]
 ClientId = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="A client id.")]
 AnyClient = Annotated[
-    bool, typer.Option("--client-id-default", help="Client ids without quotas of their own.")
+    bool,
+    typer.Option(
+        "--client-id-default", help="The default for client ids without their own quotas."
+    ),
 ]
-Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="An address.")]
-AnyIp = Annotated[bool, typer.Option("--ip-default", help="Addresses without a rate of their own.")]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="An IP address.")]
+AnyIp = Annotated[
+    bool, typer.Option("--ip-default", help="The default for addresses without their own rate.")
+]
 
 
 @app.command("list")
@@ -58,17 +65,17 @@ def list_quotas(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List quotas: all, or those of the user, client id or address that is named."""
+    """List all quotas, or those of the named user, client id or IP address."""
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     found = _found(Cluster(bootstrap, timeout_s=timeout), named)
-    output.show([row for _, row in found], COLUMNS, "No such quota", json, wide=wide)
+    output.show([row for _, row in found], COLUMNS, "No quota matches", json, wide=wide)
 
 
 @app.command("set")
 def set_quotas(
     quotas: Annotated[
         list[str],
-        typer.Argument(metavar="QUOTA=VALUE", help=f"Such as {OF_CLIENTS[0]}=1048576."),
+        typer.Argument(metavar="QUOTA=VALUE", help=f"A quota, such as {OF_CLIENTS[0]}=1048576."),
     ],
     user: User = None,
     user_default: AnyUser = False,
@@ -80,7 +87,7 @@ def set_quotas(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Set quotas of a user, a client id, both together, or an address."""
+    """Set quotas of a user, a client id, a user and client id, or an IP address."""
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
     if entity.ip:
@@ -100,7 +107,8 @@ def set_quotas(
 @app.command("remove")
 def remove_quotas(
     quotas: Annotated[
-        list[str] | None, typer.Argument(metavar="QUOTA", help="All, unless some are named.")
+        list[str] | None,
+        typer.Argument(metavar="QUOTA", help="The quotas to remove; all by default."),
     ] = None,
     user: User = None,
     user_default: AnyUser = False,
@@ -114,7 +122,7 @@ def remove_quotas(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove quotas, which are shown first: who is beyond them may go on at once."""
+    """Remove quotas; show them first. Throttled clients continue at full speed at once."""
     plan = Plan(dry_run, execute, json, done="removed").checked()
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
@@ -130,7 +138,7 @@ def remove_quotas(
     ]
     rows = [row for _, row in there]
     if not rows:
-        output.show(rows, COLUMNS, "No such quota; nothing to remove", json)
+        output.show(rows, COLUMNS, "No quota matches; nothing to remove", json)
         return
     if not plan.agreed(rows, COLUMNS, f"Remove {output.counted(len(rows), 'quota')}?"):
         return
@@ -139,7 +147,7 @@ def remove_quotas(
     if json:
         show_json(rows, executed=True)
     else:
-        output.say(f"Removed {len(rows)}")
+        output.say(f"Removed {output.counted(len(rows), 'quota')}")
 
 
 def _named(
@@ -158,9 +166,7 @@ def _named(
         (IP, ip, ip_default),
     ):
         if name is not None and is_default:
-            raise CommandError(
-                f"leave out --{kind} or --{kind}-default: they exclude each other", USAGE
-            )
+            raise CommandError(f"choose one of --{kind} and --{kind}-default", USAGE)
         if name is not None or is_default:
             named[kind] = name
     return named
@@ -168,7 +174,7 @@ def _named(
 
 def _entity(named: Mapping[str, str | None]) -> Entity:
     if not named:
-        raise CommandError("say whose quotas: --user, --client-id or --ip", USAGE)
+        raise CommandError("name the entity with --user, --client-id or --ip", USAGE)
     try:
         return parse_entity(named.items())
     except ValueError as error:
@@ -178,11 +184,11 @@ def _entity(named: Mapping[str, str | None]) -> Entity:
 def _parsed(entity: Entity, text: str) -> tuple[str, float]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise CommandError(f"{text}: write QUOTA=VALUE; quotas are {', '.join(_KEYS)}", USAGE)
+        raise CommandError(f"{text}: write it as QUOTA=VALUE; quotas are {', '.join(_KEYS)}", USAGE)
     try:
         number = float(value)
     except ValueError:
-        raise CommandError(f"{text}: the value is no number", USAGE) from None
+        raise CommandError(f"{text}: the value is not a number", USAGE) from None
     if (wrong := wrong_quota(entity, key, number)) is not None:
         raise CommandError(wrong, USAGE)
     return key, number
@@ -233,7 +239,7 @@ def _check_address(ip: str) -> None:
     try:
         address_of(ip)
     except ValueError:
-        raise CommandError(f"--ip takes an address, and {ip} is none", USAGE) from None
+        raise CommandError(f"--ip {ip}: not an IP address", USAGE) from None
 
 
 def _alter(cluster: Cluster, entity: Entity, wanted: Mapping[str, float | None]) -> None:

@@ -41,7 +41,11 @@ def create(
     partitions: Annotated[
         int,
         whole_number(
-            "--partitions", "-p", least=-1, most=INT32, help="How many; -1: the broker's default."
+            "--partitions",
+            "-p",
+            least=-1,
+            most=INT32,
+            help="Number of partitions; -1 is the broker's default.",
         ),
     ] = -1,
     replication_factor: Annotated[
@@ -50,15 +54,15 @@ def create(
             "--replication-factor",
             least=-1,
             most=INT16,
-            help="Replicas of each partition; -1: the broker's default.",
+            help="Replicas per partition; -1 is the broker's default.",
         ),
     ] = -1,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting; repeatable."),
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic setting; repeatable."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Succeed when the topic exists already.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
@@ -85,7 +89,7 @@ def create(
         output.show_json([{"topic": n, "created": n in made, "error": told.get(n)} for n in codes])
     else:
         for name in there:
-            output.say(f"Topic {name} exists already")
+            output.say(f"Topic {name} already exists")
     report(errors, "topic", "created", json=json)
 
 
@@ -103,11 +107,11 @@ def grow(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Give a topic more partitions. Later records of a key may then go to another partition."""
+    """Add partitions to a topic. New records of a key may then go to another partition."""
     cluster = Cluster(bootstrap, timeout_s=timeout)
     before = len(cluster.leaders([topic]))
     if partitions <= before:
-        raise CommandError(f"topic {topic} has {before} partitions; name a greater number")
+        raise CommandError(f"topic {topic} already has {before} partitions; choose a larger number")
     asked = {
         "topics": [{"name": topic, "count": partitions, "assignments": None}],
         "timeout_ms": int(timeout * 1000),

@@ -33,9 +33,7 @@ class Ending(NamedTuple):
 
 TopicsAndPartitions = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TOPIC", help="Topics, or partitions of them, such as orders:0-1,5 or 'test-*'."
-    ),
+    typer.Argument(metavar="TOPIC", help="Topics or partitions, such as orders:0-1,5 or 'test-*'."),
 ]
 GroupToJoin = Annotated[
     str | None,
@@ -44,41 +42,41 @@ GroupToJoin = Annotated[
 FromBeginning = Annotated[bool, typer.Option("--from-beginning", help="Start at the first record.")]
 Since = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="Start at a time, or 90m or P7D ago."),
+    typer.Option(
+        "--from", metavar="TIME", help="Start at a time, or at a duration ago, such as 90m or P7D."
+    ),
 ]
 Offset = Annotated[
     int | None, whole_number("--offset", "-o", help="Start at this offset of each partition.")
 ]
 Last = Annotated[
     int | None,
-    whole_number(
-        "--last", least=1, help="Start with the last N records of all partitions together."
-    ),
+    whole_number("--last", least=1, help="Start N records before the end, over all partitions."),
 ]
-UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the logs end now.")]
-Most = Annotated[
-    int | None, whole_number("--max", "-n", least=1, help="End after so many records.")
-]
+UntilEnd = Annotated[bool, typer.Option("--until-end", help="Exit at the current end of the logs.")]
+Most = Annotated[int | None, whole_number("--max", "-n", least=1, help="Exit after N records.")]
 Idle = Annotated[
-    float | None, seconds("--idle", least=0, help="End after so long without a record.")
+    float | None, seconds("--idle", least=0, help="Exit after this time without a record.")
 ]
 Isolation = Annotated[
     str,
     typer.Option(
         "--isolation",
         metavar="LEVEL",
-        help="read_committed (no aborted or open transactions) or read_uncommitted.",
+        help="read_committed (without aborted and open transactions) or read_uncommitted.",
     ),
 ]
 Keys = Annotated[bool, typer.Option("--keys", help="Print the key and a tab before the value.")]
 Timestamps = Annotated[
     bool, typer.Option("--timestamps", help="Print the time and a tab before the value.")
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Print the bytes of the values alone.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Print only the bytes of values.")]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        "--delimiter", metavar="TEXT", help="What ends a value with --raw; a line end by default."
+        "--delimiter",
+        metavar="TEXT",
+        help="With --raw: the text after each value; a line end by default.",
     ),
 ]
 Format = Annotated[
@@ -87,7 +85,7 @@ Format = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=r"As kcat's: %t %p %o %k %s %h %T (ms) %I (UTC) %K %S \n \t \xHH.",
+        help=r"A kcat format: %t %p %o %k %s %h %T (ms) %I (UTC) %K %S \n \t \xHH.",
     ),
 ]
 
@@ -112,9 +110,9 @@ def consume(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Print records as they come; end with Ctrl-C, --until-end, --max or --idle.
+    """Print records as they arrive, until Ctrl-C, --until-end, --max or --idle.
 
-    Without a start only what comes from now on is printed; a group starts at its offsets.
+    By default only records from now on are printed; a group starts at its committed offsets.
     """
     printer = _printer(keys, timestamps, raw, delimiter, template, json)
     if isolation not in _ISOLATION:
@@ -164,8 +162,7 @@ def _printer(
     """What the options say that records look like; CommandError where they say two things."""
     if (keys or timestamps) + raw + (template is not None) + json > 1:
         raise CommandError(
-            "--json, --raw and --format each say all that is printed: choose one of them,"
-            " without --keys and --timestamps",
+            "choose one of --json, --raw and --format, without --keys and --timestamps",
             USAGE,
         )
     if delimiter is not None and not raw:
@@ -181,8 +178,8 @@ def _check_group(topics: list[str], start: Start, last: int | None) -> None:
     named = any(parse_partitions(topic)[1] is not None for topic in topics)
     if named or start.offset is not None or start.at_ms is not None or last is not None:
         raise CommandError(
-            "a group assigns partitions itself and starts at its offsets: leave out partitions,"
-            " --offset, --from and --last; `muster groups reset` sets a group's offsets",
+            "with --group the group chooses partitions and offsets: omit partitions, --offset,"
+            " --from and --last; `muster groups reset` sets a group's offsets",
             USAGE,
         )
 

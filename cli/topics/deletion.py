@@ -20,7 +20,7 @@ from cli.topics.listing import reader_rows
 
 def delete(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC", help="Names, or patterns such as 'test-*'.")
+        list[str], typer.Argument(metavar="TOPIC", help="Topics, or patterns such as 'test-*'.")
     ],
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -28,9 +28,9 @@ def delete(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete topics, their records and all groups' offsets in them; show what goes first.
+    """Delete topics, their records and all groups' offsets in them; show them first.
 
-    Names may be patterns, such as 'test-*'. When one of several is not there, none is deleted.
+    Names may be patterns, such as 'test-*'. If one of them does not exist, none is deleted.
     """
     plan = Plan(dry_run, execute, json, "deleted").checked()
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -65,9 +65,11 @@ def _show(rows: Sequence[output.Row], title: str) -> None:
     columns = ["topic", "partitions", "records", "bytes"]
     output.show_table(rows, columns, "", title)
     groups = [{"topic": row["topic"], **group} for row in rows for group in row["groups"]]
-    with_them = "Groups with offsets or members in them" if groups else ""
+    with_them = "Groups with offsets of or members in these topics" if groups else ""
     columns = ["group", "topic", "offsets", "members"]
-    output.show_table(groups, columns, "No group has offsets or members in them", with_them)
+    output.show_table(
+        groups, columns, "No group has offsets of or members in these topics", with_them
+    )
 
 
 def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]]) -> str:
@@ -80,7 +82,7 @@ def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]])
         groups = output.counted(len({group.group_id for group in found if group.offsets}), "group")
         parts.append(f"{output.counted(offsets, 'offset')} of {groups}")
     members = sum(group.members for group in found)
-    reading = f", read now by {output.counted(members, 'member')}" if members else ""
+    reading = f", read by {output.counted(members, 'member')} now" if members else ""
     return f"Delete {' and '.join(parts)}{reading}?"
 
 

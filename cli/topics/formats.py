@@ -81,7 +81,7 @@ def unescaped(text: str, option: str) -> bytes:
             out += _ESCAPES[token[1:]]
         else:
             raise CommandError(
-                f"{option}: {token} stands for nothing; there are \\n \\t \\r \\0 \\xHH \\\\", USAGE
+                f"{option}: unknown escape {token}; choose one of \\n \\t \\r \\0 \\xHH \\\\", USAGE
             )
     return bytes(out)
 
@@ -104,7 +104,7 @@ def _field(letter: str, on_terminal: bool) -> Printer:
     }
     if letter not in printers:
         known = ", ".join(f"%{each} {means}" for each, means in _FIELDS.items())
-        raise CommandError(f"--format: %{letter} stands for nothing; there are {known}", USAGE)
+        raise CommandError(f"--format: unknown field %{letter}; choose one of {known}", USAGE)
     return printers[letter]
 
 

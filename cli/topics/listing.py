@@ -21,7 +21,7 @@ from client.connection import Value
 
 Groups = Annotated[
     bool,
-    typer.Option("--groups", help="Show the groups that read them; every group is asked."),
+    typer.Option("--groups", help="Show the groups that read each topic; queries every group."),
 ]
 READERS = ["group", "offsets", "members"]
 CONFIGS_AT_ONCE = 500
@@ -42,9 +42,11 @@ _COLUMNS: Columns = [
 def list_topics(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Only these; patterns too, such as 'test-*'."),
+        typer.Argument(metavar="TOPIC", help="Topics, or patterns such as 'test-*'."),
     ] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Show internal topics too.")] = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also show internal topics.")
+    ] = False,
     groups: Groups = False,
     sort: Sort = None,
     top: Top = None,
@@ -53,9 +55,9 @@ def list_topics(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List the topics with their records and bytes.
+    """List topics with their records and bytes.
 
-    Records are the offsets between start and end; of a compacted topic there are fewer.
+    RECORDS is the number of offsets between start and end; a compacted topic has fewer records.
     """
     columns = columns_of(groups, internal)
     in_order([], sort, top, columns)
@@ -102,7 +104,7 @@ def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
 
 def describe(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC", help="Names, or patterns such as 'test-*'.")
+        list[str], typer.Argument(metavar="TOPIC", help="Topics, or patterns such as 'test-*'.")
     ],
     groups: Groups = False,
     sort: Sort = None,
@@ -112,7 +114,7 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show partitions with their leaders, offsets and bytes, and changed settings."""
+    """Show partitions with leaders, offsets and bytes, and settings that are not defaults."""
     in_order([], sort, top, _COLUMNS)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     answer = existing(cluster, topics)

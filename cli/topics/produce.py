@@ -32,43 +32,51 @@ ACKS = {"1": 1, "all": -1}
 Values = Annotated[
     list[str] | None,
     typer.Option(
-        "--value", "-v", metavar="VALUE", help="A record's value; repeatable; instead of stdin."
+        "--value",
+        "-v",
+        metavar="VALUE",
+        help="A record's value, instead of standard input; repeatable.",
     ),
 ]
 Files = Annotated[
     list[str] | None,
     typer.Option(
-        "--file", metavar="FILE", help="A file that is one record; - is stdin; repeatable."
+        "--file", metavar="FILE", help="A file as one record, or - for standard input; repeatable."
     ),
 ]
-Lines = Annotated[bool, typer.Option("--lines", help="Each line of --file is a record.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Send each line of --file as a record.")]
 FromJson = Annotated[
-    bool, typer.Option("--from-json", help="Lines are records as `consume --json` prints them.")
+    bool, typer.Option("--from-json", help="Read records in the format of `consume --json`.")
 ]
 Key = Annotated[
     str | None, typer.Option("--key", "-k", metavar="KEY", help="The key of every record.")
 ]
 KeySeparator = Annotated[
     str | None,
-    typer.Option("--key-separator", metavar="TEXT", help="Cut each line into key and value here."),
+    typer.Option(
+        "--key-separator", metavar="TEXT", help="The text between key and value in each line."
+    ),
 ]
 Null = Annotated[
     str | None,
-    typer.Option("--null", metavar="TEXT", help="A key or value that is this text is null."),
+    typer.Option(
+        "--null", metavar="TEXT", help="A key or value equal to this text is sent as null."
+    ),
 ]
-Tombstone = Annotated[
-    bool, typer.Option("--tombstone", help="Send one record without a value, for --key.")
-]
+Tombstone = Annotated[bool, typer.Option("--tombstone", help="Send one tombstone for --key.")]
 HeaderTexts = Annotated[
     list[str] | None,
     typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; repeatable."),
 ]
 Timestamp = Annotated[
     str | None,
-    typer.Option("--timestamp", metavar="TIME", help="The time of every record; now by default."),
+    typer.Option(
+        "--timestamp", metavar="TIME", help="The timestamp of all records; now by default."
+    ),
 ]
 Partition = Annotated[
-    int | None, whole_number("--partition", "-p", most=INT32, help="To this partition alone.")
+    int | None,
+    whole_number("--partition", "-p", most=INT32, help="Send all records to this partition."),
 ]
 Acks = Annotated[str, typer.Option("--acks", metavar="ACKS", help="1 or all.")]
 Compression = Annotated[
@@ -96,7 +104,7 @@ def produce(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Produce records: each line of standard input, each --value or each --file."""
+    """Produce records from lines of standard input, from --value or from --file."""
     if compression not in CODECS:
         raise CommandError(f"--compression {compression}: choose one of {', '.join(CODECS)}", USAGE)
     if acks not in ACKS:
@@ -115,15 +123,15 @@ def produce(
     cluster = Cluster(bootstrap, timeout_s=timeout)
     producer = Producer(cluster, topic, Manner(ACKS[acks], CODECS[compression], partition))
     if value is None and not file and not tombstone and sys.stdin.isatty():
-        output.warn("each line becomes a record; Ctrl-D ends")
+        output.warn("each line is sent as a record; Ctrl-D ends")
     if shape.timestamp_ms is not None:
-        output.warn(f"the records' time is {instant(shape.timestamp_ms, to_the_ms=True)}")
+        output.warn(f"the records' timestamp is {instant(shape.timestamp_ms, to_the_ms=True)}")
     try:
         for piece in pieces:
             producer.send(piece)
     except CommandError as error:
         sent = output.counted(producer.sent, "record")
-        raise CommandError(f"{error}; {sent} sent before it", error.exit_code) from None
+        raise CommandError(f"{error}; {sent} sent before", error.exit_code) from None
     ends = sorted(producer.ends.items())
     if json:
         partitions = [{"partition": p, "end_offset": end} for p, end in ends]
@@ -139,22 +147,22 @@ def _pieces(
 ) -> Iterator[list[Outgoing]]:
     """The records that the options name; CommandError where they say two things."""
     if shape.separator == b"":
-        raise CommandError("--key-separator is empty: write what ends a key, such as :", USAGE)
+        raise CommandError("--key-separator is empty; choose a text such as :", USAGE)
     if shape.is_json and (shape.key is not None or shape.separator is not None):
-        raise CommandError("--from-json reads keys too: leave out --key and --key-separator", USAGE)
+        raise CommandError("--from-json includes keys: omit --key and --key-separator", USAGE)
     if shape.key is not None and shape.separator is not None:
         raise CommandError("choose one of --key and --key-separator", USAGE)
     if lines and not files:
-        raise CommandError("--lines needs --file; standard input is read by lines anyway", USAGE)
+        raise CommandError("--lines needs --file; standard input is always read by lines", USAGE)
     if tombstone:
         if shape.key is None:
-            raise CommandError("--tombstone needs --key: it says that the key is gone", USAGE)
+            raise CommandError("--tombstone needs --key", USAGE)
         return iter([[shape.tombstone()]])
     if values is not None:
         return of_values(map(_bytes, values), shape)
     if files and not lines and not shape.is_json:
         if shape.separator is not None:
-            raise CommandError("--key-separator cuts lines: add --lines", USAGE)
+            raise CommandError("--key-separator with --file needs --lines", USAGE)
         return of_files(files, shape)
     return of_lines(files, shape)
 

@@ -40,7 +40,9 @@ class Producer:
         self._find_leaders()
         if manner.partition is not None and manner.partition not in self._partitions:
             count = output.counted(len(self._partitions), "partition")
-            raise CommandError(f"topic {topic} has no partition {manner.partition}; it has {count}")
+            raise CommandError(
+                f"partition {topic}:{manner.partition} does not exist; {topic} has {count}"
+            )
 
     def _find_leaders(self) -> None:
         answer = self.cluster.metadata([self.topic])
@@ -92,7 +94,7 @@ class Producer:
         if leader is None:
             return {"error_code": errors.LEADER_NOT_AVAILABLE}
         if leader.version_of("Produce") < 3:
-            raise CommandError("this broker is older than 0.11 and takes no record batches")
+            raise CommandError("this broker does not accept record batches (needs Kafka 0.11)")
         now_ms = clock.now_ms()
         records = [
             each.record._replace(
@@ -123,8 +125,8 @@ class Producer:
             record = batch[0].record
             size = len(record.key or b"") + len(record.value or b"")
             return CommandError(
-                f"{what} has {size} bytes, more than topic {self.topic} takes: see `muster configs"
-                f" get max.message.bytes --topic {self.topic}`"
+                f"{what} has {size} bytes, more than topic {self.topic} allows: check `muster"
+                f" configs get max.message.bytes --topic {self.topic}`"
             )
         return refused(f"{what} for {self.topic}:{partition}", code, message)
 

@@ -106,8 +106,8 @@ class Consumer:
             if not start <= offset <= end:
                 has = f"offsets {start} to {end - 1}" if end > start else "no records"
                 raise CommandError(
-                    f"{topic}:{partition} has {has}, and its next offset is {end};"
-                    f" --offset {offset} is outside"
+                    f"--offset {offset} is outside {topic}:{partition}, which has {has}; the next"
+                    f" offset is {end}"
                 )
 
     def poll(self) -> Iterator[Read]:
@@ -159,8 +159,8 @@ class Consumer:
         position = self.positions[where]
         self.positions.update(self._first([where], self._start))
         output.warn(
-            f"{where[0]}:{where[1]} has no offset {position} any more;"
-            f" reading goes on at {self.positions[where]}"
+            f"offset {position} of {where[0]}:{where[1]} no longer exists;"
+            f" continuing at {self.positions[where]}"
         )
 
     def _find_leaders_again(self, where: Partition, code: int) -> None:

@@ -56,15 +56,15 @@ def from_json(value: object, what: str) -> Record:
     a value may not.
     """
     if not isinstance(value, dict):
-        raise CommandError(f"{what} is no JSON object", USAGE)
+        raise CommandError(f"{what} is not a JSON object", USAGE)
     if not {"value", "value" + BASE64} & value.keys():
-        raise CommandError(f"{what} has no value: write null for a tombstone", USAGE)
+        raise CommandError(f"{what}: value is missing; write null for a tombstone", USAGE)
     timestamp = value.get("timestamp_ms", -1)
     if not isinstance(timestamp, int) or isinstance(timestamp, bool) or abs(timestamp) >> 63:
-        raise CommandError(f"{what}: timestamp_ms is no whole number of milliseconds", USAGE)
+        raise CommandError(f"{what}: timestamp_ms must be a whole number", USAGE)
     headers = value.get("headers", [])
     if not isinstance(headers, list):
-        raise CommandError(f"{what}: headers are no list", USAGE)
+        raise CommandError(f"{what}: headers must be a list", USAGE)
     return Record(
         0,
         timestamp,
@@ -76,10 +76,10 @@ def from_json(value: object, what: str) -> Record:
 
 def _header(value: object, what: str) -> tuple[str, bytes | None]:
     if not isinstance(value, dict):
-        raise CommandError(f'{what}: a header is written as {{"name": ..., "value": ...}}', USAGE)
+        raise CommandError(f'{what}: a header must be {{"name": ..., "value": ...}}', USAGE)
     name = _read(value, "name", f"a header of {what}")
     if name is None:
-        raise CommandError(f"{what}: a header has no name", USAGE)
+        raise CommandError(f"{what}: a header's name is missing", USAGE)
     return name.decode("utf-8", "surrogateescape"), _read(value, "value", f"a header of {what}")
 
 
@@ -97,6 +97,6 @@ def _read(value: Json, field: str, what: str) -> bytes | None:
         return None
     if not isinstance(text, str):
         raise CommandError(
-            f"{what}: {field} is no string; JSON inside of a record is written as a string", USAGE
+            f"{what}: {field} must be a string; write nested JSON as a string", USAGE
         )
     return text.encode("utf-8", "surrogatepass")

@@ -64,7 +64,9 @@ class Shape(NamedTuple):
             return self.key, data
         key, found, value = data.partition(self.separator)
         if not found:
-            raise CommandError(f"{what} has no {self.separator.decode()!r} to end its key", USAGE)
+            raise CommandError(
+                f"{what} does not contain the key separator {self.separator.decode()!r}", USAGE
+            )
         return key, value
 
     def _or_null(self, data: bytes | None) -> bytes | None:
@@ -79,7 +81,7 @@ def _json(data: bytes, what: str) -> object:
             f"{what} is not JSON: {error.msg}, column {error.colno}", USAGE
         ) from None
     except (UnicodeDecodeError, RecursionError):
-        raise CommandError(f"{what} is not JSON in UTF-8", USAGE) from None
+        raise CommandError(f"{what} is not UTF-8", USAGE) from None
 
 
 def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]:
@@ -158,4 +160,4 @@ def _name(path: str) -> str:
 
 
 def _too_long(what: str) -> CommandError:
-    return CommandError(f"{what} is longer than {LONGEST >> 20} MiB, too long for a record", USAGE)
+    return CommandError(f"{what} is too long for a record: more than {LONGEST >> 20} MiB", USAGE)

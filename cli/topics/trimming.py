@@ -71,22 +71,24 @@ class Trim(NamedTuple):
 def trim(
     partitions: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC[:0-1,5]", help="All partitions, or those named."),
+        typer.Argument(metavar="TOPIC[:0-1,5]", help="A topic, or some of its partitions."),
     ],
     before_offset: Annotated[
         int | None,
-        whole_number("--before-offset", help="Records below this offset."),
+        whole_number("--before-offset", help="Delete records before this offset."),
     ] = None,
     before: Annotated[
         str | None,
         typer.Option(
-            "--before", metavar="TIME", help="Records before this time, or older than 90m or P7D."
+            "--before",
+            metavar="TIME",
+            help="Delete records before this time, or older than a duration such as 90m or P7D.",
         ),
     ] = None,
     to_committed: Annotated[
-        bool, typer.Option("--to-committed", help="Records that every group has read.")
+        bool, typer.Option("--to-committed", help="Delete records that every group has read.")
     ] = False,
-    to_end: Annotated[bool, typer.Option("--to-end", help="All records.")] = False,
+    to_end: Annotated[bool, typer.Option("--to-end", help="Delete all records.")] = False,
     dry_run: DryRun = False,
     execute: Execute = False,
     wide: Wide = False,
@@ -94,7 +96,7 @@ def trim(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Delete the oldest records of partitions; show what goes, and whom it concerns, first."""
+    """Delete the oldest records of partitions; show them and the affected groups first."""
     if (before_offset is not None) + (before is not None) + to_committed + to_end != 1:
         raise CommandError(
             "choose one of --before-offset N, --before TIME, --to-committed and --to-end", USAGE
@@ -146,7 +148,7 @@ def _all_bounds(
     found = bounds_of(cluster, leaders)
     for topic, partition in leaders:
         if (topic, partition) not in found:
-            raise CommandError(f"{topic}:{partition} is not served now; nothing was trimmed")
+            raise CommandError(f"{topic}:{partition} is not available now; nothing was trimmed")
     return found
 
 
@@ -168,11 +170,11 @@ def _trim(
 ) -> Trim:
     note = None
     if wanted is None:
-        after, note = bounds.start, "no group has an offset in it"
+        after, note = bounds.start, "no group has an offset here"
     elif wanted > bounds.end:
-        after, note = bounds.end, f"{wanted} is above its end"
+        after, note = bounds.end, f"{wanted} is after the end"
     elif wanted < bounds.start:
-        after, note = bounds.start, f"it begins above {wanted} already"
+        after, note = bounds.start, f"the log starts after {wanted}"
     else:
         after = wanted
     below = [
@@ -192,8 +194,8 @@ def _show(rows: Sequence[output.Row], title: str, wide: bool) -> None:
         for group in row["groups"]
     ]
     if going:
-        above = "Groups that have not read all of it; their offsets fall below the new start"
-        none = "No group's offset falls below the new start"
+        above = "Groups whose committed offset falls before the new start"
+        none = "No group's offset falls before the new start"
         output.show_table(below, _BELOW, none, above, wide=wide)
     else:
         output.say("Nothing to trim")

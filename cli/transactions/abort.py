@@ -81,22 +81,32 @@ def abort(
     id: Annotated[str | None, typer.Argument(metavar="ID", help="The transactional id.")] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", metavar="TOPIC:PARTITION", help="One partition instead."),
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC:PARTITION",
+            help="A partition, instead of a transactional id.",
+        ),
     ] = None,
     start_offset: Annotated[
         int | None,
-        whole_number("--start-offset", help="Where the transaction begins in the partition."),
+        whole_number(
+            "--start-offset", help="The offset at which the transaction begins in the partition."
+        ),
     ] = None,
     producer: Annotated[
-        int | None, whole_number("--producer-id", help="Its producer, instead of its start.")
+        int | None,
+        whole_number(
+            "--producer-id", help="The transaction's producer, instead of its start offset."
+        ),
     ] = None,
     producer_epoch: Annotated[
         int | None,
-        whole_number("--producer-epoch", most=INT16, help="If not as the partition knows it."),
+        whole_number("--producer-epoch", most=INT16, help="By default as the partition has it."),
     ] = None,
     coordinator_epoch: Annotated[
         int | None,
-        whole_number("--coordinator-epoch", most=INT32, help="If not as the partition knows it."),
+        whole_number("--coordinator-epoch", most=INT32, help="By default as the partition has it."),
     ] = None,
     dry_run: DryRun = False,
     execute: Execute = False,
@@ -104,17 +114,17 @@ def abort(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Abort the open transaction of an id, or one that hangs in a partition; say so first.
+    """Abort the open transaction of a transactional id, or a hanging one of a partition.
 
-    An id's producer is fenced: it can't go on, and a new one can. A partition of --topic gets an
-    ABORT marker for the transaction of --start-offset or --producer-id.
+    The producer of a transactional id is fenced; a new producer can use the id. With --topic, an
+    ABORT marker is written for the transaction of --start-offset or --producer-id.
     """
     plan = Plan(dry_run, execute, json, done="aborted").checked()
     if (id is None) == (topic is None):
-        raise CommandError("name a transactional id, or a partition by --topic TOPIC:0", USAGE)
+        raise CommandError("name a transactional id, or a partition with --topic TOPIC:0", USAGE)
     one_of = (start_offset is None) != (producer is None)
     if (topic is not None) != one_of:
-        told = "--topic TOPIC:0 goes with either --start-offset N or --producer-id N"
+        told = "--topic TOPIC:0 needs either --start-offset N or --producer-id N"
         if topic is not None:
             told += (
                 f"; `{command('transactions describe', [], f'--topic {word(topic)}')}` shows both"
@@ -136,13 +146,13 @@ def _abort_id(cluster: Cluster, transactional_id: str, plan: Plan) -> None:
     known = known_transactions(cluster, [transactional_id])[transactional_id]
     if not known.is_open:
         raise CommandError(
-            f"transactional id {transactional_id} has no open transaction: its state is"
+            f"transactional id {transactional_id} has no open transaction; its state is"
             f" {known.state}"
         )
     if known.state != "Ongoing":
         raise CommandError(
-            f"the end of the transaction of {transactional_id} is decided ({known.state}): its"
-            " markers are being written, and nothing can change that"
+            f"the transaction of {transactional_id} is already ending ({known.state}): its markers"
+            " are being written"
         )
     open_ms = max(0, clock.now_ms() - known.started_ms)
     row: output.Row = {
@@ -168,12 +178,12 @@ def _abort_id(cluster: Cluster, transactional_id: str, plan: Plan) -> None:
 def _say_id(known: Described, open_ms: int) -> None:
     places = " ".join(partitions_text(name, ids) for name, ids in known.topics.items())
     output.say_folded(
-        f"{known.transactional_id}: open for {span(open_ms)} on {places or 'no partition'}, of"
+        f"{known.transactional_id}: open for {span(open_ms)} on {places or 'no partition'},"
         f" producer {known.producer_id}, epoch {known.producer_epoch}"
     )
     output.say_folded(
-        "All of it is aborted, and its producer is fenced: it gets an error with its next request"
-        " and can't go on. A producer that starts with this id can."
+        "The whole transaction is aborted and its producer is fenced: the producer's next request"
+        " fails. A new producer can use this id."
     )
 
 
@@ -237,12 +247,12 @@ def _chosen(
     for each in open_ones:
         if each.start_offset == start_offset or each.producer_id == producer_id:
             return each
-    what = f"begins at {start_offset}" if producer_id is None else f"is of producer {producer_id}"
+    what = f"at offset {start_offset}" if producer_id is None else f"of producer {producer_id}"
     there = ", ".join(
         f"{each.start_offset} (producer {each.producer_id})" for each in open_ones[:5]
     )
-    known = f"open ones begin at {there}" if there else "none is open there"
-    raise CommandError(f"no open transaction of {key[0]}:{key[1]} {what}; {known}")
+    known = f"open transactions begin at {there}" if there else "none is open"
+    raise CommandError(f"{key[0]}:{key[1]} has no open transaction {what}; {known}")
 
 
 def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
@@ -252,13 +262,13 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
     if not plan.json:
         output.show_table([row], _COLUMNS, "", plan.title, wide=False)
         output.say_folded(
-            f"An ABORT marker is written to {place}: what the transaction wrote there is never seen"
-            " by readers of committed records, and they go on."
+            f"An ABORT marker is written to {place}: read_committed consumers skip the"
+            " transaction's records there and continue."
         )
         if owner is not None:
             output.say_folded(
-                f"It belongs to transactional id {owner}, whose transaction is open: abort all of"
-                f" it by `{command('transactions abort', owner)}` instead."
+                f"The transaction is part of the open one of transactional id {owner}: abort all of"
+                f" it with `{command('transactions abort', owner)}` instead."
             )
     elif plan.shows_json:
         output.show_json({"executed": False, **row})

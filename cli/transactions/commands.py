@@ -11,7 +11,7 @@ from cli.transactions.listing import list_ids
 from cli.transactions.why import why
 
 app = typer.Typer(
-    help="List, describe, explain and end transactions; find those that hang.",
+    help="List, describe, explain and abort transactions; find hanging ones.",
     no_args_is_help=True,
 )
 app.command("list")(list_ids)

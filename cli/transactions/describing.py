@@ -67,13 +67,15 @@ def describe(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show transactions with their partitions and what each holds back; or producers by --topic.
+    """Show transactions with their partitions and the records that each holds back.
 
-    With --topic the producers of these partitions are shown, with the offset at which the open
-    transaction of each begins: `transactions abort` takes it.
+    With --topic, show the producers of partitions instead, with the start offset of each open
+    transaction, for `transactions abort`.
     """
     if bool(ids) == bool(topic):
-        raise CommandError("name transactional ids, or partitions by --topic TOPIC[:0-1,5]", USAGE)
+        raise CommandError(
+            "name transactional ids, or partitions with --topic TOPIC[:0-1,5]", USAGE
+        )
     cluster = Cluster(bootstrap, timeout_s=timeout)
     if topic:
         leaders = existing_partitions(cluster, topic)
@@ -169,7 +171,7 @@ def _show(row: output.Row, now_ms: int, wide: bool) -> None:
         f" {span(row['timeout_ms'])}, coordinator {row['coordinator']}"
     )
     shown = [_for_people(each, now_ms) for each in row["partitions"]]
-    output.show_table(shown, _PARTITIONS, "It is in no partition", wide=wide)
+    output.show_table(shown, _PARTITIONS, "No partitions", wide=wide)
 
 
 def _times(row: output.Row) -> Sequence[str]:
@@ -178,7 +180,7 @@ def _times(row: output.Row) -> Sequence[str]:
     left_ms = row["timeout_ms"] - row["open_ms"]
     told = [f"open for {span(row['open_ms'])}, since {instant(row['started_ms'])}"]
     if row["state"] == "Ongoing":
-        told.append(f"times out in {span(left_ms)}" if left_ms > 0 else "its timeout is over")
+        told.append(f"times out in {span(left_ms)}" if left_ms > 0 else "its timeout has expired")
     return told
 
 

@@ -62,7 +62,7 @@ def hanging(
         typer.Option(
             "--longer-than",
             metavar="TIME",
-            help="Silent for so long, such as 15m; if not the broker's transaction.max.timeout.ms.",
+            help="Time without a write, such as 15m; transaction.max.timeout.ms by default.",
         ),
     ] = None,
     wide: Wide = False,
@@ -70,9 +70,9 @@ def hanging(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Find transactions that nobody will end, and the command that does; exit code 4 if there are.
+    """Find transactions that no coordinator will end; exit with 4 if there are any.
 
-    Every partition of the cluster is asked, or those of --topic.
+    Checks all partitions of the cluster, or those of --topic. Prints the command that ends each.
     """
     least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -91,7 +91,7 @@ def hanging(
     if not rows:
         return
     if not json:
-        output.say("To end them, once their producers are known to be gone:")
+        output.say("To abort them, once you know that their producers are gone:")
         for row in rows:
             output.say(f"    $ {row['command']}")
     places = output.counted(len(rows), "transaction")
@@ -99,7 +99,7 @@ def hanging(
 
 
 def _none(leaders: Mapping[Partition, Connection]) -> str:
-    return f"No transaction hangs in {output.counted(len(leaders), 'partition')}"
+    return f"No hanging transactions in {output.counted(len(leaders), 'partition')}"
 
 
 def _longest_ms(cluster: Cluster) -> int:
@@ -119,7 +119,7 @@ def _silent(
     """Open transactions whose producers have written nothing for so long."""
     producers = producers_of(cluster, leaders)
     for (name, number), code in sorted(producers.refused.items())[:5]:
-        output.warn(f"not looked at: {name}:{number} ({NAMES.get(code, code)})")
+        output.warn(f"not checked: {name}:{number} ({NAMES.get(code, code)})")
     before_ms = clock.now_ms() - least_ms
     return [
         Hanging(key, each)
@@ -170,9 +170,9 @@ def _rows(
 
 def _why(owner: Described | None) -> str:
     if owner is None:
-        return "no transactional id has its producer"
+        return "no transactional id uses its producer id"
     if owner.is_open:
-        return "the transaction of its id does not have this partition"
+        return "the transaction of its id does not include this partition"
     return f"its id has no open transaction ({owner.state})"
 
 

@@ -49,25 +49,27 @@ SORTED_BY: Columns = [
 def list_ids(
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Only these ids, or patterns such as 'bill*'."),
+        typer.Argument(metavar="ID", help="Transactional ids, or patterns such as 'bill*'."),
     ] = None,
     state: Annotated[
         list[str] | None,
         typer.Option(
             "--state",
             metavar="STATE",
-            help=f"Only ids in this state: open, {', '.join(STATES)}.",
+            help=f"Show ids in this state: open, {', '.join(STATES)}.",
         ),
     ] = None,
     longer_than: Annotated[
         str | None,
         typer.Option(
-            "--longer-than", metavar="TIME", help="Only those open for longer than 90s, 15m, PT1H."
+            "--longer-than",
+            metavar="TIME",
+            help="Show transactions open for longer than 90s, 15m or PT1H.",
         ),
     ] = None,
     producer: Annotated[
         list[int] | None,
-        whole_number("--producer-id", help="Only ids with this producer id; repeatable."),
+        whole_number("--producer-id", help="Show ids with this producer id; repeatable."),
     ] = None,
     sort: Sort = None,
     top: Top = None,
@@ -77,9 +79,9 @@ def list_ids(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List transactional ids: what is open, for how long, and on how many partitions.
+    """List transactional ids: state, time open, and number of partitions.
 
-    A Muster that serves HTTP tells whose each is, too.
+    Muster's HTTP API adds the client of each.
     """
     states = states_named(state or [])
     least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
@@ -94,7 +96,7 @@ def list_ids(
     rows.sort(key=lambda row: -1 if row["open_ms"] is None else row["open_ms"], reverse=True)
     rows = in_order(rows, sort, top, SORTED_BY)
     filtered = patterns or states or producer or least_ms is not None
-    empty = "No such transactional ids" if filtered else "No transactional ids yet"
+    empty = "No transactional id matches" if filtered else "No transactional ids yet"
     _add_clients(cluster, rows, http, timeout)
     shown = rows if json else list(map(for_people, rows))
     output.show(shown, COLUMNS, empty, json, wide=wide)

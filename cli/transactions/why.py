@@ -21,22 +21,25 @@ _PLACE = re.compile(r"(.+)[:-](\d{1,10})", re.DOTALL)
 _HELD_SHOWN = 5
 _MARKS = {"kept": "  [kept]", "log": "  [log]"}
 _LEGEND = {
-    "  [kept]": "[kept]: written down before the broker's last start",
-    "  [log]": "[log]: found in __transaction_state, which does not say who",
+    "  [kept]": "[kept]: recorded before the broker's last start",
+    "  [log]": "[log]: read from __transaction_state, which does not hold clients",
 }
 
 
 def why(
-    what: Annotated[str, typer.Argument(metavar="ID|TOPIC:PARTITION", help="What to tell of.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ID|TOPIC:PARTITION", help="A transactional id, or a partition."),
+    ],
     last: Annotated[
-        int, whole_number("--last", least=1, most=INT32, help="How many transactions.")
+        int, whole_number("--last", least=1, most=INT32, help="How many transactions to show.")
     ] = 5,
     bootstrap: Bootstrap = BOOTSTRAP,
     http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Show who opened a transaction, who waits for it, and why it ended. Needs Muster's HTTP."""
+    """Show a transaction's client, waiting consumers and how it ended. Needs Muster's HTTP API."""
     api = api_at(bootstrap, "transactions why", http, timeout)
     found = _asked(api, what)
     if "stories" in found:
@@ -79,7 +82,7 @@ def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
     except CommandError:
         return error
     place = word(f"{what}:0")
-    return CommandError(f"{what} is a topic: ask for a partition of it as {place}; {error}")
+    return CommandError(f"{what} is a topic: name one of its partitions, such as {place}; {error}")
 
 
 def _held(api: Api, topic: str, partition: int) -> Value:
@@ -88,7 +91,7 @@ def _held(api: Api, topic: str, partition: int) -> Value:
 
 
 def _of_id(found: Value, more: int) -> list[str]:
-    head = f"{found['id']}  {found['state'] or 'is gone'}"
+    head = f"{found['id']}  {found['state'] or 'does not exist'}"
     if found["state"] is not None and found["since_ms"] is not None:
         head += f"  open for {span(max(0, clock.now_ms() - found['since_ms']))}"
     lines = [head]
@@ -101,7 +104,7 @@ def _of_id(found: Value, more: int) -> list[str]:
         number = f"{instant(each['began_ms'])}  #{each['number']} "
         lines.append(f"{number}{each['sentence']}{mark}")
     if not found["stories"]:
-        lines.append("no transaction of it is remembered")
+        lines.append("no transactions recorded")
     for each in found["refused"]:
         who = f" by {each['client']}" if each["client"] else ""
         at = f" at {each['host']}" if each["host"] else ""
@@ -128,7 +131,7 @@ def _held_lines(held: list[Value], more: int) -> list[str]:
     if not rest:
         return [told["sentence"]]
     places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
-    return [told["sentence"], f"it holds back {places}, too"]
+    return [told["sentence"], f"it also holds back {places}"]
 
 
 def _of_place(found: Value) -> list[str]:

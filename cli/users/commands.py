@@ -29,28 +29,28 @@ from security.credentials import (
 from verdicts.commands import command
 
 app = typer.Typer(
-    help="Show and change who may log in by SCRAM.",
+    help="List, add and remove SCRAM users; change their passwords.",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="USER", help="The user, such as alice.")]
+Name = Annotated[str, typer.Argument(metavar="USER", help="The user's name, such as alice.")]
 Mechanisms = Annotated[
     list[str] | None,
     typer.Option(
         "--mechanism",
         metavar="NAME",
-        help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable. Both without it.",
+        help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable; both by default.",
     ),
 ]
 Iterations = Annotated[
-    int, typer.Option("--iterations", metavar="N", help="Rounds of the hash, 4096 to 16384.")
+    int, typer.Option("--iterations", metavar="N", help="Iterations of the hash, 4096 to 16384.")
 ]
 PasswordFile = Annotated[
     Path | None,
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="Whose first line is the password. Without it, standard input is asked.",
+        help="A file whose first line is the password; standard input by default.",
     ),
 ]
 
@@ -65,9 +65,9 @@ def list_users(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List users with their mechanisms; passwords are nowhere."""
+    """List SCRAM users with their mechanisms, not their passwords."""
     found = _place(bootstrap, timeout, data_dir).users()
-    output.show(_rows(found), COLUMNS, "No user has a password for SCRAM", json)
+    output.show(_rows(found), COLUMNS, "No SCRAM users", json)
 
 
 @app.command()
@@ -80,12 +80,14 @@ def add(
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Add a user with a password, or a mechanism to a user."""
+    """Add a user with a password, or add a mechanism to a user."""
     place = _place(bootstrap, timeout, data_dir, may_be_new=True)
     wanted, there = _mechanisms(mechanism), place.users(_checked(user)).get(user, {})
     if taken := [each for each in wanted if each in there]:
         changes = command("users set-password", [user])
-        raise CommandError(f"{user} has {_named(taken)} already; `{changes}` changes the password")
+        raise CommandError(
+            f"user {user} already has {_named(taken)}; `{changes}` changes the password"
+        )
     _give(place, user, mechanism, iterations, password_file)
     output.say(f"Added {_named(wanted)} to {user}" if there else f"Added user {user}")
 
@@ -100,10 +102,10 @@ def set_password(
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Give a user another password. Sessions that are open go on."""
+    """Change a user's password. Open connections stay."""
     place = _place(bootstrap, timeout, data_dir)
     if not place.users(_checked(user)):
-        raise CommandError(f"there is no user {user}; `{command('users add', [user])}` makes one")
+        raise CommandError(f"user {user} does not exist; `{command('users add', [user])}` adds it")
     _give(place, user, mechanism, iterations, password_file)
     output.say(f"Changed the password of {user}")
 
@@ -119,14 +121,14 @@ def remove(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Remove a user, or one of the mechanisms. Sessions that are open go on."""
+    """Remove a user, or one of its mechanisms. Open connections stay."""
     plan = Plan(dry_run, execute, json, done="removed").checked()
     place = _place(bootstrap, timeout, data_dir)
     wanted = _mechanisms(mechanism)
     there = place.users(user).get(user, {})
     found = {each: iterations for each, iterations in there.items() if each in wanted}
     if not found:
-        raise CommandError(f"there is no user {user} with {_named(wanted, 'or')}")
+        raise CommandError(f"user {user} has no password for {_named(wanted, 'or')}")
     rows = _rows({user: found})
     if not plan.agreed(rows, COLUMNS, f"Remove {user}?"):
         return
@@ -156,14 +158,14 @@ def _rows(users: Users) -> list[output.Row]:
 def _checked(user: str) -> str:
     """A name that can log in: SCRAM takes no other letters than ASCII in Kafka."""
     if not user or not user.isascii():
-        raise CommandError(f"{user!r} can't log in by SCRAM: a user's name is ASCII", USAGE)
+        raise CommandError(f"invalid user name {user!r}: SCRAM accepts ASCII only", USAGE)
     return user
 
 
 def _mechanisms(names: list[str] | None) -> list[ScramMechanism]:
     wrong = [name for name in names or () if name.upper() not in BY_NAME]
     if wrong:
-        raise CommandError(f"--mechanism {wrong[0]}: it is one of {', '.join(BY_NAME)}", USAGE)
+        raise CommandError(f"--mechanism {wrong[0]}: choose one of {', '.join(BY_NAME)}", USAGE)
     return [BY_NAME[name.upper()] for name in dict.fromkeys(names or BY_NAME)]
 
 
@@ -176,11 +178,13 @@ def _give(
 ) -> None:
     mechanisms = _mechanisms(names)
     if (wrong := wrong_iterations(iterations)) is not None:
-        raise CommandError(f"--iterations {iterations}: {wrong.lower()}; 4096 to 16384", USAGE)
+        raise CommandError(
+            f"--iterations {iterations}: {wrong.lower()}; choose 4096 to 16384", USAGE
+        )
     try:
         password = _password(user, password_file).encode()
     except UnicodeError:  # whose text has what it is about
-        raise CommandError(f"the password of {user} is not UTF-8", USAGE) from None
+        raise CommandError(f"the password for {user} is not UTF-8", USAGE) from None
     salted = []
     for each in mechanisms:
         salt = salt_of(fresh_number(SALT_BITS))
@@ -204,5 +208,5 @@ def _password(user: str, file: Path | None) -> str:
     else:
         lines = sys.stdin.readline(PASSWORD_CHARACTERS_MAX).splitlines()
     if not lines or not lines[0]:
-        raise CommandError(f"no password for {user}: it is empty", USAGE)
+        raise CommandError(f"the password for {user} is empty", USAGE)
     return str(lines[0])

@@ -4,7 +4,7 @@
 ...     broker.create_topic("orders", partitions=3)
 ...     # any Kafka client, at broker.bootstrap_servers
 
-`docs/testing-with-muster.md` has the rest. What is imported from here is the public interface.
+`docs/testing-with-muster.md` describes it. The names in `__all__` are the public interface.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """AsyncMuster, which brings asyncio, is imported when it is asked for."""
+    """Import AsyncMuster on first use: it imports asyncio."""
     if name == "AsyncMuster":
         from musterd.testing.async_muster import AsyncMuster
 

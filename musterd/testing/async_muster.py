@@ -1,4 +1,4 @@
-"""`AsyncMuster`: the same broker, awaited; what is behind it is in `awaited`."""
+"""`AsyncMuster`: `Muster` for asyncio; `awaited` implements it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from musterd.testing.views import Committed, Group, JournalEvent, Member, Record
 
 
 class AsyncMuster:
-    """`Muster`, awaited: `async with AsyncMuster() as broker:`.
+    """`Muster` for asyncio: `async with AsyncMuster() as broker:`.
 
     >>> async def test() -> None:
     ...     async with AsyncMuster() as broker:
     ...         await broker.create_topic("orders", partitions=3)
     ...         async with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER"):
-    ...             ...  # clients look for the leader anew
+    ...             ...  # clients refresh their metadata
     >>> asyncio.run(test())
     """
 
@@ -58,7 +58,7 @@ class AsyncMuster:
         return self._broker.lines
 
     async def start(self) -> None:
-        """See `Muster.start`. When the task is cancelled meanwhile there is no broker."""
+        """See `Muster.start`. If the task is cancelled during the start, the broker is closed."""
         starting = asyncio.ensure_future(self._broker.run(self._broker.start))
         try:
             await asyncio.shield(starting)

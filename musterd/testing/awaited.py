@@ -1,8 +1,8 @@
-"""What `AsyncMuster` gives to be awaited: faults, time, waiting; and the threads behind it.
+"""Faults, time and waiting of `AsyncMuster`, and the threads that run its blocking calls.
 
-What blocks runs in two threads of its own, so that the test's loop goes on and its executor may be
-full of consumers. A wait for a group is many short calls, so that a task that is cancelled leaves
-none behind for long.
+Blocking calls run in two threads of their own, so that the test's loop continues and its executor
+may be full of consumers. A wait for a group consists of many short calls, so that the call of a
+cancelled task soon ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _THREADS = 2
 
 
 class Underneath(Muster):
-    """What is asked in threads. There freezegun shows the real time, so the loop's thread looks."""
+    """`Muster` called in threads. The loop's thread reads the test's clock for it.
+
+    In threads freezegun shows the real time.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -34,7 +37,7 @@ class Underneath(Muster):
         self._seen: clock.Look | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run something that asks the broker."""
+        """Run a blocking call in a thread."""
         self._seen = clock.look()
         return await self.threads.run(call)
 
@@ -43,14 +46,14 @@ class Underneath(Muster):
 
 
 class AsyncHeld:
-    """What lasts until the end of an `async with` block, or until `await it.end()`."""
+    """A fault or held clock that lasts until the end of an `async with` block, or `await end()`."""
 
     def __init__(self, broker: Underneath, held: Held | Fault) -> None:
         self._broker = broker
         self._held = held
 
     async def end(self) -> None:
-        """End it; one that has ended already is no error."""
+        """End it. Does nothing if it has already ended."""
         await self._broker.run(self._held.end)
 
     async def __aenter__(self) -> Self:
@@ -65,16 +68,16 @@ class AsyncHeld:
 
 
 class AsyncFault(AsyncHeld):
-    """A `Fault`, awaited."""
+    """A `Fault` for asyncio."""
 
     def __init__(self, broker: Underneath, fault: Fault) -> None:
         super().__init__(broker, fault)
         self._fault = fault
         self.kind = fault.kind
-        """What it is, such as `fail`."""
+        """The kind of fault, such as `fail`."""
 
     async def hits(self) -> int:
-        """How often it struck: requests, connections or members."""
+        """The number of requests, connections or members that the fault affected."""
         return await self._broker.run(lambda: self._fault.hits)
 
     def __repr__(self) -> str:
@@ -85,7 +88,7 @@ H = TypeVar("H", bound=AsyncHeld)
 
 
 class Begun(Generic[H]):
-    """`await` begins it; `async with` begins it and ends it."""
+    """A fault or held clock to begin: `await` begins it, `async with` begins and ends it."""
 
     def __init__(self, begin: Callable[[], Awaitable[H]]) -> None:
         self._begin = begin
@@ -108,7 +111,7 @@ class Begun(Generic[H]):
 
 
 class AsyncBrokerTime:
-    """`BrokerTime`, awaited."""
+    """`BrokerTime` for asyncio."""
 
     def __init__(self, broker: Underneath) -> None:
         self._broker = broker
@@ -150,7 +153,7 @@ class AsyncBrokerTime:
 
 
 class AsyncWaiting:
-    """`Waiting`, awaited."""
+    """`Waiting` for asyncio."""
 
     def __init__(self, broker: Underneath, group: str, timeout_s: float) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""What goes wrong with a broker in a test: one sentence each, with what the broker said."""
+"""Errors of a broker in a test: one sentence each, with the broker's last log lines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _SHOWN_LINES = 30
 
 
 class MusterError(Exception):
-    """The broker can't do what was asked; the message says what, and what to do instead."""
+    """The broker can't do a request; the message says what failed and what to do."""
 
 
 class Refused(MusterError):
-    """The broker's own refusal: no such thing (404), a wrong argument (400), not possible (409)."""
+    """The broker's error response: 404 not found, 400 wrong argument, 409 not possible now."""
 
     def __init__(self, status: int, sentence: str) -> None:
         self.status = status
@@ -20,15 +20,15 @@ class Refused(MusterError):
 
 
 class BrokerDied(MusterError):
-    """The broker's process did not start, or has ended; `lines` are the last that it wrote."""
+    """The broker's process did not start or has exited; `lines` are its last log lines."""
 
     def __init__(self, sentence: str, lines: Sequence[str]) -> None:
         self.lines = list(lines)
         """The last lines of the broker's log, the newest last."""
         shown = self.lines[-_SHOWN_LINES:]
-        said = "; its last lines:\n    " + "\n    ".join(shown) if shown else "; it said nothing"
+        said = "; its last lines:\n    " + "\n    ".join(shown) if shown else "; it logged nothing"
         super().__init__(sentence + said)
 
 
 class WaitedInVain(MusterError, AssertionError):
-    """What a test waited for did not come in time; the message says what was there instead."""
+    """A condition was not met in time; the message says what the group's state was instead."""

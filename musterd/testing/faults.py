@@ -1,4 +1,4 @@
-"""What production does, on command: each verb does it, and gives a `Fault` that ends it."""
+"""Faults on command: each verb begins one and returns a `Fault` that ends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GONE = 404
 
 
 class Verbs:
-    """Whoever asks the broker; `Muster` is one."""
+    """The interface through which verbs call the broker; `Muster` implements it."""
 
     def _ask(self, method: str, path: str, **arguments: object) -> Json:
         raise NotImplementedError
@@ -23,21 +23,21 @@ class Verbs:
 
 
 class Fault(Lasting):
-    """Something that goes wrong until it is ended: by `with`, by `end`, or by `reset`.
+    """A fault that lasts until `end`, the end of its `with` block, or `Muster.reset`.
 
-    What is over at once, such as a rebalance, is one too: there is nothing to end.
+    A fault without duration, such as a rebalance, needs no end.
     """
 
     def __init__(self, broker: Verbs, kind: str, id: object = None, hits: int = 0) -> None:
         self.kind = kind
-        """What it is, such as `fail`."""
+        """The kind of fault, such as `fail`."""
         self._broker = broker
         self._id = id
         self._hits = hits
 
     @property
     def hits(self) -> int:
-        """How often it struck: requests, connections or members."""
+        """The number of requests, connections or members that the fault affected."""
         if self._id is not None and self._broker._is_there():
             for each in self._broker._ask("GET", "/test/faults")["faults"]:
                 if each["id"] == self._id:
@@ -45,7 +45,7 @@ class Fault(Lasting):
         return self._hits
 
     def end(self) -> None:
-        """End it; one that has ended already is no error."""
+        """End the fault. Does nothing if it has already ended."""
         if self._id is None or not self._broker._is_there():
             return
         try:
@@ -60,7 +60,7 @@ class Fault(Lasting):
 
 
 class Moved(Fault):
-    """A coordinator that moved: it is found anew at once; inside `with`, only after it."""
+    """A moved coordinator. Clients find it again at once, or after the end of the `with` block."""
 
     def __init__(self, broker: Verbs, group: str) -> None:
         super().__init__(broker, "moved", hits=1)
@@ -73,10 +73,10 @@ class Moved(Fault):
 
 
 class FaultVerbs(Verbs):
-    """The verbs of `Muster` that do harm."""
+    """The verbs of `Muster` that begin faults."""
 
     def rebalance(self, group: str) -> Fault:
-        """Begin a rebalance, as if a member had joined: all members of the group join again.
+        """Begin a rebalance, as if a member had joined: all members of the group rejoin.
 
         >>> with Muster() as broker:
         ...     broker.create_topic("orders")
@@ -90,30 +90,34 @@ class FaultVerbs(Verbs):
         return Fault(self, "rebalance", hits=_count(answer["members"]))
 
     def expire(self, member: str, group: str | None = None) -> Fault:
-        """End the session of a member, as if nothing had been heard of it for too long.
+        """Expire the session of a member, as if its heartbeats had stopped.
 
-        `member` is its id, or its client id or instance id where only one member has that.
+        `member` is the member id, or a client id or group.instance.id that only one member has.
+        `group` is needed only if members of several groups match.
         """
         self._ask("POST", "/test/groups/expire", member=member, group=group)
         return Fault(self, "expire", hits=1)
 
     def fence(self, instance_id: str, group: str | None = None) -> Fault:
-        """Fence a static member: another has come with its `group.instance.id`."""
+        """Fence a static member, as if another had joined with the same `group.instance.id`.
+
+        Its next request fails with FENCED_INSTANCE_ID.
+        """
         self._ask("POST", "/test/groups/fence", group_instance_id=instance_id, group=group)
         return Fault(self, "fence", hits=1)
 
     def move_coordinator(self, group: str) -> Fault:
-        """Have the group's coordinator resign: clients get NOT_COORDINATOR and find it anew.
+        """Move the group's coordinator: clients get NOT_COORDINATOR and look it up again.
 
-        Used with `with` it is not to be found before the end of the block.
+        In a `with` block, lookups fail until the block ends.
         """
         self._ask("POST", "/test/groups/move_coordinator", group=group)
         return Moved(self, group)
 
     def loading(self, group: str, seconds: float | None = None) -> Fault:
-        """Have the group's coordinator load its state: COORDINATOR_LOAD_IN_PROGRESS to all.
+        """Let the group's coordinator answer COORDINATOR_LOAD_IN_PROGRESS, as while it loads.
 
-        Until it is ended, or for so many seconds of the broker's clock.
+        Lasts until the fault is ended, or for `seconds` of the broker's clock.
         """
         return self._begin("loading", group=group, seconds=seconds)
 
@@ -121,10 +125,11 @@ class FaultVerbs(Verbs):
         self, api: str, error: str, *, times: int | None = None, group: str | None = None,
         topic: str | None = None, client_id: str | None = None,
     ) -> Fault:  # fmt: skip
-        """Answer an API with an error: all its requests, or so many, or those that match.
+        """Answer requests of an API with an error, without handling them.
 
-        `api` and `error` are Kafka's names. A request matches a group or a topic that it names.
-        The error stands wherever the answer has a place for one, and nothing is done.
+        `api` and `error` are Kafka's names. The fault affects all requests, or the next `times`,
+        and only those of `client_id` and those that name `group` or `topic`. Every error field of
+        the response has the error.
 
         >>> with Muster() as broker, broker.fail("OffsetCommit", "NOT_COORDINATOR", times=1):
         ...     pass  # the next commit is refused, the one after it is not
@@ -137,28 +142,29 @@ class FaultVerbs(Verbs):
         self, api: str | None = None, ms: int = 1000, *, times: int | None = None,
         group: str | None = None, topic: str | None = None, client_id: str | None = None,
     ) -> Fault:  # fmt: skip
-        """Handle an API's requests, or all, so much later, as a slow broker does.
+        """Delay requests of an API, or of all APIs, by `ms` milliseconds, as a slow broker does.
 
-        This time is real, as it is for the client, whatever the broker's clock shows.
+        The delay is real time, independent of the broker's clock. `times`, `group`, `topic` and
+        `client_id` restrict the requests as in `fail`.
         """
         return self._begin(
             "delay", api=api, ms=ms, times=times, group=group, topic=topic, client_id=client_id
         )
 
     def stop_answering(self, client_id: str | None = None) -> Fault:
-        """Take requests, of all clients or of one, and answer none; what is connected stays so."""
+        """Accept requests of all clients, or of one, without a response; connections stay open."""
         return self._begin("stop_answering", client_id=client_id)
 
     def disk_full(self) -> Fault:
-        """Have no room for another byte, until it is ended."""
+        """Fail all writes with ENOSPC until the fault is ended."""
         return self._begin("disk_full")
 
     def fail_fsync(self, times: int | None = None) -> Fault:
-        """Have every fsync fail, or so many. A broker stops for good when one does, as Kafka's."""
+        """Fail all fsyncs, or the next `times`. The broker stops at a failure, as Kafka does."""
         return self._begin("fail_fsync", times=times)
 
     def disconnect(self, client_id: str | None = None) -> Fault:
-        """Close the connections of all clients, or of one; they may connect again at once."""
+        """Close the connections of all clients, or of one; clients may reconnect at once."""
         answer = self._ask("POST", "/test/disconnect", client_id=client_id)
         return Fault(self, "disconnect", hits=answer["connections"])
 

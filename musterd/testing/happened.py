@@ -1,4 +1,4 @@
-"""What happened in the broker, asked for."""
+"""The verbs of `Muster` that read the broker's state and history."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from musterd.testing.waiting import Waiting
 
 
 class HappenedVerbs(Verbs):
-    """The verbs of `Muster` that look."""
+    """The verbs of `Muster` that read the broker's state and history."""
 
     def groups(self) -> list[Group]:
-        """All groups."""
+        """All groups, of every kind."""
         return [Group.of(each) for each in self._ask("GET", "/test/groups")["groups"]]
 
     def group(self, group: str) -> Group | None:
-        """One group; None if there is none of this name."""
+        """The group; None if it does not exist."""
         told = self._ask("GET", "/test/groups", group=group)["groups"]
         return Group.of(told[0]) if told else None
 
     def members(self, group: str) -> list[Member]:
-        """The members of a group, with what they were given."""
+        """The members of a group, with their assignments."""
         told = self._ask("GET", "/test/members", group=group)["members"]
         return [Member.of(each) for each in told]
 
     def committed(self, group: str) -> Committed:
-        """What a group has committed: (topic, partition) to `Offset`."""
+        """The committed offsets of a group: a mapping of (topic, partition) to `Offset`."""
         return Committed.of(group, self._ask("GET", "/test/committed", group=group))
 
     def journal(self, group: str) -> list[JournalEvent]:
-        """Why a group rebalanced, the oldest first: what `muster groups why` tells."""
+        """The events of a group with reasons, oldest first, as `muster groups why` shows them."""
         told = self._ask("GET", "/test/journal", group=group)["events"]
         return [JournalEvent.of(each) for each in told]
 
     def requests(
         self, *, client_id: str | None = None, api: str | None = None
     ) -> list[SeenRequest]:
-        """The requests that came, in order, decoded, with their answers.
+        """The requests that the broker received, in order, decoded, with their responses.
 
-        All of them, or those of a client, or of an API by Kafka's name. The broker keeps the last
-        20,000, and 64 MiB of them at most.
+        Returns all, or those of one client id or of one API by Kafka's name. The broker keeps the
+        last 20,000 requests, at most 64 MiB.
 
         >>> with Muster() as broker:
         ...     produce(broker, "orders", "one")
@@ -56,13 +56,13 @@ class HappenedVerbs(Verbs):
             since = page["next"]
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """The records of a topic, or of one of its partitions, in the order of the log."""
+        """The records of a topic, or of one partition, in log order."""
         told = self._ask("GET", "/test/records", topic=topic, partition=partition)["records"]
         return [Record.of(topic, each) for each in told]
 
     def wait_for(self, group: str, timeout_s: float = 10.0) -> Waiting:
-        """Wait until something holds of a group: `broker.wait_for("billing").stable(members=3)`.
+        """Wait for a condition of a group: `broker.wait_for("billing").stable(members=3)`.
 
-        What does not come in `timeout_s` seconds is a `WaitedInVain` that says what was there.
+        Raises `WaitedInVain` with the group's state after `timeout_s` seconds of real time.
         """
         return Waiting(self, group, timeout_s)

@@ -1,4 +1,4 @@
-"""What the broker is asked under /test: JSON over connections that are kept."""
+"""Requests to the broker's /test: JSON over persistent connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from musterd.testing.errors import MusterError, Refused
 Json = dict[str, Any]
 
 _ANSWERS_WITHIN_S = 120.0
-"""To move the clock by a year may take a while."""
+"""Advancing the clock by a year may take long."""
 _KEPT_FOR_S = 2.0
 """The broker closes a connection that is idle for 5 s."""
 
@@ -53,7 +53,7 @@ class Http:
             connection.close()
             if isinstance(error, TimeoutError):
                 raise MusterError(
-                    f"the broker did not answer {path} within {_ANSWERS_WITHIN_S:g} s"
+                    f"the broker did not respond to {path} within {_ANSWERS_WITHIN_S:g} s"
                 ) from None
             raise Gone(str(error) or type(error).__name__) from error
         self._give_back(connection)
@@ -99,8 +99,10 @@ def _read(path: str, status: int, answer: bytes) -> Json:
     except ValueError:
         told = None
     if not isinstance(told, dict):
-        raise MusterError(f"the broker answered {path} with {status} and no JSON: {answer[:200]!r}")
+        raise MusterError(
+            f"the broker's response to {path} is not JSON (status {status}): {answer[:200]!r}"
+        )
     if status != http.client.OK:
-        sentence = told.get("error") or f"the broker answered {path} with {status}"
+        sentence = told.get("error") or f"the broker answered {path} with status {status}"
         raise Refused(status, str(sentence))
     return told

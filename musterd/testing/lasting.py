@@ -1,4 +1,4 @@
-"""What lasts until it is ended: by the end of a `with` block, or by `end`."""
+"""The base of faults and held clocks: they last until `end` or the end of a `with` block."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from musterd.testing.errors import MusterError
 
 
 class Lasting:
-    """A fault, or a clock that is held."""
+    """A fault or a held clock."""
 
     def end(self) -> None:
-        """End it; once it has ended this does nothing."""
+        """End it. Does nothing if it has already ended."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -25,5 +25,5 @@ class Lasting:
         try:
             self.end()
         except MusterError:
-            if error is None:  # what the test itself met says more
+            if error is None:  # the test's own error says more
                 raise

@@ -1,4 +1,4 @@
-"""`Muster`: a broker in a process of its own, for as long as a test wants it."""
+"""`Muster`: a broker in its own process, for the length of a test."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ Json = dict[str, Any]
 class Muster(FaultVerbs, HappenedVerbs):
     """A Kafka broker on a free port of this machine.
 
-    Its data are in memory; with `data` they are in that directory, and stay there. `settings` are
-    Kafka's broker properties, such as `{"num.partitions": 3}`.
+    It keeps its data in memory, or in the directory `data`, which is not deleted. `settings` are
+    Kafka's broker properties, such as `{"num.partitions": 3}`. `port` and `http_port` are 0 for
+    free ports. A start that takes longer than `start_timeout_s` seconds raises `BrokerDied`.
 
     >>> with Muster() as broker:
     ...     broker.create_topic("orders", partitions=3)
@@ -33,7 +34,7 @@ class Muster(FaultVerbs, HappenedVerbs):
     ...     sorted(record.value for record in broker.records("orders"))
     [b'one', b'two']
 
-    It ends with the `with` block, with `close`, or with the test's process, however that ends.
+    The broker's process ends with the `with` block, with `close`, or with the test's process.
     """
 
     def __init__(
@@ -58,28 +59,28 @@ class Muster(FaultVerbs, HappenedVerbs):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect: HOST:PORT. It stays the same until `close`."""
+        """The address for clients, HOST:PORT. It stays the same until `close`."""
         return self._started().bootstrap_servers
 
     @property
     def http(self) -> str:
-        """The address of its page, its metrics and its `/test`."""
+        """The URL of the broker's page, `/metrics`, `/api` and `/test`, such as `http://HOST:PORT`."""
         return self._started().http
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """The broker's process id."""
         return self._started().pid
 
     @property
     def lines(self) -> list[str]:
-        """The last lines of the broker's own log, the newest last."""
+        """The last 1,000 lines of the broker's log, newest last."""
         return self._lines.since()
 
     # Its life
 
     def start(self) -> None:
-        """Start it, or start it again after `stop` or `kill`; returns when it takes connections."""
+        """Start the broker, also after `stop` or `kill`; return when it accepts connections."""
         if self._child is None or self._killed is not None:
             self._start_process()
         else:
@@ -87,35 +88,35 @@ class Muster(FaultVerbs, HappenedVerbs):
             self.time._look_again()
 
     def stop(self) -> None:
-        """Stop it as SIGTERM does. Its port refuses connections until `restart`; its data stay."""
+        """Stop the broker as SIGTERM does. Data stay; connections are refused until `restart`."""
         self._ask("POST", "/test/stop")
 
     def kill(self) -> None:
-        """Kill it as SIGKILL does: nothing is flushed or written. Its port refuses connections.
+        """Kill the broker as SIGKILL does, without flush; connections are refused until `restart`.
 
-        Data in memory are what they are, as the operating system keeps a killed process's files.
-        A broker with `data` is really killed, and `restart` gives it another process.
+        Data in memory stay as they are, as the operating system keeps the files of a killed
+        process. With `data` the process is really killed, and `restart` starts another one.
         """
         if self._data is None:
             self._ask("POST", "/test/kill")
             return
         clocks = self._ask("GET", "/test/time")
         child, ready = self._child, self._started()
-        assert child is not None, "what answers has a process"
+        assert child is not None, "a broker that responds has a process"
         child.kill()
         self._killed = Killed(ready, clocks)
 
     def restart(self) -> None:
-        """Start it again with the same addresses, data and time; it is stopped if it runs."""
+        """Stop the broker if it runs, and start it with the same addresses, data and time."""
         if self._killed is None:
             self.stop()
         self.start()
 
     def reset(self) -> None:
-        """Make it an empty broker, at the same addresses, in milliseconds.
+        """Empty the broker within milliseconds; its addresses stay.
 
-        Topics, groups and what happened are gone, every fault has ended, time is the system's. A
-        broker that died, or has not been started, is started.
+        Deletes topics, groups, the journal and recorded requests, ends all faults, and sets the
+        clocks to the system's. Starts a broker that has died or is not started.
         """
         self.time._end_following()
         if self._is_there():
@@ -127,7 +128,7 @@ class Muster(FaultVerbs, HappenedVerbs):
             self._tell("POST", "/test/reset")
 
     def close(self) -> None:
-        """End its process. What was in memory is gone."""
+        """End the broker's process. Data in memory are lost."""
         self.time._end_following()
         self._end_process()
         if self._killed is not None:
@@ -150,18 +151,21 @@ class Muster(FaultVerbs, HappenedVerbs):
         self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:  # fmt: skip
-        """Create a topic, with Kafka's topic configs: `retention_ms=1000` is `retention.ms`."""
+        """Create a topic; return when it can be used.
+
+        `configs` and keywords are Kafka's topic configs: `retention_ms=1000` is `retention.ms`.
+        """
         self._create([name], partitions, configs, more)
 
     def create_topics(
         self, *names: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:  # fmt: skip
-        """Create topics that are alike."""
+        """Create topics with the same partitions and configs; see `create_topic`."""
         self._create(names, partitions, configs, more)
 
     def delete(self, *names: str) -> None:
-        """Delete topics; returns when they are gone."""
+        """Delete topics, with their records and committed offsets; return when they are deleted."""
         self._ask("POST", "/test/topics/delete", names=list(names))
 
     def _create(
@@ -180,19 +184,19 @@ class Muster(FaultVerbs, HappenedVerbs):
         return self._tell(method, path, **arguments)
 
     def _tell(self, method: str, path: str, **arguments: object) -> Json:
-        """Asks without a look at the test's clock."""
+        """Send a request without reading the test's clock."""
         if self._child is None or self._http is None:
             raise MusterError(
                 "the broker is not started: use `with Muster() as broker:`, or call start()"
             )
         if self._killed is not None:
-            raise MusterError("the broker is killed: restart() brings it back")
+            raise MusterError("the broker was killed: call restart()")
         try:
             return self._http.ask(method, path, arguments)
         except Gone as gone:
             if self._child.ends_soon():
                 raise self._child.died("the broker died") from None
-            raise MusterError(f"the broker did not answer {path}: {gone}") from gone
+            raise MusterError(f"the broker did not respond to {path}: {gone}") from gone
 
     def _look(self) -> clock.Look:
         return clock.look()
@@ -203,12 +207,12 @@ class Muster(FaultVerbs, HappenedVerbs):
     def _started(self) -> Ready:
         if self._ready is None:
             raise MusterError(
-                "the broker has no address before its start: use `with Muster() as broker:`"
+                "the broker is not started and has no address: use `with Muster() as broker:`"
             )
         return self._ready
 
     def _start_process(self) -> None:
-        """A new process: the first, or one in the place of another, with its addresses and time."""
+        """Start a process: the first, or a replacement with the same addresses and time."""
         killed, before = self._killed, self._ready
         self._end_process()
         ports = self._asked_ports if before is None else _ports(before)
@@ -250,17 +254,17 @@ class Muster(FaultVerbs, HappenedVerbs):
 
 
 class Killed:
-    """What is kept of a process that was killed, for the next one."""
+    """The state of a killed process that the next one takes over: clocks and ports."""
 
     def __init__(self, ready: Ready, clocks: Json) -> None:
         self.clock_option = f"--clock-ahead={clocks['ahead_ms']}"
-        """What its clocks showed, for those of the next."""
+        """The option that sets the next process's clocks."""
         if clocks["is_frozen"]:
             self.clock_option = f"--clock-at={clocks['wall_ms']}"
         self._held = hold(_ports(ready))
 
     def let_go(self) -> None:
-        """Its ports have another owner now, or need none."""
+        """Release the ports, for the next process."""
         for each in self._held:
             each.close()
 
@@ -271,7 +275,7 @@ def _ports(ready: Ready) -> tuple[int, int]:
 
 
 def _value(value: object) -> str:
-    """As Kafka's properties have it."""
+    """A value in the syntax of Kafka's properties."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):

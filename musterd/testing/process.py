@@ -37,19 +37,19 @@ _PASSED_ON = {
     "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
     "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
-"""How Python finds modules. What else is set for the test's Python is not for the broker's:
-PYTHONWARNINGS=error or PYTHONINSPECT would keep it from starting or from ending."""
+"""How Python finds modules. Other variables of the test's Python are not for the broker's:
+PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or its end."""
 _NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
 """A broker in a test has the settings that the test gives it, and none from the environment."""
 
 
 class Lines:
-    """The last lines that a process wrote, counted from its start."""
+    """The last lines of a process, counted from its start."""
 
     def __init__(self) -> None:
         self._kept: deque[str] = deque(maxlen=_KEPT_LINES)
         self.count = 0
-        """How many there were in all."""
+        """The number of lines since the start."""
 
     def add(self, line: str) -> None:
         """Keep a line, and forget the oldest if there are too many."""
@@ -57,14 +57,14 @@ class Lines:
         self.count += 1
 
     def since(self, count: int = 0) -> list[str]:
-        """Those that came after so many, as far as they are kept."""
+        """The kept lines after the first `count`."""
         kept = list(self._kept)
         return kept[max(0, len(kept) - (self.count - count)) :]
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What the broker says when it accepts connections."""
+    """The broker's first line, when it accepts connections."""
 
     bootstrap_servers: str
     http: str
@@ -123,11 +123,11 @@ class Child:
         except (ValueError, TypeError, KeyError):
             self.end()
             raise MusterError(
-                f"what started is no broker for tests: it wrote {self._first_line!r}"
+                f"the started process is not a broker for tests: it wrote {self._first_line!r}"
             ) from None
 
     def died(self, sentence: str) -> BrokerDied:
-        """The error for a process that has ended: how it did, and what it said last."""
+        """The error for a process that has ended: how, and its last lines."""
         if not self.ends_soon():
             self._end(signal.SIGKILL)
         code = self._process.returncode
@@ -197,7 +197,7 @@ class Child:
 
 
 def hold(ports: Sequence[int]) -> list[socket.socket]:
-    """Keep ports of a process that was killed: connections are refused, and nobody else gets them.
+    """Keep ports of a killed process: connections are refused, and no other process gets them.
 
     A socket that is bound and does not listen leaves the port to one that does listen, when both
     set SO_REUSEADDR.
@@ -233,7 +233,7 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
 
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     if not sys.executable:
-        raise MusterError("no broker can start: sys.executable does not name a Python")
+        raise MusterError("can't start a broker: sys.executable is empty")
     command = [sys.executable, "-P", "-m", "musterd", "serve", "--test", "--with-stdin", *arguments]
     try:
         # A session of its own: Ctrl-C ends the test, whose fixtures still need their broker. No
@@ -243,7 +243,7 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
     except OSError as error:
-        raise MusterError(f"no broker can start: {sys.executable}: {error.strerror}") from error
+        raise MusterError(f"can't start a broker: {sys.executable}: {error.strerror}") from error
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
@@ -264,6 +264,6 @@ def _environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _site_folders() -> set[str]:
-    """Where Python looks of its own accord."""
+    """The directories of Python's own module search."""
     folders = [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
     return {os.path.realpath(folder) for folder in folders}

@@ -1,4 +1,4 @@
-"""What a broker has to say beside a test that failed."""
+"""The sections that a broker adds to the report of a failed test."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from musterd.testing.muster import Muster
 
 
 def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
-    """Titles and texts, if the value is a broker: its lines after so many, and its groups."""
+    """Titles and texts for a broker: its log lines after the first `since`, and its groups."""
     broker = _plain(value)
     if broker is None:
         return []
-    lines = "\n".join(broker._lines.since(since)) or "it wrote nothing"
-    return [(f"{name}: lines of the broker", lines), (f"{name}: its groups", _groups(broker))]
+    lines = "\n".join(broker._lines.since(since)) or "no lines"
+    return [(f"{name}: the broker's log", lines), (f"{name}: the broker's groups", _groups(broker))]
 
 
 def _plain(value: object) -> Muster | None:
-    """The broker that a value is; of an awaited one, that under it."""
-    awaited = sys.modules.get("musterd.testing.async_muster")  # who has one has imported it
+    """The value if it is a broker; of an `AsyncMuster` the broker that it runs."""
+    awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker
     return value if isinstance(value, Muster) else None
@@ -33,4 +33,4 @@ def _groups(broker: Muster) -> str:
             told += [f"    {event}" for event in broker.journal(group.group)]
     except MusterError as error:
         told.append(str(error).partition("\n")[0])
-    return "\n".join(told) or "there is none"
+    return "\n".join(told) or "no groups"

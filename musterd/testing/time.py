@@ -1,4 +1,4 @@
-"""The broker's time, in the test's hand: moved, stopped, or led by the test's own clock."""
+"""The broker's time, controlled by the test: advanced, frozen, or following the test's clock."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Ask = Callable[..., Json]
 
 _LOOKS_EACH_S = 0.01
 _TOLERATED_MS = 50
-"""How far two running clocks may be apart: a request takes some of it."""
+"""Two running clocks may differ by this much: a request takes time."""
 
 
 class BrokerTime:
-    """The broker's clocks, both of them: the wall clock, and the one by which it waits.
+    """The broker's two clocks: the wall clock, and the monotonic clock of its timeouts.
 
-    What falls due happens before the call returns, in the order in which it would have happened:
-    sessions end, rebalances time out, offsets and records pass their retention.
+    All that falls due happens before a call returns, in the order of time: sessions expire,
+    rebalances time out, offsets and records pass their retention.
 
     >>> with Muster() as broker:
     ...     before = broker.time.now()
@@ -42,7 +42,7 @@ class BrokerTime:
         self._follower: Follower | None = None
 
     def now(self) -> datetime:
-        """The broker's wall clock, in UTC."""
+        """The time of the broker's wall clock, in UTC."""
         self._keep_up()
         return utc(self._ask("GET", "/test/time")["wall_ms"])
 
@@ -50,34 +50,33 @@ class BrokerTime:
         self, by: timedelta | None = None, *, weeks: float = 0, days: float = 0, hours: float = 0,
         minutes: float = 0, seconds: float = 0, milliseconds: float = 0,
     ) -> datetime:  # fmt: skip
-        """Move both clocks forward, and return what the wall clock shows then.
+        """Advance both clocks; return the new time of the wall clock, in UTC.
 
-        Clients are real: they notice what happened to them as they would in production.
+        Clients keep their own time: they notice the effects as they would in production.
         """
         length = (by or timedelta()) + timedelta(
             weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds,
             milliseconds=milliseconds,
         )  # fmt: skip
         if length < timedelta():
-            raise MusterError(f"the broker's time can't go back by {-length}: it goes forward only")
+            raise MusterError(f"can't set the broker's time back by {-length}: it only advances")
         return self._move("advance", ms=length // timedelta(milliseconds=1))
 
     def freeze(self) -> Held:
-        """Stop both clocks until `run`, or until the end of the block when used with `with`."""
+        """Freeze both clocks until `run` or until the end of the `with` block."""
         self._move("freeze")
         return Held(self.run)
 
     def run(self) -> None:
-        """Let both clocks go on, from where they stand."""
+        """Let both clocks run on from their current time."""
         self._move("run")
 
     def follow(self) -> Held:
-        """Lead the broker's clocks by the test's own, which freezegun or time-machine moves.
+        """Let the broker's clocks follow the test's clock, which freezegun or time-machine moves.
 
-        Wherever `time.time()` stands, the broker's clocks stand; where it is moved forward, they
-        are advanced. The test's clock is looked at before each call to the broker, and 100 times a
-        second besides. It ends with the block when used with `with`, with `run`, and with `reset`;
-        then the clocks go on from where they are.
+        While `time.time()` is frozen, the broker's clocks are frozen; when it moves forward, they
+        advance. The test's clock is read before each call to the broker and 100 times a second.
+        Following ends with the `with` block, with `run` and with `reset`; then the clocks run on.
         """
         self._end_following()
         follower = self._follower = Follower(self._ask)
@@ -89,18 +88,18 @@ class BrokerTime:
         return Held(self.run)
 
     def _keep_up(self) -> None:
-        """Come to where the test's clock is now, if it is followed."""
+        """Set the broker's clocks to the test's clock, if it is followed."""
         if self._follower is not None:
             self._follower.keep_up(self._look())
 
     def _end_following(self) -> None:
-        """Look at the test's clock no more."""
+        """Stop following the test's clock."""
         follower, self._follower = self._follower, None
         if follower is not None:
             follower.end()
 
     def _look_again(self) -> None:
-        """What the broker's clocks show is no longer known: it was started again."""
+        """Forget the broker's clocks: the broker was restarted."""
         if self._follower is not None:
             self._follower.told = None
 
@@ -108,52 +107,52 @@ class BrokerTime:
         if self._follower is not None:
             if verb != "run":
                 raise MusterError(
-                    "the broker's time follows the test's clock: move that one, or end follow()"
+                    "the broker's time follows the test's clock: move that clock, or end follow()"
                 )
             self._end_following()
         return utc(self._ask("POST", f"/test/time/{verb}", **arguments)["wall_ms"])
 
 
 class Held(Lasting):
-    """What lasts until it is ended: by the end of a `with` block, or by `end`."""
+    """A held clock: it lasts until `end` or the end of the `with` block."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end: Callable[[], None] | None = end
 
     def end(self) -> None:
-        """End it, once."""
+        """End it. Does nothing if it has already ended."""
         end, self._end = self._end, None
         if end is not None:
             end()
 
 
 class Follower:
-    """Tells the broker what the test's clock shows, whenever that is not what it knows."""
+    """Keeps the broker's clocks equal to the test's clock."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self.told: clock.Look | None = None
-        """What the broker's clocks show, or showed when they ran; None if that is not known."""
+        """The broker's clocks when they were last set; None if unknown."""
         self._seen_at_s = 0.0
 
     def start(self, seen: clock.Look) -> None:
-        """Bring the broker to where the test is, and keep it there."""
+        """Set the broker's clocks to the test's clock, and keep them equal."""
         self.keep_up(seen)
         clock.in_bare_thread(self._run)
 
     def end(self) -> None:
-        """Tell nothing more."""
+        """Stop; a running request is completed."""
         self._ended.set()
         with self._lock:
-            pass  # what was being told is told
+            pass  # waits for a running request
 
     def keep_up(self, seen: clock.Look) -> None:
-        """Tell the broker what the test's clock showed."""
+        """Set the broker's clocks to this time of the test's clock."""
         with self._lock:
             if self._ended.is_set() or seen.at_s < self._seen_at_s:
-                return  # another thread was quicker, and saw more
+                return  # another thread has read the clock later
             self._seen_at_s = seen.at_s
             if self.told is None:
                 told = self._ask("GET", "/test/time")
@@ -177,7 +176,7 @@ class Follower:
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            with suppress(MusterError, Gone):  # the next call of the test will meet it too
+            with suppress(MusterError, Gone):  # the test's next call raises it
                 seen = clock.try_to_look()
                 if seen is not None:
                     self.keep_up(seen)

@@ -1,4 +1,4 @@
-"""What happened in a broker, as values."""
+"""The broker's groups, offsets, events, requests and records, as values."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ Json = Mapping[str, Any]
 
 
 def utc(ms: float) -> datetime:
-    """A time of the broker, which counts milliseconds since 1970."""
+    """A time of the broker, in milliseconds since 1970, as a datetime in UTC."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group as its coordinator has it."""
+    """The state of a group at its coordinator."""
 
     group: str
     kind: str
-    """`classic`, or another of Kafka's kinds."""
+    """Kafka's type of the group, such as `classic`."""
     state: str
-    """Kafka's name: `Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable`, `Dead`."""
+    """`Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`."""
     generation_id: int
     protocol_type: str
     protocol: str
-    """The assignor that its members chose."""
+    """The assignor that the members chose; empty without one."""
     members: int
-    """How many there are."""
+    """The number of members."""
     coordinator: str
-    """The address of the broker that coordinates it."""
+    """The address of the coordinator, HOST:PORT."""
 
     @classmethod
     def of(cls, told: Json) -> Group:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(
             group=told["group"], kind=told["kind"], state=told["state"],
             generation_id=told["generation_id"], protocol_type=told["protocol_type"] or "",
@@ -50,20 +50,21 @@ class Member:
     """A member of a group."""
 
     member: str
-    """Its id."""
+    """The member id."""
     group_instance_id: str | None
     client_id: str
     host: str
     session_timeout_ms: int
     last_heard_ms: int
+    """When its last request arrived, in milliseconds since 1970 by the broker's clock."""
     assignment: tuple[tuple[str, int], ...]
-    """The partitions it was given, as (topic, partition), in order."""
+    """The assigned partitions as (topic, partition), sorted."""
     subscription: tuple[str, ...]
-    """The topics it asked for."""
+    """The topics that the member subscribes to."""
 
     @classmethod
     def of(cls, told: Json) -> Member:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(
             member=told["member"], group_instance_id=told["group_instance_id"],
             client_id=told["client_id"], host=told["host"],
@@ -75,14 +76,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Offset:
-    """What a group committed in one partition."""
+    """A group's committed offset of one partition."""
 
     offset: int
     leader_epoch: int | None
     metadata: str
     commit_ms: int
+    """When it was committed, in milliseconds since 1970 by the broker's clock."""
     lag: int | None
-    """How many records follow it; None where the partition is gone."""
+    """The number of records after the offset; None if the partition does not exist."""
 
     @property
     def committed_at(self) -> datetime:
@@ -91,7 +93,7 @@ class Offset:
 
     @classmethod
     def of(cls, told: Json) -> Offset:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(
             offset=told["offset"], leader_epoch=told["leader_epoch"],
             metadata=told["metadata"] or "", commit_ms=told["commit_ms"], lag=told["lag"],
@@ -99,7 +101,7 @@ class Offset:
 
 
 class Committed(Mapping[tuple[str, int], Offset]):
-    """The committed offsets of a group: (topic, partition) to `Offset`."""
+    """The committed offsets of a group: a mapping of (topic, partition) to `Offset`."""
 
     def __init__(self, group: str, offsets: Mapping[tuple[str, int], Offset]) -> None:
         self.group = group
@@ -107,19 +109,19 @@ class Committed(Mapping[tuple[str, int], Offset]):
 
     @classmethod
     def of(cls, group: str, told: Json) -> Committed:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(
             group, {(each["topic"], each["partition"]): Offset.of(each) for each in told["offsets"]}
         )
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
-        """The offset of one partition; None if none is committed."""
+        """The committed offset of one partition; None without one."""
         found = self._offsets.get((topic, partition))
         return None if found is None else found.offset
 
     @property
     def lag(self) -> int:
-        """How many records of the partitions with a committed offset are not read yet."""
+        """The number of unread records, over all partitions with a committed offset."""
         return sum(each.lag or 0 for each in self._offsets.values())
 
     def __getitem__(self, partition: tuple[str, int]) -> Offset:
@@ -143,24 +145,25 @@ class Committed(Mapping[tuple[str, int], Offset]):
 
 @dataclass(frozen=True)
 class JournalEvent:
-    """Something that happened to a group, with its reason."""
+    """An event of a group, with its reason."""
 
     at_ms: int
+    """When it happened, in milliseconds since 1970 by the broker's clock."""
     what: str
     """The kind of event."""
     sentence: str
-    """What `muster groups why` says."""
+    """The event in words, as `muster groups why` shows it."""
     details: Json = field(repr=False)
-    """All that the broker knows of it."""
+    """All fields of the event in the broker's journal."""
 
     @property
     def at(self) -> datetime:
-        """When, by the broker's clock, in UTC."""
+        """When it happened, by the broker's clock, in UTC."""
         return utc(self.at_ms)
 
     @classmethod
     def of(cls, told: Json) -> JournalEvent:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(told["at_ms"], told["what"], told["sentence"], told)
 
     def __str__(self) -> str:
@@ -169,10 +172,10 @@ class JournalEvent:
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """A request that a client sent, and what it was answered."""
+    """A request of a client, and the broker's response."""
 
     seq: int
-    """Its place in the order of all requests."""
+    """The number of the request, in the order of arrival."""
     at_ms: int
     api: str
     version: int
@@ -180,32 +183,33 @@ class SeenRequest:
     host: str
     correlation_id: int
     outcome: str
-    """`answered`, `waits`, `wants no answer`, or `disconnected`: its client is gone."""
+    """`answered`, `waits`, `wants no answer` (acks=0), or `disconnected` before the response."""
     error: str | None
-    """The first error of the answer, by Kafka's name; None if it has none."""
+    """The first error of the response, by Kafka's name; None without errors."""
     errors: tuple[str, ...]
-    """All of them."""
+    """All errors of the response, by Kafka's names."""
     took_ms: float | None
+    """Milliseconds from arrival to response; None without a response."""
     request: Json | None = field(repr=False)
-    """The body, decoded: Kafka's fields by their names; None if it had more than 4 MiB."""
+    """The decoded body, with Kafka's field names; None if it had more than 4 MiB."""
     response: Json | None = field(repr=False)
-    """The body of the answer; None if there was none, or is none yet."""
+    """The decoded body of the response; None without a response."""
 
     @property
     def at(self) -> datetime:
-        """When it came, by the broker's clock, in UTC."""
+        """When the request arrived, by the broker's clock, in UTC."""
         return utc(self.at_ms)
 
     @classmethod
     def of(cls, told: Json) -> SeenRequest:
-        """From what the broker says."""
+        """From the broker's JSON."""
         known = {name: told[name] for name in cls.__dataclass_fields__}
         return cls(**{**known, "errors": tuple(told["errors"])})
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it stands in the log."""
+    """A record of the log."""
 
     topic: str
     partition: int
@@ -217,12 +221,12 @@ class Record:
 
     @property
     def timestamp(self) -> datetime:
-        """Its time, in UTC."""
+        """The record's timestamp, in UTC."""
         return utc(self.timestamp_ms)
 
     @classmethod
     def of(cls, topic: str, told: Json) -> Record:
-        """From what the broker says."""
+        """From the broker's JSON."""
         return cls(
             topic, told["partition"], told["offset"], told["timestamp_ms"],
             _bytes(told["key"]), _bytes(told["value"]),
@@ -231,7 +235,7 @@ class Record:
 
 
 def _bytes(told: Any) -> bytes | None:
-    """Bytes are text where they are UTF-8, and base64 where not."""
+    """Decode bytes, which are text if they are UTF-8, and base64 otherwise."""
     if told is None:
         return None
     if "text" in told:

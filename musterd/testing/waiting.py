@@ -1,4 +1,4 @@
-"""Waiting for what a group comes to; in vain, with a sentence on what was there instead."""
+"""Waiting for conditions of a group; a timeout reports the group's state instead."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ ASKS_EACH_S = 0.01
 _STABLE = "Stable"
 _EMPTY = "Empty"
 _NOT_NOW = 409
-"""What the broker answers while a coordinator loads, or is away."""
+"""The broker's status while a coordinator loads or is away."""
 _SHOWN_MEMBERS = 8
 
 
 class NotYet(Exception):
-    """What was waited for is not so; the message says what is instead."""
+    """The condition is not met yet; the message says what is the case."""
 
 
 @dataclass(frozen=True)
 class Condition(Generic[T]):
-    """What is waited for."""
+    """A condition to wait for."""
 
     wanted: str
-    """As a sentence without its end: `group 'g' has 3 members`."""
+    """The condition in words: `group 'g' has 3 members`."""
     look: Callable[[], T]
-    """What it came to; raises `NotYet`."""
+    """Returns the result; raises `NotYet`."""
     explain: Callable[[], str]
-    """What else there is to say when the time is over."""
+    """Returns further lines for the error of a timeout."""
 
     def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
-        """The error for a time that is over."""
+        """The error for a timeout."""
         try:
             more = self.explain()
         except MusterError as error:
-            more = f"\n    the broker could not be asked for more: {error}"
+            more = f"\n    details are unknown: {error}"
         return WaitedInVain(
-            f"not within {deadline.length_s:g} s: {self.wanted}; instead {instead}{more}"
+            f"timeout after {deadline.length_s:g} s: {self.wanted}; instead {instead}{more}"
         )
 
 
 class Conditions:
-    """What may be waited for of a group. An exhausted wait asks once more what was there."""
+    """The conditions of a group. A timeout queries the group once more for its error."""
 
     def __init__(self, broker: HappenedVerbs, group: str) -> None:
         self._broker = broker
@@ -74,7 +74,7 @@ class Conditions:
         def look() -> None:
             found = self._broker.group(self._group)
             if found is None and not self._broker.journal(self._group):
-                raise NotYet("there never was such a group")
+                raise NotYet("the group does not exist and never did")
             if found is not None and found.members:
                 raise NotYet(_described(found))
 
@@ -102,22 +102,24 @@ class Conditions:
                 raise NotYet(f"it has committed {committed}")
             uncommitted = self._uncommitted(committed)
             if uncommitted:
-                raise NotYet(f"it has committed nothing in {', '.join(uncommitted)}, with records")
+                raise NotYet(
+                    f"it has no committed offset for {', '.join(uncommitted)}, which has records"
+                )
             if self._settled().generation_id != before.generation_id:
-                raise NotYet("its members joined again")
+                raise NotYet("it rebalanced")
             return committed
 
-        return self._condition("has committed all there is to read", look)
+        return self._condition("has committed the end of all partitions", look)
 
     def _settled(self) -> Group:
-        """The group outside of a rebalance, in which nobody knows yet who has what."""
+        """The group, unless it rebalances: then members have no assignment."""
         found = self._found()
         if found.state not in (_STABLE, _EMPTY):
             raise NotYet(_described(found))
         return found
 
     def _uncommitted(self, committed: Committed) -> list[str]:
-        """Partitions that a member has, with records, and without a committed offset."""
+        """Assigned partitions with records and without a committed offset."""
         given = {each for member in self._members() for each in member.assignment}
         return [
             _named((topic, partition))
@@ -136,7 +138,7 @@ class Conditions:
         found = self._broker.group(self._group)
         if found is None:
             others = ", ".join(repr(each.group) for each in self._broker.groups())
-            raise NotYet(f"there is no such group; there is {others or 'none at all'}")
+            raise NotYet(f"the group does not exist; existing groups: {others or 'none'}")
         return found
 
     def _condition(self, wanted: str, look: Callable[[], T]) -> Condition[T]:
@@ -151,7 +153,7 @@ class Conditions:
         return Condition(f"group {self._group!r} {wanted}", asked, self._explain)
 
     def _explain(self) -> str:
-        """Who is in the group, how far it is, and why it rebalanced last."""
+        """The group's members, committed offsets and last event."""
         lines = []
         if (found := self._broker.group(self._group)) is not None:
             lines.append(_described(found))
@@ -166,35 +168,38 @@ class Conditions:
         if journal := self._broker.journal(self._group):
             lines.append(f"last: {journal[-1]}")
         if self._broker._ask("GET", "/test/time")["is_frozen"]:
-            lines.append("the broker's clock stands; broker.time.run() lets it go on")
+            lines.append("the broker's clock is frozen; broker.time.run() lets it run")
         return "".join(f"\n    {line}" for line in lines)
 
 
 class Waiting:
-    """Waits for one group; made by `Muster.wait_for`."""
+    """Waits for conditions of one group; `Muster.wait_for` returns it."""
 
     def __init__(self, broker: HappenedVerbs, group: str, timeout_s: float) -> None:
         self._conditions = Conditions(broker, group)
         self._timeout_s = timeout_s
 
     def stable(self, members: int | None = None) -> Group:
-        """Until the group is stable: every member knows what it has. With so many members."""
+        """Wait until the group is stable: all members have their assignment.
+
+        With `members`, wait also for this number of members.
+        """
         return self._until(self._conditions.stable(members))
 
     def caught_up(self) -> Committed:
-        """Until the group has committed the end of every partition that has records for it.
+        """Wait until the group has committed the end of all its partitions with records.
 
-        These are the partitions that its members have, and those that it has committed in. During
-        a rebalance they are not known: its end is waited for.
+        Its partitions are those assigned to members and those with a committed offset. During a
+        rebalance they are unknown: the wait continues until it ends.
         """
         return self._until(self._conditions.caught_up())
 
     def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
-        """Until the group has committed this offset, or a later one."""
+        """Wait until the group has committed `at_least` this offset; return the committed one."""
         return self._until(self._conditions.committed(topic, partition, at_least))
 
     def empty(self) -> None:
-        """Until the group, which was there, has no members."""
+        """Wait until the group has no members. A group that never existed does not count."""
         self._until(self._conditions.empty())
 
     def _until(self, condition: Condition[T]) -> T:

@@ -71,7 +71,7 @@ def test_a_topic_that_is_there_is_an_error_unless_that_is_said_to_be_fine(
     fine = muster(broker, "topics", "create", name, "--if-not-exists")
 
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
-    assert fine.stdout == f"Topic {name} exists already\n"
+    assert fine.stdout == f"Topic {name} already exists\n"
 
 
 def test_lines_become_records_and_records_lines(broker: Broker, name: str) -> None:
@@ -221,7 +221,7 @@ def test_members_share_a_topic_and_describe_shows_who_owns_what(broker: Broker, 
         (["produce", "no-such-topic", "-v", "x"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["produce", "x", "--compression", "rar"], 2, "none, gzip, snappy, lz4, zstd"),
         (["consume", "x", "--offset", "3", "--last", "3"], 2, "choose one of --from-beginning"),
-        (["consume", "x:0", "--group", "g"], 2, "leave out partitions, --offset"),
+        (["consume", "x:0", "--group", "g"], 2, "omit partitions, --offset"),
     ],
 )
 def test_errors_are_one_sentence_that_says_what_to_do(
@@ -256,7 +256,7 @@ def test_a_call_that_was_given_up_does_not_spoil_the_next_one(broker: Broker, na
         "topics": [{"topic": name, "partitions": [partition]}],
     }
     try:
-        with pytest.raises(CommandError, match="did not answer Fetch"):
+        with pytest.raises(CommandError, match="did not respond to Fetch"):
             connection.call("Fetch", waits, timeout_s=0.1)
         answer = connection.call("FindCoordinator", {"key": name, "coordinator_keys": [name]})
         assert answer["coordinators"][0]["key"] == name

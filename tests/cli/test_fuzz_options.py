@@ -110,7 +110,12 @@ LINES = {
 }
 """A line of each command that runs. Those of `pipeline` have none: they need Spark to run."""
 
-BESIDE = ("muster: left out: ", "muster: not judged: ", "muster: not used here, ", "muster: topic ")
+BESIDE = (
+    "muster: left out: ",
+    "muster: not checked: ",
+    "muster: not used here, ",
+    "muster: topic ",
+)
 """Sentences that stand beside a result, or one for each of several names."""
 ENDLESS = {"groups watch", "consume", "top"}
 

@@ -75,7 +75,7 @@ def test_a_broker_starts_with_kafkas_file_and_lists_once_what_it_does_not_know(
     broker.start()
     code = broker.stop()
 
-    warned = [line for line in broker.lines() if "Kafka does not know" in line]
+    warned = [line for line in broker.lines() if "unknown settings ignored" in line]
     assert len(warned) == 1
     assert "log.rentention.ms, my.own.setting" in warned[0]
     assert code == 0

@@ -87,8 +87,8 @@ def times(broker: Broker) -> list[int]:
 def without_http(broker: Broker) -> list[tuple[str, str]]:
     """What a Muster that serves no HTTP is said to lack, and other brokers are not."""
     lacks = (
-        f" (groups {{}} needs Muster's HTTP, and the Muster at {broker.bootstrap} serves none"
-        " (http.listener is off); start it with `muster serve --http HOST:PORT`)"
+        f" (groups {{}} needs Muster's HTTP API, and the broker at {broker.bootstrap} does not"
+        " serve it (http.listener is off); start it with `muster serve --http HOST:PORT`)"
     )
     return [(lacks.format(name), "") for name in ("list", "describe", "lag")]
 

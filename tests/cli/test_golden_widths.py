@@ -60,7 +60,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "held_back": (12_345, 0),
     "holds": (True, None),
     "host": ("2001:db8:85a3::8a2e:370:7334", "10.20.30.40"),
-    "in": ("7 days", "at the next check"),
+    "in": ("7 days", "next check"),
     "in_sync": ([1001, 1002, 1003], [1]),
     "instance": ("billing-service-eu-central-1-production-0", None),
     "kb_in_per_s": (123_456.7, 0.0),

@@ -112,13 +112,13 @@ def test_where_http_is_follows_from_the_broker_that_answers(
 @pytest.mark.parametrize(
     ("listener", "bound", "says"),
     [
-        ("off", "off", "serves none (http.listener is off); start it with `muster serve --http"),
-        ("127.0.0.1:9644", "off", "serves none (127.0.0.1:9644 was taken when it started)"),
+        ("off", "off", "does not serve it (http.listener is off); start it with"),
+        ("127.0.0.1:9644", "off", "does not serve it (127.0.0.1:9644 was in use when"),
         (
             "127.0.0.1:9644",
             "127.0.0.1:9644",
-            "for its own machine alone; reach it by `ssh -L 9644:127.0.0.1:9644 10.0.0.5` with"
-            " --http 127.0.0.1:9644, or let others reach it as docs/security.md says"
+            "only for its own machine; connect through `ssh -L 9644:127.0.0.1:9644 10.0.0.5` and"
+            " --http 127.0.0.1:9644, or open the listener as docs/security.md describes"
             " (http.listener, http.authentication, http.security.protocol)",
         ),
     ],
@@ -129,7 +129,9 @@ def test_http_that_can_not_be_reached_from_here_is_said_with_what_to_do(
     with pytest.raises(CommandError) as caught:
         found(muster(listener, bound))
 
-    assert "groups why needs Muster's HTTP, and the Muster at 10.0.0.5:9092" in str(caught.value)
+    assert "groups why needs Muster's HTTP API, and the broker at 10.0.0.5:9092" in str(
+        caught.value
+    )
     assert says in str(caught.value)
     assert caught.value.exit_code == UNREACHABLE
 
@@ -158,8 +160,9 @@ def test_broker_that_does_not_say_where_its_http_is_leads_to_the_option_that_doe
         found(older)
 
     assert str(caught.value) == (
-        "groups why needs Muster's HTTP, and the broker at 10.0.0.5:9092 does not say where it is"
-        " (settings of broker 0: CLUSTER_AUTHORIZATION_FAILED); name it with --http HOST:PORT"
+        "groups why needs Muster's HTTP API, and the broker at 10.0.0.5:9092 does not advertise"
+        " its address (settings of broker 0: CLUSTER_AUTHORIZATION_FAILED); set it with --http"
+        " HOST:PORT"
     )
     assert caught.value.exit_code == REFUSED
 
@@ -176,7 +179,7 @@ def test_another_kafka_is_told_from_a_muster_with_what_works_there() -> None:
     with pytest.raises(CommandError) as caught:
         api_of(cluster, "groups why", None, 30, "g")
 
-    assert "the broker at 10.0.0.5:9092 is not a Muster" in str(caught.value)
+    assert "the broker at 10.0.0.5:9092 is not a Muster broker" in str(caught.value)
     assert "`muster groups describe GROUP` works with any Kafka" in str(caught.value)
     assert caught.value.exit_code == REFUSED
 
@@ -226,8 +229,8 @@ def test_what_is_of_another_cluster_is_never_asked_anything() -> None:
         api(seen.port).get("/api/groups")
 
     assert str(caught.value) == (
-        f"127.0.0.1:{seen.port} is the HTTP of cluster theirs, and the broker at 127.0.0.1:9092 is"
-        " of cluster ours: name the same one with --bootstrap and --http"
+        f"the HTTP API at 127.0.0.1:{seen.port} belongs to cluster theirs, and the broker at"
+        " 127.0.0.1:9092 to cluster ours: choose the same cluster with --bootstrap and --http"
     )
     assert caught.value.exit_code == REFUSED
     assert [path for path, _ in seen.asked] == ["/api/broker"]
@@ -239,7 +242,7 @@ def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
         asking.get("/api/groups")
         asking.get("/api/groups")
         assert [path for path, _ in seen.asked] == ["/api/broker", "/api/groups", "/api/groups"]
-    with pytest.raises(CommandError, match="nothing answers at"):
+    with pytest.raises(CommandError, match="no server answers at"):
         asking.get("/api/groups")
 
     assert asking.broker == {}, "another Muster may come to this address"
@@ -250,7 +253,7 @@ def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
     [
         (404, b"<html>no such page</html>", None, r"is not Muster \(status 404\)"),
         (200, b"[]", None, r"is not Muster \(status 200\)"),
-        (200, b"{}", None, "is the HTTP of cluster None"),
+        (200, b"{}", None, "belongs to cluster None"),
         (200, b"{", 1000, "IncompleteRead"),
     ],
 )
@@ -263,7 +266,7 @@ def test_what_is_no_muster_is_said(status: int, body: bytes, length: int, says: 
     ("status", "advice"),
     [
         (403, ""),
-        (401, "; give --command-config a file of Kafka's client properties that has a user"),
+        (401, "; log in with a file of Kafka client properties: --command-config"),
     ],
 )
 def test_whoever_may_not_read_metrics_is_told_the_right_it_needs(status: int, advice: str) -> None:
@@ -273,7 +276,7 @@ def test_whoever_may_not_read_metrics_is_told_the_right_it_needs(status: int, ad
         with pytest.raises(CommandError) as caught:
             asking.text("/metrics")
 
-    said = "this user may not read /metrics: it needs DESCRIBE on the cluster"
+    said = "not authorized to read /metrics: the user needs DESCRIBE on the cluster"
     assert str(caught.value) == said + advice
     assert caught.value.exit_code == REFUSED
 
@@ -367,7 +370,9 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
     assert [len(rows) for rows in listed] == [1, 2]
     assert [[row["lag"] for row in rows] for rows in lags] == [[1], [0]]
     assert {done.code for done in crossed} == {REFUSED}
-    assert all("name the same one with --bootstrap and --http" in done.err for done in crossed)
+    assert all(
+        "choose the same cluster with --bootstrap and --http" in done.err for done in crossed
+    )
     assert [done.out for done in crossed] == [""] * len(COMMANDS)
     assert {done.code for done in off} == {UNREACHABLE}
     assert all("http.listener is off" in done.err for done in off)
@@ -381,7 +386,7 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
 @pytest.mark.interop
 @pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
 def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -> None:
-    """A topic needs a partition behind it, and one that is not there a name that is alike."""
+    """A topic needs a partition behind it, and one that does not exist a name that is alike."""
     broker = Broker(tmp_path / "data", http="127.0.0.1:0")
     with running(broker):
         run("topics", "create", "orders", "-b", broker.bootstrap)
@@ -417,8 +422,8 @@ def test_what_a_transaction_holds_back_is_told_in_full_once(tmp_path: Path) -> N
 
     assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
     assert told[2] == (
-        "it holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at offset 0,"
-        " orders-4 at offset 0 and 2 more partitions, too"
+        "it also holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at offset 0,"
+        " orders-4 at offset 0 and 2 more partitions"
     )
     assert told[4] == "    $ muster transactions abort billing-1"
 
@@ -438,6 +443,6 @@ def test_apache_kafka_is_said_not_to_be_a_muster(tmp_path: Path) -> None:
 
     assert {done.code for done in told} == {REFUSED}
     for done in told:
-        assert f"the broker at {kafka.bootstrap} is not a Muster" in done.err
+        assert f"the broker at {kafka.bootstrap} is not a Muster broker" in done.err
         assert "with any Kafka" in done.err
         assert done.out == ""

@@ -63,14 +63,14 @@ class Context:
     [
         ("-b x:1", "Missing command; see muster --help"),
         ("-b x:1 topics lst", "No such command 'lst'. Did you mean 'list'? See muster topics"),
-        ("-b x:1 topics alter", "there is no `muster topics alter`: "),
-        ("--http=x:1 groups kick", "there is no `muster groups kick`: "),
+        ("-b x:1 topics alter", "`muster topics alter` does not exist: "),
+        ("--http=x:1 groups kick", "`muster groups kick` does not exist: "),
         (
             "topics --bootstrap x:1 list",
-            "muster topics does not take --bootstrap: write it before `topics` or after the command"
-            " that follows",
+            "muster topics does not accept --bootstrap: write it before `topics` or after the"
+            " subcommand",
         ),
-        ("-b x:1 serve", "options of serve are written behind it; see muster serve --help"),
+        ("-b x:1 serve", "write options of serve after `serve`; see muster serve --help"),
     ],
 )
 def test_wrong_use_behind_an_option_is_one_sentence(words: str, said: str) -> None:

@@ -127,7 +127,7 @@ def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_ver
 
     assert why.code == 0, why.err
     assert why.out.startswith("mail  Empty")
-    assert "not judged" not in listed.err
+    assert "not checked" not in listed.err
     [row] = listed.json
     told = secured.as_("admin", "groups", "list", "mail", "--json").json
     assert (row["group"], row["verdict"]) == ("mail", told[0]["verdict"])
@@ -135,7 +135,7 @@ def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_ver
 
 def test_a_wrong_password_and_a_stranger_s_certificate_are_sentences(secured: Secured) -> None:
     ran = secured.as_("alice", "topics", "list", password="guess")
-    assert "does not let alice in by PLAIN: Authentication failed" in ran.err
+    assert "rejected the PLAIN login of user alice: Authentication failed" in ran.err
 
     other = Authority(secured.folder, "another authority")
     file = secured.folder / "stranger.properties"
@@ -147,4 +147,4 @@ def test_a_wrong_password_and_a_stranger_s_certificate_are_sentences(secured: Se
 
     ran = run("groups", "list", "--bootstrap", secured.broker.bootstrap)
     assert ran.code == UNREACHABLE
-    assert "name a file of Kafka's client properties with --command-config" in ran.err
+    assert "pass Kafka client properties with --command-config" in ran.err

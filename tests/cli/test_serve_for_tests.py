@@ -158,26 +158,30 @@ def test_several_listeners_are_kept_too() -> None:
         (
             ["--listen", "0.0.0.0:0"],
             2,
-            "--test: the listener 0.0.0.0:0 is not on loopback; whoever connects may do anything"
-            " to it, so take 127.0.0.1, ::1 or localhost",
+            "--test: the listener 0.0.0.0:0 is not on loopback; a broker for tests is not"
+            " protected; use 127.0.0.1, ::1 or localhost",
         ),
         (
             ["--http", "0.0.0.0:0"],
             2,
-            "--test: the HTTP address 0.0.0.0:0 is not on loopback; whoever connects may do"
-            " anything to it, so take 127.0.0.1, ::1 or localhost",
+            "--test: the HTTP address 0.0.0.0:0 is not on loopback; a broker for tests is"
+            " not protected; use 127.0.0.1, ::1 or localhost",
         ),
         (
             ["--set", "http.authentication=basic"],
             2,
-            "--test: whoever is on the machine may do anything to a broker for tests, over plain"
-            " HTTP; take http.authentication, http.metrics.token and http.security.protocol away",
+            "--test: the verbs are open to every process of this machine over plain"
+            " HTTP; remove http.authentication, http.metrics.token and http.security.protocol",
         ),
-        (["--http", "off"], 2, "--test: its verbs are asked for over HTTP, which can't be off"),
+        (
+            ["--http", "off"],
+            2,
+            "--test: the verbs need HTTP; set http.listener to an address, not off",
+        ),
         (
             ["--set", "zookeeper.connect=127.0.0.1:2181"],
             2,
-            "--test: a broker for tests is alone; take zookeeper.connect away",
+            "--test: a broker for tests is standalone; remove zookeeper.connect",
         ),
         (
             ["--set", "num.partitions=none"],
@@ -187,7 +191,7 @@ def test_several_listeners_are_kept_too() -> None:
         (
             ["--set", "num.partition=3"],
             2,
-            "Kafka has no setting num.partition; did you mean num.partitions?",
+            "unknown setting num.partition; did you mean num.partitions?",
         ),
         (["--set", "num.partitions"], 2, "--set num.partitions: write it as --set NAME=VALUE"),
         (["--with-stdin"], 1, "--with-stdin: standard input is a file; it must be a pipe"),
@@ -201,7 +205,7 @@ def test_what_it_can_not_be_is_one_sentence(words: list[str], code: int, sentenc
 
 
 def test_with_stdin_goes_with_test() -> None:
-    assert refused("--with-stdin") == (2, "--with-stdin goes with --test")
+    assert refused("--with-stdin") == (2, "--with-stdin needs --test")
 
 
 def test_an_address_in_use_is_named(broker: Broker) -> None:

@@ -38,7 +38,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_a_reader_that_has_enough_ends_nothing(file: Path) -> None:
     ran = shell(f"$M config check {file} | head -1; exit ${{PIPESTATUS[0]}}")
     assert ran.stdout.startswith("SETTING")
-    assert ran.stderr == f"muster: {file} has 1 fault, listed first\n"
+    assert ran.stderr == f"muster: {file} has 1 problem, listed first\n"
     assert ran.returncode == 4, "what was found is still said"
 
 

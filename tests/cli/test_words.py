@@ -47,9 +47,9 @@ def test_no_word_that_is_answered_is_a_command() -> None:
         ("groups alter", "`muster groups reset` moves offsets"),
         ("configs alter", "`muster configs set`"),
         ("alter", "`muster topics grow` adds partitions, `muster configs set` changes settings,"),
-        ("fix", "`muster groups why` tells what is wrong with a group"),
+        ("fix", "`muster groups why` shows problems of a group"),
         ("groups fix billing", "`muster groups reset` moves its offsets"),
-        ("offline", "the partitions that are offline, without a leader"),
+        ("offline", "offline partitions (without a leader)"),
         ("offsets backup", "`muster backup create` saves topics, settings and offsets"),
         ("lag", "`muster groups lag`, `muster pipeline lag`"),
         ("rm", "`muster topics delete`, `muster groups delete` and `muster offsets delete`"),
@@ -60,7 +60,7 @@ def test_no_word_that_is_answered_is_a_command() -> None:
         ("kafka-configs --alter --client billing", "`muster quotas`"),
         ("kafka-configs --describe --entity-type ips", "`muster quotas`"),
         ("kafka-configs --alter --entity-type topics", "`muster configs set`"),
-        ("kafka-delegation-tokens --create", "use Apache's tool"),
+        ("kafka-delegation-tokens --create", "use Apache Kafka's tool"),
         ("consumer-groups --reset-offsets", "`muster groups reset`"),
         ("kafka-console-consumer --topic t", "`muster consume`"),
         ("kafka-dump-log.bat --files x", "`muster logs dump`"),
@@ -71,7 +71,7 @@ def test_a_word_of_another_tool_is_wrong_use_that_says_what_to_type(line: str, t
 
     assert done.code == USAGE
     assert done.out == ""
-    assert done.err.startswith("muster: there is no `muster ")
+    assert done.err.startswith("muster: `muster ")
     assert told in done.err
     assert len(done.err.splitlines()) == 1
 

@@ -103,27 +103,33 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
     [
         (
             {"security.protocol": "TLS"},
-            "security.protocol=TLS is none: write one of PLAINTEXT, SSL",
+            "unknown security.protocol=TLS: choose one of PLAINTEXT, SSL",
         ),
-        (SASL, r"sasl.mechanism=GSSAPI \(Kerberos\), Kafka's default, is not supported here"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "name the token: sasl.oauthbearer.token.endp"),
+        (SASL, r"sasl.mechanism=GSSAPI \(Kerberos\), Kafka's default, is not supported"),
+        (
+            {**SASL, "sasl.mechanism": "OAUTHBEARER"},
+            "the token is missing: set sasl.oauthbearer.token.endp",
+        ),
         (
             {
                 **SASL,
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
             },
-            "no token is asked for here; write one to a file, and name it as file:///PATH",
+            "tokens are not fetched; write the token to a file and set file:///PATH",
         ),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN_MODULE} required"},
             "sasl.jaas.config: a semicolon is expected after the options of .*PlainLoginModule",
         ),
-        ({**SASL, "sasl.mechanism": "PLAIN"}, "name the user: sasl.jaas.*PlainLoginModule"),
-        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "name the user"),
+        (
+            {**SASL, "sasl.mechanism": "PLAIN"},
+            "the user is missing: set sasl.jaas.*PlainLoginModule",
+        ),
+        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "the user is missing"),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{SCRAM_MODULE} required;"},
-            "is of ScramLoginModule, and sasl.mechanism=PLAIN goes with PlainLoginModule",
+            "has ScramLoginModule, but sasl.mechanism=PLAIN needs PlainLoginModule",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "/absent"},
@@ -139,7 +145,7 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
         ),
         (
             {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "LDAPS"},
-            "ssl.endpoint.identification.algorithm=ldaps: write https, or nothing to",
+            "ssl.endpoint.identification.algorithm=ldaps: choose https, or leave it empty",
         ),
     ],
 )

@@ -182,7 +182,7 @@ def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
     assert (ran.code, ran.err) == (0, "")
     assert found() == []
     ran = run("transactions", "hanging", "--topic", topic, "--longer-than", "1s")
-    assert (ran.code, ran.out.strip()) == (0, "No transaction hangs in 2 partitions")
+    assert (ran.code, ran.out.strip()) == (0, "No hanging transactions in 2 partitions")
     [left] = shown(run("transactions", "describe", "--topic", f"{topic}:0", "--json"))
     assert left["start_offset"] is None
     live.commit_transaction(30)
@@ -197,7 +197,7 @@ def test_wrong_words_are_told(broker: Broker, topic: str) -> None:
             f" {topic}:0` shows both",
         ),
         (["abort", "--topic", topic, "--start-offset", "0"], "name one partition"),
-        (["abort", "--topic", f"{topic}:0", "--start-offset", "7"], "none is open there"),
+        (["abort", "--topic", f"{topic}:0", "--start-offset", "7"], "none is open"),
         (["list", "--state", "Strange"], "choose open or one of Empty"),
         (["describe"], "name transactional ids"),
         (["hanging", "--topic", f"{topic}:9"], "has no partition"),

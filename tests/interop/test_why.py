@@ -266,6 +266,6 @@ def test_while_a_group_waits_its_journal_says_for_whom_and_until_when(
         ]
     assert told["cause"] == "member_joined"
     assert told["until_ms"] > told["began_ms"]
-    assert f"join is running: it waits for {asleep}, until " in story
+    assert f"join phase in progress: waiting for {asleep}, until " in story
     assert ended[0]["last_member"] == asleep
     assert ended[0]["last_wait_ms"] > 0

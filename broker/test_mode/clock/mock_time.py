@@ -158,7 +158,7 @@ class MockTime(Time):
         """
         if not 0 <= ms <= MOVED_MS_MAX:
             raise ValueError(
-                f"the clock can't be moved by {ms} ms; from 0 to {MOVED_MS_MAX} (ten years) it can"
+                f"can't advance the clock by {ms} ms; choose 0 to {MOVED_MS_MAX} (ten years)"
             )
         async with self._moves:
             return await self._advance(ms)
@@ -170,14 +170,13 @@ class MockTime(Time):
         as long as before. Raises ValueError for a time before 1970 or ten years and more ahead.
         """
         if wall_ms < 0:
-            raise ValueError(f"the wall clock can't be set to {wall_ms} ms: that is before 1970")
+            raise ValueError(f"can't set the wall clock to {wall_ms} ms: before 1970")
         async with self._moves:
             now = self.now()
             if wall_ms - now.wall_ms > MOVED_MS_MAX:
                 raise ValueError(
-                    f"the wall clock can't be set to {wall_ms} ms: that is"
-                    f" {wall_ms - now.wall_ms} ms ahead of it, and {MOVED_MS_MAX} (ten years) is"
-                    " the most"
+                    f"can't set the wall clock to {wall_ms} ms, {wall_ms - now.wall_ms} ms ahead:"
+                    f" at most {MOVED_MS_MAX} ms (ten years) are possible"
                 )
             if wall_ms >= now.wall_ms:
                 return await self._advance(wall_ms - now.wall_ms)

@@ -39,8 +39,8 @@ class Disk:
         """Raises NotNow where data would be lost that were there before any test."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
-                f"{self.directory} had data before the first broker for tests: they are not"
-                " deleted; a broker that shall be reset needs an empty directory, or none"
+                f"{self.directory} had data before the first broker for tests, which are not"
+                " deleted; to use reset, start with an empty directory or without --data"
             )
 
     def empty(self) -> None:

@@ -124,7 +124,7 @@ class FaultyFiles:
     def check(self, path: str) -> DiskFaults:
         """The faults of the disk. Raises OSError when the broker was killed."""
         if self._is_dead:
-            raise OSError(errno.EIO, "the broker that had it open was killed", path)
+            raise OSError(errno.EIO, "the broker that opened the file was killed", path)
         return self.faults
 
     def changing(self, path: str) -> _Change:

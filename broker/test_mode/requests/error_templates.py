@@ -67,7 +67,7 @@ def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[
 
 
 def _plain(request: Request, error_code: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"{errors.NAMES.get(error_code, error_code)}, as the test asked for"
+    text = f"{errors.NAMES.get(error_code, error_code)}, requested by the test"
     return error_answer(request.served.api, request.api_version, asked, error_code, text)
 
 

@@ -88,7 +88,7 @@ class Entry:
         if self._parts is not None:
             row["response"] = answer_view(self.api, self.version, self._frame())
         if self._body is None or self._missing:
-            row["note"] = f"more than {ENTRY_BYTES_MAX} bytes are not kept"
+            row["note"] = f"bodies of more than {ENTRY_BYTES_MAX} bytes are not recorded"
         found = error_names(row["response"])
         row["error"] = found[0] if found else None
         row["errors"] = found

@@ -73,21 +73,26 @@ async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
 
 
 VERBS = (
-    Verb("GET", "/time", "both clocks of the broker, and how far they are ahead", look),
+    Verb(
+        "GET",
+        "/time",
+        "returns both clocks of the broker, and how far they are ahead of real time",
+        look,
+    ),
     Verb(
         "POST",
         "/time/advance",
-        "moves both clocks on; returns when all that fell due has been done",
+        "advances both clocks; returns when everything that fell due is done",
         advance,
-        (Argument("ms", COUNT, "by how many milliseconds, up to ten years", required=True),),
+        (Argument("ms", COUNT, "milliseconds to advance, up to ten years", required=True),),
     ),
-    Verb("POST", "/time/freeze", "both clocks stand until they are moved, or run", freeze),
-    Verb("POST", "/time/run", "both clocks go on from where they stand", run),
+    Verb("POST", "/time/freeze", "freezes both clocks until they are advanced, set or run", freeze),
+    Verb("POST", "/time/run", "lets both clocks run on from their current time", run),
     Verb(
         "POST",
         "/time/set",
-        "sets the wall clock: forward moves both clocks on, backward the wall clock alone",
+        "sets the wall clock; forward advances both clocks, backward sets the wall clock only",
         set_wall,
-        (Argument("wall_ms", WHOLE, "the time to be, in milliseconds since 1970", required=True),),
+        (Argument("wall_ms", WHOLE, "the new time, in milliseconds since 1970", required=True),),
     ),
 )

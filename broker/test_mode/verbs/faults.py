@@ -84,12 +84,12 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
     needed, taken, make = KINDS[kind]
     for name in needed:
         if given[name] is None:
-            raise WrongArgument(f"{_BEGIN}: a fault of kind {kind} needs {name}")
+            raise WrongArgument(f"{_BEGIN}: fault {kind} needs {name}")
     for name, value in given.items():
         if value is not None and name not in (*needed, *taken):
-            takes = ", ".join((*needed, *taken)) or "no argument"
+            takes = ", ".join((*needed, *taken)) or "none"
             raise WrongArgument(
-                f"{_BEGIN}: a fault of kind {kind} takes no {name}; it takes {takes}"
+                f"{_BEGIN}: fault {kind} does not accept {name}; its arguments: {takes}"
             )
     made = make(tested, given)
     fault = made if isinstance(made, Fault) else await made
@@ -129,28 +129,32 @@ VERBS = (
         (
             Argument("kind", one_of("kind of fault", KINDS), ", ".join(KINDS), required=True),
             Argument("api", API_KIND, "only requests of this API, such as OffsetCommit"),
-            Argument("error", one_of("error of Kafka", _CODES), "such as NOT_COORDINATOR"),
-            Argument("ms", NUMBER, "how much later a request is handled; system time"),
-            Argument("times", POSITIVE, "how many requests, or fsyncs, it meets; all, if left out"),
+            Argument(
+                "error", one_of("error of Kafka", _CODES), "the error, such as NOT_COORDINATOR"
+            ),
+            Argument("ms", NUMBER, "delay of a request in milliseconds of real time"),
+            Argument(
+                "times", POSITIVE, "the number of requests or fsyncs to affect; all by default"
+            ),
             Argument("group", TEXT, "only requests that name this group"),
             Argument("topic", TEXT, "only requests that name this topic"),
-            Argument("client_id", TEXT, "only requests of this client"),
-            Argument("seconds", NUMBER, "how long, by the broker's time"),
+            Argument("client_id", TEXT, "only requests with this client id"),
+            Argument("seconds", NUMBER, "how long, in seconds of the broker's clock"),
         ),
     ),
-    Verb("GET", "/faults", "the faults that are on, and how often each hit", look),
+    Verb("GET", "/faults", "returns the current faults, and how often each was hit", look),
     Verb(
         "DELETE",
         "/faults/{id}",
-        "ends a fault, or all; what it kept back goes on",
+        "ends a fault, or all; delayed requests continue",
         end,
-        (Argument("id", TEXT, f"its id, or {ALL}", required=True, keyword="fault_id"),),
+        (Argument("id", TEXT, f"the fault's id, or {ALL}", required=True, keyword="fault_id"),),
     ),
     Verb(
         "POST",
         "/disconnect",
-        "cuts the connections of a client, or of all",
+        "closes the connections of one client, or of all",
         disconnect,
-        (Argument("client_id", TEXT, "only those of this client"),),
+        (Argument("client_id", TEXT, "only connections with this client id"),),
     ),
 )

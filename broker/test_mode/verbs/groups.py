@@ -58,7 +58,9 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
     hosted, found, there = member_of(tested.broker, verb, group_instance_id, group_id)
     instance_id = there.group_instance_id
     if instance_id is None:
-        raise NotNow(f"{verb}: {there.member_id} is no static member: it has no group.instance.id")
+        raise NotNow(
+            f"{verb}: {there.member_id} is not a static member: it has no group.instance.id"
+        )
     _do(
         tested,
         hosted,
@@ -80,7 +82,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
                 await tested.system.sleep(0.002)
     except TimeoutError:
         state = group_of(tested.broker, verb, group_id)[1].state.value
-        raise NotNow(f"{verb}: group {group_id!r} is {state} still, and not Stable") from None
+        raise NotNow(f"{verb}: group {group_id!r} is still {state}, not Stable") from None
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
@@ -96,7 +98,7 @@ async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) ->
     lead = tested.run.within(lambda: give_up(broker, hosted))
     tested.run.within(lead)
     if not await serves(broker, hosted.index):
-        raise NotNow(f"{verb}: the coordinator of {group!r} has moved, and does not serve yet")
+        raise NotNow(f"{verb}: the coordinator of {group!r} has moved and is not available yet")
     return {}
 
 
@@ -168,38 +170,43 @@ VERBS = (
     Verb(
         "POST",
         "/groups/rebalance",
-        "begins a rebalance of a group, in which all members join again",
+        "begins a rebalance of a group: all members rejoin",
         rebalance,
         (_GROUP,),
     ),
     Verb(
         "POST",
         "/groups/expire",
-        "ends a member's session now: it gets UNKNOWN_MEMBER_ID",
+        "expires a member's session: it gets UNKNOWN_MEMBER_ID",
         expire,
         (
-            Argument("member", TEXT, "its member, instance or client id", required=True),
+            Argument("member", TEXT, "a member id, group.instance.id or client id", required=True),
             _ONLY_GROUP,
         ),
     ),
     Verb(
         "POST",
         "/groups/fence",
-        "gives a static member's place to another: it gets FENCED_INSTANCE_ID",
+        "fences a static member: it gets FENCED_INSTANCE_ID",
         fence,
         (
-            Argument("group_instance_id", TEXT, "its group.instance.id", required=True),
+            Argument("group_instance_id", TEXT, "the member's group.instance.id", required=True),
             _ONLY_GROUP,
         ),
     ),
     Verb(
         "POST",
         "/groups/move_coordinator",
-        "moves a group's coordinator: NOT_COORDINATOR, then it is found anew",
+        "moves a group's coordinator: clients get NOT_COORDINATOR and look it up again",
         move_coordinator,
         (
             _GROUP,
-            Argument("keep_away", FLAG, "away until the fault of the id is ended", default=False),
+            Argument(
+                "keep_away",
+                FLAG,
+                "keep the coordinator unavailable until the returned fault is ended",
+                default=False,
+            ),
         ),
     ),
 )

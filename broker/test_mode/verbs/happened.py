@@ -144,10 +144,13 @@ async def records(
     entry = tested.broker.logs.topics.get(topic)
     if entry is None:
         there = ", ".join(sorted(tested.broker.logs.topics)) or "none"
-        raise NotNow(f"{verb}: there is no topic {topic!r}; there is {there}")
+        raise NotNow(f"{verb}: topic {topic!r} does not exist; existing topics: {there}")
     found = [each for each in entry.partitions if partition in (None, each.index)]
     if not found:
-        raise NotNow(f"{verb}: {topic!r} has {len(entry.partitions)} partitions, from 0")
+        raise NotNow(
+            f"{verb}: partition {partition} does not exist; {topic!r} has"
+            f" {len(entry.partitions)} partitions"
+        )
     rows: list[dict[str, Any]] = []
     for each in found:
         for more in _records(each, first):
@@ -189,29 +192,35 @@ VERBS = (
     Verb(
         "GET",
         "/groups",
-        "all groups, or one",
+        "returns all groups, or one",
         groups,
         (Argument("group", TEXT, "only this group"),),
     ),
-    Verb("GET", "/members", "a group's members, with what they got", members, (_GROUP,)),
-    Verb("GET", "/committed", "a group's committed offsets, with their lag", committed, (_GROUP,)),
+    Verb("GET", "/members", "returns a group's members with their assignments", members, (_GROUP,)),
+    Verb(
+        "GET",
+        "/committed",
+        "returns a group's committed offsets with their lag",
+        committed,
+        (_GROUP,),
+    ),
     Verb(
         "GET",
         "/journal",
-        "why a group rebalanced, as muster groups why tells it",
+        "returns why a group rebalanced, as muster groups why shows it",
         journal,
         (_GROUP,),
     ),
     Verb(
         "GET",
         "/records",
-        "a topic's records, with whole keys and values",
+        "returns a topic's records with whole keys and values",
         records,
         (
-            Argument("topic", TEXT, "the topic", required=True),
+            Argument("topic", TEXT, "the topic's name", required=True),
             Argument("partition", COUNT, "only this partition"),
-            Argument("from", COUNT, "from this offset on", default=0, keyword="first"),
-            Argument("limit", POSITIVE, "at most so many", default=100_000),
+            Argument("from", COUNT, "the first offset", default=0, keyword="first"),
+            Argument("limit", POSITIVE, "the greatest number of records", default=100_000),
         ),
     ),
 )

@@ -45,15 +45,20 @@ async def lines(tested: TestedBroker, limit: int) -> Answer:
 
 
 VERBS = (
-    Verb("POST", "/reset", "an empty broker at the same addresses, no faults, real time", reset),
-    Verb("POST", "/stop", "stops the broker in order; its port refuses connections", stop),
-    Verb("POST", "/kill", "ends the broker as SIGKILL does; nothing is flushed", kill),
-    Verb("POST", "/start", "starts a stopped broker over the data that are there", start),
+    Verb(
+        "POST",
+        "/reset",
+        "empties the broker, ends all faults and sets real time; its addresses stay",
+        reset,
+    ),
+    Verb("POST", "/stop", "stops the broker as SIGTERM does; its port refuses connections", stop),
+    Verb("POST", "/kill", "kills the broker as SIGKILL does, without a flush", kill),
+    Verb("POST", "/start", "starts a stopped broker with its data", start),
     Verb(
         "GET",
         "/lines",
-        "the last lines of the broker's log",
+        "returns the last lines of the broker's log",
         lines,
-        (Argument("limit", POSITIVE, "at most so many", default=200),),
+        (Argument("limit", POSITIVE, "the greatest number of lines", default=200),),
     ),
 )

@@ -28,12 +28,12 @@ VERBS = (
     Verb(
         "GET",
         "/requests",
-        "every request and its answer, decoded, in order; `next` is where to go on",
+        "returns requests and responses, decoded, in order; `next` is the next `since`",
         look,
         (
-            Argument("since", COUNT, "from this number on", default=0),
-            Argument("client_id", TEXT, "only those of this client"),
-            Argument("api", API_KIND, "only those of this API"),
+            Argument("since", COUNT, "the first request's number", default=0),
+            Argument("client_id", TEXT, "only requests with this client id"),
+            Argument("api", API_KIND, "only requests of this API"),
         ),
     ),
 )

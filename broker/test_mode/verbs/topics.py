@@ -29,8 +29,8 @@ _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
 """Errors of what is right in itself."""
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
-    Argument("partitions", POSITIVE, "how many; num.partitions where it is left out"),
-    Argument("configs", SETTINGS, "its settings by Kafka's names", default={}),
+    Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
+    Argument("configs", SETTINGS, "topic configs by Kafka's names", default={}),
 )
 
 
@@ -49,7 +49,7 @@ async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) 
             answers.append({"name": each["name"], "partitions": partitions})
     except NotCreated as error:
         refusal = NotNow if error.error_code in _PASSES else WrongArgument
-        raise refusal(f"{_CREATE}: {each['name']!r} can't be made: {error.message}") from None
+        raise refusal(f"{_CREATE}: can't create {each['name']!r}: {error.message}") from None
     finally:
         slices.end()
     return {"topics": answers}
@@ -71,13 +71,15 @@ async def delete_all(tested: TestedBroker, names: Sequence[str]) -> Answer:
     topics = tested.broker.topics
     for name in names:
         if name in OWNED:
-            raise NotNow(f"{verb}: {name} belongs to {OWNED[name].owner}; POST /test/reset empties")
+            raise NotNow(
+                f"{verb}: {name} belongs to {OWNED[name].owner}; POST /test/reset empties it"
+            )
         try:
             await topics.delete(name)
         except NoSuchTopic:
-            raise NotNow(f"{verb}: there is no topic {name!r}") from None
+            raise NotNow(f"{verb}: topic {name!r} does not exist") from None
         except OSError as error:
-            raise NotNow(f"{verb}: {name!r} can't be deleted: {error.strerror}") from None
+            raise NotNow(f"{verb}: can't delete {name!r}: {error.strerror}") from None
     return {}
 
 
@@ -85,9 +87,13 @@ VERBS = (
     Verb(
         "POST",
         "/topics",
-        "makes topics, which are there when it returns",
+        "creates topics; returns when they can be used",
         create_all,
-        (Argument("topics", OBJECTS, '{"name", "partitions", "configs"} of each', required=True),),
+        (
+            Argument(
+                "topics", OBJECTS, 'a list of {"name", "partitions", "configs"}', required=True
+            ),
+        ),
     ),
     Verb(
         "POST",

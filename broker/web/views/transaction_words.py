@@ -46,8 +46,8 @@ def held_back(
             whose = "its transactional id is unknown, since not all ids are loaded"
         if blocker.is_elsewhere:
             whose = "its transactional id is unknown here, since other brokers coordinate ids too"
-        return f"{place} is held back at offset {blocker.start_offset} by {kind} of {producer}:
-        {whose}"
+        held = f"{place} is held back at offset {blocker.start_offset}"
+        return f"{held} by {kind} of {producer}: {whose}"
     of = client_named(blocker.client)
     sentence = (
         f"{place} is held back at offset {blocker.start_offset} by transaction"

@@ -128,7 +128,7 @@ async def test_who_waits_for_a_cleaning_that_is_stopped_is_told() -> None:
     cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
     await eventually(cleaners)
     await worker.stop()
-    with pytest.raises(CleaningFailed, match="Stopped: nobody wants it"):
+    with pytest.raises(CleaningFailed, match="Stopped: cleaning was cancelled"):
         await cleaning
 
 

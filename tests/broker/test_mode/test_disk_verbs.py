@@ -129,8 +129,11 @@ def test_a_reset_ends_them(muster: Tested) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"kind": "disk_full", "times": 3}, "disk_full takes no times; it takes no argument"),
-        ({"kind": "fail_fsync", "api": "Produce"}, "fail_fsync takes no api; it takes times"),
+        ({"kind": "disk_full", "times": 3}, "disk_full does not accept times; its arguments: none"),
+        (
+            {"kind": "fail_fsync", "api": "Produce"},
+            "fail_fsync does not accept api; its arguments: times",
+        ),
     ],
 )
 def test_what_they_do_not_take_is_refused(given: dict[str, object], says: str) -> None:

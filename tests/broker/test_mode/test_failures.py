@@ -43,7 +43,7 @@ async def test_it_says_why_and_its_port_refuses() -> None:
     async with running() as tested:
         await fail(tested)
 
-        with pytest.raises(NotNow, match=r"the broker can't go on: .*t-0.*; POST /test/reset"):
+        with pytest.raises(NotNow, match=r"the broker has failed: .*t-0.*; POST /test/reset"):
             _ = tested.broker
         await eventually(lambda: refuses(tested.addresses.listeners[0].port))
 
@@ -77,7 +77,7 @@ async def test_one_that_can_not_start_again_says_why(tmp_path: Path) -> None:
         with pytest.raises(Exception, match=re.escape("meta.properties")):
             await tested.start()
 
-        with pytest.raises(NotNow, match=r"the broker can't go on: .*meta.properties"):
+        with pytest.raises(NotNow, match=r"the broker has failed: .*meta.properties"):
             _ = tested.broker
         assert not tested.is_running
         await tested.reset()

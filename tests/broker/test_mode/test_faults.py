@@ -280,12 +280,12 @@ def test_wrong_faults_are_refused_with_a_sentence(muster: Tested) -> None:
         assert status == 400
         return sentence
 
-    assert "the nearest are fail" in refusal(kind="fial")
+    assert "did you mean fail?" in refusal(kind="fial")
     assert "OffsetCommit" in refusal(kind="fail", api="OffsetComit", error="NOT_COORDINATOR")
     assert "NOT_COORDINATOR" in refusal(kind="fail", api="OffsetCommit", error="NO_COORDINATOR")
     assert "needs error" in refusal(kind="fail", api="OffsetCommit")
-    assert "takes no error" in refusal(kind="delay", ms=1, error="NOT_COORDINATOR")
+    assert "does not accept error" in refusal(kind="delay", ms=1, error="NOT_COORDINATOR")
     assert muster.refused("DELETE", "/faults/99") == (
         404,
-        "DELETE /test/faults/99: no fault has the id '99'; GET /test/faults lists those on",
+        "DELETE /test/faults/99: fault '99' does not exist; GET /test/faults lists all faults",
     )

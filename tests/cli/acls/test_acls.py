@@ -26,7 +26,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Its administrator is nobody special but by entries that were made before its first start."""
     broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
     made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
-    assert (made.code, made.err) == (0, f"muster: made {broker.data}, which was not there\n")
+    assert (made.code, made.err) == (0, f"muster: created {broker.data}, which did not exist\n")
     yield broker.start()
     broker.kill()
 
@@ -77,7 +77,7 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
     removed = acls("remove --topic orders --execute --json", *at).json
     assert (removed["executed"], len(removed["changes"])) == (True, 3)
     assert told(acls("list --topic orders --json", *at)) == covering[:3]
-    assert acls("remove --topic orders --execute", *at).out == "No such entry; nothing to remove\n"
+    assert acls("remove --topic orders --execute", *at).out == "No ACL matches; nothing to remove\n"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
             "User:alice --operation delete --topic orders",
             "User:alice may not Delete Topic orders: an ACL denies User:* from * Delete on Topic"
             " *\n"
-            "To remove that entry: $ muster acls remove --principal 'User:*' --operation delete"
+            "To remove that ACL: $ muster acls remove --principal 'User:*' --operation delete"
             " --topic '*' --pattern literal --host '*' --deny\n",
         ),
         (
@@ -126,7 +126,7 @@ def test_the_command_that_explain_tells_removes_that_entry_alone(at: list[str]) 
     told = acls(question, *at).out
     assert "may not" in told
     remedy = shlex.split(told.rpartition("$ muster ")[2])
-    assert run(*remedy, "--execute", *at).out.endswith("Removed 1\n")
+    assert run(*remedy, "--execute", *at).out.endswith("Removed 1 ACL\n")
     assert " may Read Topic orders: " in acls(question, *at).out
     assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
 
@@ -144,7 +144,7 @@ def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_pa
         "rule": "no matching ACL allows it",
         "entry": None,
         "unknown": [
-            "the client's address; entries for one address were not looked at (--host names one)"
+            "the client's address: ACLs for a single host were not checked; name it with --host"
         ],
     }
     offline = acls(question, "--data-dir", str(secured.data), "--json").json
@@ -161,20 +161,20 @@ def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_pa
 def test_without_an_authorizer_everybody_may_and_entries_are_refused(broker: Broker) -> None:
     at = ["--bootstrap", broker.bootstrap]
     assert acls("explain --principal User:a --operation read --topic t", *at).out == (
-        "User:a may Read Topic t: the broker has no authorizer, so that everybody may do"
+        "User:a may Read Topic t: the broker has no authorizer, so every principal may do"
         " everything\n"
     )
     refused = acls("list", *at)
     assert refused.code == 1
-    assert refused.err.startswith("muster: access control entries: No Authorizer is configured")
+    assert refused.err.startswith("muster: ACLs: No Authorizer is configured")
 
 
 def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path: Path) -> None:
     refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))
     assert (refused.code, refused.err) == (
         1,
-        f"muster: a broker runs on {secured.data}: leave --data-dir out and name it by --bootstrap,"
-        " or stop it first\n",
+        f"muster: a broker is using {secured.data}: connect to it with --bootstrap instead"
+        " of --data-dir, or stop it first\n",
     )
     (tmp_path / "acls.json").write_text('{"version": 2}')
     newer = acls("list", "--data-dir", str(tmp_path))
@@ -222,14 +222,14 @@ def test_a_topic_may_have_the_name_of_the_cluster(tmp_path: Path) -> None:
         ("add --operation read --topic t", "--principal is missing"),
         ("add --principal User:a --operation read", "a resource (--topic, --group, --trans"),
         ("add --operation read", "--principal and a resource (--topic, --group, --trans"),
-        ("add --principal User:a --topic t", "say which operations: --operation, --prod"),
+        ("add --principal User:a --topic t", "name the operations with --operation, --prod"),
         ("add --principal a --operation read --topic t", "--principal: 'a' is not a principal"),
         ("add --principal User:a --operation eat --topic t", "'eat' is unknown: use one of"),
         ("add --principal User:a --operation any --topic t", "Invalid operation ANY"),
-        ("add --principal User:a --producer --group g", "--producer goes with --topic or"),
+        ("add --principal User:a --producer --group g", "--producer needs --topic or"),
         ("add --principal User:a --operation read --topic t --pattern match", "--pattern of a"),
-        ("remove", "say which entries: --principal, or a resource such as --topic"),
-        ("explain --principal User:a --topic t", "give one --principal"),
+        ("remove", "select the ACLs with --principal, or with a resource such as --topic"),
+        ("explain --principal User:a --topic t", "name one --principal"),
     ],
 )
 def test_wrong_use_is_a_sentence(words: str, sentence: str) -> None:

@@ -68,7 +68,7 @@ def test_lost_offsets_and_settings_come_back(
     before = state(muster, group, name)
 
     assert "Wrote " in muster("backup", "create", file).out
-    assert "exists already: choose another FILE" in muster("backup", "create", file, code=2).err
+    assert "already exists: choose another FILE" in muster("backup", "create", file, code=2).err
 
     muster("groups", "delete", group, "--execute")
     muster("configs", "set", "--topic", name, "--delete", "retention.ms")
@@ -96,7 +96,7 @@ def test_a_lost_topic_comes_back_empty_and_offsets_outside_it_are_told(
 
     done = muster("backup", "restore", file, "--execute", "--json")
 
-    assert f"left out: 1 offset of group {group} in {name}:0" in done.err
+    assert f"not restored: 1 offset of group {group} in {name}:0" in done.err
     assert done.json["executed"] is True
     [described] = muster("topics", "describe", name, "--json").json
     assert described["configs"]["retention.ms"] == "86400000"

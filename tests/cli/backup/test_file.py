@@ -63,19 +63,19 @@ def test_the_layout_does_not_count_but_every_value_does() -> None:
     ("change", "sentence"),
     [
         ({"version": 2}, "is a backup of version 2; this muster reads 1"),
-        ({"topics": [{"topic": "t"}]}, "lacks a field of a backup: 'partitions'"),
+        ({"topics": [{"topic": "t"}]}, "is not a valid backup: 'partitions'"),
         (
             {"topics": [{"topic": "t", "partitions": True, "replication_factor": 1}]},
-            "topic t has True partitions",
+            "topic t: invalid number of partitions or replicas True",
         ),
-        ({"topics": 7}, "lacks a field of a backup"),
-        ({"brokers": [{"broker": None, "configs": {"a": 1}}]}, "settings must be names and texts"),
-        ({"taken_ms": None}, "lacks a field of a backup"),
+        ({"topics": 7}, "is not a valid backup"),
+        ({"brokers": [{"broker": None, "configs": {"a": 1}}]}, "settings must have text values"),
+        ({"taken_ms": None}, "is not a valid backup"),
         (
             {"groups": [{"group": "g", "offsets": [{"topic": "t"}]}]},
-            "partition is None; it must be a number",
+            "partition is None; it must be a whole number",
         ),
-        ({"groups": None}, "is not a file of offsets"),
+        ({"groups": None}, "is not an offsets file"),
     ],
 )
 def test_a_forged_backup_is_refused_with_what_is_wrong(
@@ -89,7 +89,7 @@ def test_a_forged_backup_is_refused_with_what_is_wrong(
 def test_a_cut_file_and_one_of_another_kind_are_refused() -> None:
     text = to_text(BACKUP)
     for length in range(0, len(text) - 2, 7):
-        with pytest.raises(CommandError, match=r"cut off or no JSON"):
+        with pytest.raises(CommandError, match=r"truncated or not JSON"):
             from_text(text[:length], "f")
     with pytest.raises(CommandError, match=r"is not a backup.*muster backup create"):
         from_text('{"version": 1, "groups": []}', "f")

@@ -22,7 +22,9 @@ def only_the_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bootstrap_that_does_not_answer_is_for_the_user_to_name_otherwise() -> None:
-    with pytest.raises(CommandError, match=r"9002 .*; start one with `muster serve`") as caught:
+    with pytest.raises(
+        CommandError, match=r"9002 .*; start a broker with `muster serve`"
+    ) as caught:
         Cluster("a:9002", security=Mock())
     assert caught.value.exit_code == UNREACHABLE
 

@@ -42,8 +42,8 @@ def test_a_password_is_sent_where_nobody_on_the_way_reads_it(
 
 def test_whoever_is_not_let_in_is_told_what_to_do() -> None:
     assert HttpEndpoint("https://b1:9644", PLAINTEXT).advice(401) == (
-        "; give --command-config a file of Kafka's client properties that has a user"
+        "; log in with a file of Kafka client properties: --command-config"
     )
-    assert "ask over HTTPS" in HttpEndpoint("b1:9644", ALICE).advice(401)
+    assert "use HTTPS" in HttpEndpoint("b1:9644", ALICE).advice(401)
     assert HttpEndpoint("https://b1:9644", ALICE).advice(401) == ""
     assert HttpEndpoint("b1:9644", PLAINTEXT).advice(404) == ""

@@ -23,7 +23,7 @@ def test_properties_that_mean_nothing_here_are_named_and_many_are_counted(
     assert security_in(file) == PLAINTEXT
 
     assert capsys.readouterr().err == (
-        "muster: not used here, of --command-config: no.such.0, no.such.1, no.such.2, no.such.3,"
+        "muster: --command-config: ignored properties: no.such.0, no.such.1, no.such.2, no.such.3,"
         " no.such.4 and 2 more\n"
     )
 

@@ -15,6 +15,6 @@ def test_an_option_before_the_subcommand_is_refused(command: str, option: str) -
 
     assert ran.code == USAGE
     assert ran.err == (
-        f"muster: {option} stands before `{command}`: only `muster cluster` alone takes options"
-        " there\n"
+        f"muster: write {option} after `{command}`: options before it are for `muster"
+        " cluster` alone\n"
     )

@@ -85,16 +85,16 @@ def test_a_broker_that_is_down_is_the_fault_and_what_follows_comes_before_it() -
                                ("UNDER_REPLICATED", 1)]  # fmt: skip
     leaderless, under_min, down, lagging = found
     assert leaderless.sentence == (
-        "1 partition is without a leader, so nobody reads or writes there: orders:2"
+        "1 partition has no leader and can't be read or written: orders:2"
     )
     assert leaderless.advice.startswith("start broker 3: the last in-sync replicas are there")
     assert under_min.partitions == [{"topic": "orders", "partitions": [1]}]
-    assert under_min.advice == "bring back brokers 1 or 3"
+    assert under_min.advice == "bring brokers 1 or 3 back into the ISR"
     assert (
         down.sentence == "broker 3 is down and has replicas of 4 partitions: events:0, orders:0-2"
     )
     assert down.advice.startswith("start broker 3: it catches up by itself")
-    assert lagging.sentence == ("broker 1 is out of the in-sync replicas of 1 partition: orders:1")
+    assert lagging.sentence == ("broker 1 is out of the ISR of 1 partition: orders:1")
 
 
 def test_a_leaderless_partition_whose_replicas_are_all_there_is_for_the_controller() -> None:
@@ -116,7 +116,7 @@ def test_a_reassignment_that_brings_what_min_isr_lacks_is_awaited() -> None:
     [found] = judged(seen(topics, moves={("orders", 0): (2,)}))
 
     assert found.verdict == "UNDER_MIN_ISR"
-    assert found.advice == "the replicas that a reassignment brings are not in sync yet"
+    assert found.advice == "wait: the replicas that a reassignment adds are not in sync yet"
 
 
 def test_no_topic_needs_more_replicas_in_sync_than_it_has() -> None:
@@ -149,12 +149,12 @@ def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
 
     assert verdicts(found) == [("UNREACHABLE", 3), ("OTHER_VIEW", 1)]
     assert found[0].sentence == (
-        "broker 3 is registered but: no broker answers at 10.0.0.1:9003; it leads 1 partition:"
-        " events:0"
+        "broker 3 is registered but unreachable: no broker answers at 10.0.0.1:9003; it leads 1"
+        " partition: events:0"
     )
     assert found[0].partitions == [{"topic": "events", "partitions": [0]}]
     assert found[1].sentence == (
-        "broker 1 does not know broker 3 and names other leaders for 1 partition: events:0"
+        "broker 1 does not list broker 3 and reports other leaders for 1 partition: events:0"
     )
 
 
@@ -163,11 +163,11 @@ def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
     [
         (
             Session("ZooKeeper", "zookeeper.session.timeout.ms", 18_000),
-            "if it has died, its session with ZooKeeper ends within 18.0 s"
-            " (zookeeper.session.timeout.ms), and then it is down. If it runs, is its advertised"
-            " listener an address that clients reach?",
+            "if it has died, its session with ZooKeeper expires within 18.0 s"
+            " (zookeeper.session.timeout.ms) and it is then reported as down; if it runs, check"
+            " that clients can reach its advertised listener",
         ),
-        (None, "does it run, and is its advertised listener an address that clients reach?"),
+        (None, "check that it runs and that clients can reach its advertised listener"),
     ],
 )
 def test_broker_that_died_a_moment_ago_is_reported_with_the_end_of_its_session(
@@ -183,13 +183,13 @@ def test_broker_that_does_not_answer_is_reported_once(
 ) -> None:
     facts, why = seen(), "no broker answers at 10.0.0.1:9003"
     found = faults(facts, {1: facts, 2: facts, 3: why})
-    looked = facts, found, {2: "the broker at 10.0.0.1:9002 is not a Muster", 3: why}
+    looked = facts, found, {2: "the broker at 10.0.0.1:9002 is not a Muster broker", 3: why}
     monkeypatch.setattr(checking, "_look", lambda *_: looked)
     with pytest.raises(CommandError):
         checking.check("10.0.0.1:9001", 1.0)
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.count(why) == 1
-    assert printed.count("broker 2 could not be asked") == 1
+    assert printed.count("broker 2 could not be queried") == 1
 
 
 def test_another_controller_is_no_other_view() -> None:
@@ -202,7 +202,7 @@ def test_many_topics_are_named_in_json_alone() -> None:
     topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
     [leaderless, _] = judged(seen(topics, (1, 2)))
 
-    assert leaderless.sentence.endswith("there: t0:0, t1:0, t2:0 and 6 more")
+    assert leaderless.sentence.endswith("written: t0:0, t1:0, t2:0 and 6 more")
     assert len(leaderless.partitions) == 9
 
 

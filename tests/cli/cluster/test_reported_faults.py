@@ -34,10 +34,10 @@ def test_nothing_is_wrong_where_all_agree() -> None:
 
 def test_a_clock_that_is_apart_is_told_against_those_that_agree() -> None:
     assert verdicts({1: said(), 2: said(90_000), 3: said(5)}) == [
-        ("CLOCKS_APART", "the clock of broker 2 is 90.0 s or more ahead of the others'")
+        ("CLOCKS_APART", "the clock of broker 2 is at least 90.0 s ahead of the others'")
     ]
     assert verdicts({1: said(), 2: said(-90_000), 3: said(5)}) == [
-        ("CLOCKS_APART", "the clock of broker 2 is 90.0 s or more behind the others'")
+        ("CLOCKS_APART", "the clock of broker 2 is at least 90.0 s behind the others'")
     ]
 
 
@@ -50,7 +50,7 @@ def test_a_broker_without_registration_is_told() -> None:
     assert verdicts({1: said(epoch=None, zookeeper="expired"), 2: said()}) == [
         (
             "NOT_REGISTERED",
-            "broker 1 runs and is not registered: its session with ZooKeeper is expired",
+            "broker 1 runs but is not registered: its session with ZooKeeper is expired",
         )
     ]
 
@@ -59,8 +59,8 @@ def test_strays_are_counted_and_the_first_are_named() -> None:
     assert verdicts({1: said(strays=["t-0.00ff-stray"]), 2: said()}) == [
         (
             "STRAY",
-            "broker 1 has 1 stray directory of partitions that the cluster has not, or not there:"
-            " t-0.00ff-stray",
+            "broker 1 has 1 stray directory of partitions that do not exist or have no replica"
+            " there: t-0.00ff-stray",
         )
     ]
     [(_, many)] = verdicts({1: said(strays=["a-0", "b-0", "c-0", "d-0"], more_strays=7)})
@@ -74,7 +74,7 @@ def test_nodes_that_do_not_parse_are_named_with_the_reason() -> None:
     nodes = {"bad_nodes": [{"path": path, "why": why}], "more_bad_nodes": 0}
 
     assert verdicts({1: said()}, nodes) == [
-        ("BAD_NODE", f"1 node of ZooKeeper does not parse: {path}: is no JSON object")
+        ("BAD_NODE", f"1 ZooKeeper node can't be parsed: {path}: is no JSON object")
     ]
 
 
@@ -86,8 +86,7 @@ def test_an_id_that_is_there_twice_comes_first() -> None:
         ("NOT_REGISTERED", 1),
     ]
     assert found[0].sentence == (
-        "the id 1 is there twice: a broker at a:9092 has it, and the cluster knows broker 1 at"
-        " b:9092"
+        "broker id 1 is used twice: by a broker at a:9092 and by the registered broker at b:9092"
     )
 
 
@@ -102,11 +101,11 @@ def test_quotas_and_credentials_that_nobody_follows_are_told_once() -> None:
         (
             "QUOTAS_NOT_FOLLOWED",
             "quotas of client-id app (consumer_byte_rate, producer_byte_rate), user alice"
-            " (request_percentage) are set; Muster does not follow them (4 more entities have"
+            " (request_percentage) are set; Muster does not enforce them (4 more entities have"
             " settings too)",
         ),
         (
             "CREDENTIALS_NOT_FOLLOWED",
-            "credentials of user alice (SCRAM-SHA-256) are set; Muster does not ask for them",
+            "credentials of user alice (SCRAM-SHA-256) are set; Muster does not check them",
         ),
     ]

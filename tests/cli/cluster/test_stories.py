@@ -113,7 +113,7 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
     }  # fmt: skip
 
     assert lines_of_partition(found, 2) == [
-        "orders-0  broker 1 leads, in leader epoch 1",
+        "orders-0  broker 1 leads, leader epoch 1",
         "replicas 3, 1, 2  ISR 1",
         "so since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer registered in ZooKeeper;"
         " broker 1 is next  (broker 2)",
@@ -139,10 +139,10 @@ def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
     }  # fmt: skip
 
     assert lines_of_partition(found, 5) == [
-        "orders-0  nobody leads",
+        "orders-0  no leader",
         "replicas 3  ISR 3",
-        "why it is so is not known: who saw it could not be asked, or has forgotten",
-        "its story is not known: no broker that could be asked has seen anything of it",
+        "reason unknown: no broker that could be queried has a record of the election",
+        "no history: no broker that could be queried has recorded an event",
     ]
 
 
@@ -164,9 +164,9 @@ def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
         "it leads 1 partition, is the preferred leader of 2, and has replicas of 6",
         "it is out of the ISR of 2 partitions",
         "    orders:1-2 since 2023-11-14T22:13:20Z: broker 2 is 60 records behind",
-        "        it says: the disk is full",
+        "        it reports: the disk is full",
         "2023-11-14T22:13:20Z  broker 2 is registered  (broker 1)  [kept]",
-        "[kept]: written down before the broker's last start",
+        "[kept]: recorded before the broker's last start",
     ]
 
 
@@ -191,18 +191,17 @@ def test_the_controller_is_told_with_what_it_is_at_and_whom_it_waits_for() -> No
              "story": []}  # fmt: skip
 
     assert lines_of_controller(found, 5) == [
-        "broker 1 is the controller, of epoch 4",
-        "broker 2 obeys broker 3",
-        "it has 3 partitions to look at, 1 write under way to ZooKeeper",
-        "broker 3 is about to stop: 2 partitions are not settled",
-        "broker 2 has not answered LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests wait for"
-        " it: no connection",
-        "the deletion of orders waits for broker 3, to return or to answer, since"
-        " 1970-01-01T00:00:00Z",
-        "orders-1 waits for broker 3, to return: the last in-sync replicas are there, since"
-        " 1970-01-01T00:00:00Z",
-        "and for 7 more",
-        "its story is not known: no broker that could be asked has seen anything of it",
+        "broker 1 is the controller, epoch 4",
+        "broker 2 considers broker 3 the controller",
+        "pending work: 3 partitions to check, 1 write to ZooKeeper in flight",
+        "broker 3 is shutting down: 2 partitions still to move",
+        "broker 2 has not responded to LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests queued:"
+        " no connection",
+        "deletion of orders: waiting since 1970-01-01T00:00:00Z for broker 3 to return or respond",
+        "leader of orders-1: waiting since 1970-01-01T00:00:00Z for broker 3 to return: the"
+        " last ISR is there",
+        "and 7 more",
+        "no history: no broker that could be queried has recorded an event",
     ]
 
 
@@ -217,7 +216,7 @@ def test_what_is_no_partition_broker_or_controller_is_refused(what: str) -> None
 
 
 def test_who_knows_and_could_not_be_asked_is_named() -> None:
-    unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster"}]
+    unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster broker"}]
     moved = merged({2: [TOLD]})[0]
     out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,
            "fetched_ms": None, "caught_up_ms": None, "held_up": None}  # fmt: skip
@@ -235,16 +234,16 @@ def test_who_knows_and_could_not_be_asked_is_named() -> None:
 
     lines = lines_of_partition(partition, 1)
     assert lines[3:5] == [
-        "    why is not known: broker 1, the controller, knows and could not be asked",
-        "broker 3 is out of the ISR; since when is not known: broker 1, its leader, knows and could"
-        " not be asked",
+        "    reason unknown: broker 1, the controller, knows it but could not be queried",
+        "broker 3 is out of the ISR; since when is unknown: broker 1, its leader, knows it but"
+        " could not be queried",
     ]
     assert lines_of_partition({**partition, "unasked": []}, 1)[3] == (
-        "    why is not known: the controller of epoch 2 knew"
+        "    reason unknown: the controller of epoch 2 recorded it"
     )
     assert lines_of_broker(broker, 1)[-2:] == [
-        "    orders:0; broker 1, which leads, knows and could not be asked",
-        "its story is not known: broker 1, the controller, knows and could not be asked",
+        "    orders:0; broker 1, the leader, knows it but could not be queried",
+        "history unknown: broker 1, the controller, knows it but could not be queried",
     ]
 
 

@@ -40,7 +40,7 @@ def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
     assert ran.code == REFUSED
-    assert f"there is no ZooKeeper in {tmp_path} or its bin" in ran.err
+    assert f"ZooKeeper not found in {tmp_path} or its bin" in ran.err
     assert "--zookeeper HOST:PORT" in ran.err
     assert "it needs Java" in ran.err
     assert not (tmp_path / "dev").exists()
@@ -65,7 +65,7 @@ def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> No
     ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
     assert ran.code == REFUSED
-    assert "ZooKeeper ended with 127: java: not found" in ran.err
+    assert "ZooKeeper exited with 127: java: not found" in ran.err
 
 
 @pytest.mark.interop

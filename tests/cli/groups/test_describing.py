@@ -34,7 +34,7 @@ def test_every_finding_is_shown_with_its_advice() -> None:
 
 def test_findings_that_the_answer_left_out_are_counted() -> None:
     told = Told("BLOCKED", 1, "it is BLOCKED", [finding("BLOCKED")], more_findings=7)
-    assert headline(told)[-1] == "and 7 more findings, none of them worse"
+    assert headline(told)[-1] == "and 7 more findings of the same or lower severity"
 
 
 def test_verdict_that_only_the_command_saw_comes_first() -> None:

@@ -101,7 +101,7 @@ def test_a_plan_names_the_member_and_changes_nothing(join: Join, name: str) -> N
         assert member in ran.out
         assert "payments" in ran.out
         assert f"{name}:0" in ran.out
-        assert "joins again within seconds" in ran.out
+        assert "rejoins within seconds" in ran.out
     assert [row["member"] for row in members(name)] == [member]
 
 
@@ -176,9 +176,9 @@ def test_a_group_without_members_and_no_group_at_all(at: Broker, name: str) -> N
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "name the members: MEMBER... or --instance ID"),
+        ((), "name members as MEMBER or --instance ID"),
         (("#1", "--execute"), "with --execute name the member by its id"),
-        (("a", "--execute", "--dry-run"), "opposites"),
+        (("a", "--execute", "--dry-run"), "choose one of --dry-run and --execute"),
     ],
 )
 def test_wrong_use(words: tuple[str, ...], says: str) -> None:
@@ -223,7 +223,7 @@ def test_a_static_member_goes_by_both_its_names_so_that_a_new_owner_is_fenced() 
     ]
     assert list(map(_result, codes)) == [
         "evicted",
-        "not evicted: another process has its instance by now",
+        "not evicted: another process has taken over its instance id",
     ]
 
 
@@ -232,7 +232,7 @@ def test_a_broker_before_2_4_is_asked_for_each_member_by_itself() -> None:
     codes = remove(broker, "g", [DYNAMIC, STATIC], "why")  # type: ignore[arg-type]
 
     assert [asked["member_id"] for asked in broker.asked] == ["a-1", "b-2"]
-    assert list(map(_result, codes)) == ["evicted", "had left already"]
+    assert list(map(_result, codes)) == ["evicted", "has already left"]
 
 
 def test_an_answer_about_the_whole_group_is_each_members() -> None:

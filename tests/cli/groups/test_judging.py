@@ -27,7 +27,7 @@ from tests.wire import Wire
 RECORDS = 5
 OLD_MS = 600_000
 """The age of records that a group is LAGGING by."""
-UNJUDGED = "not judged: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, FLAPPING and ABANDONED"
+UNJUDGED = "not checked: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD, FLAPPING and ABANDONED"
 
 
 def produce(broker: Broker, topic: str, age_ms: int) -> None:
@@ -215,7 +215,7 @@ def test_the_http_of_another_cluster_is_no_answer(
         other.kill()
 
     assert ran.code == 1
-    assert "name the same one with --bootstrap and --http" in ran.err
+    assert "choose the same cluster with --bootstrap and --http" in ran.err
 
 
 @pytest.mark.interop
@@ -305,7 +305,7 @@ def test_a_group_that_is_asked_for_by_itself_is_judged_anew() -> None:
     well = told(Api(["LAGGING"]))["g0"]
 
     assert (found.verdict, found.since_ms, found.sentence) == ("STALLED", 7, "it stands")
-    assert (well.verdict, well.sentence) == ("OK", "nothing is wrong any more")
+    assert (well.verdict, well.sentence) == ("OK", "the problem is over")
 
 
 def test_partitions_of_a_group_that_is_ok_are_ok_unasked() -> None:

@@ -68,7 +68,7 @@ def test_an_offset_outside_its_log_takes_nothing_from_the_sum_and_is_found(outsi
     assert [(row["lag"], row["out_of_range"]) for row in total] == [(2, 2)]
     for found in (run(*line), run(*line, "--total")):
         assert found.code == FOUND
-        assert f"offsets are outside their logs: {outside}" in found.err
+        assert f"offsets are outside the log: {outside}" in found.err
 
 
 def test_offsets_in_their_logs_show_nothing_of_this(topic: str) -> None:
@@ -123,4 +123,4 @@ def test_group_that_never_committed_has_no_known_lag(broker: Broker, topic: str)
     assert (owned["lag"], listed["lag"], total["lag"]) == (None, None, None)
     for each in checks:
         assert each.code == FOUND
-        assert f"lag is not known: {topic}" in each.err
+        assert f"lag is unknown: {topic}" in each.err

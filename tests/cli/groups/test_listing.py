@@ -27,7 +27,7 @@ def test_a_list_is_still_a_list_where_nobody_may_read_offsets(
     ran = run("groups", "list", name, "--json")
 
     assert ran.code == 0
-    assert "without verdicts: offsets of group x" in ran.err
+    assert "verdicts are not shown: offsets of group x" in ran.err
     [row] = ran.json
     assert (row["state"], row["verdict"], row["lag"]) == ("Empty", None, None)
 

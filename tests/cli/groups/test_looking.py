@@ -38,13 +38,13 @@ def test_total_of_a_group_is_the_sum_of_what_is_known_and_says_what_is_not() -> 
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (look(), "lag is not known: billing"),
-        (look(None), "lag is not known: billing"),
-        (look(0, None), "lag is not known: billing"),
-        (look(state="Empty"), "lag is not known: billing"),
-        (look(state="PreparingRebalance"), "lag is not known during a rebalance: billing"),
-        (look(0, state="CompletingRebalance"), "lag is not known during a rebalance: billing"),
-        (look(0, state="Assigning"), "lag is not known during a rebalance: billing"),
+        (look(), "lag is unknown: billing"),
+        (look(None), "lag is unknown: billing"),
+        (look(0, None), "lag is unknown: billing"),
+        (look(state="Empty"), "lag is unknown: billing"),
+        (look(state="PreparingRebalance"), "lag is unknown during a rebalance: billing"),
+        (look(0, state="CompletingRebalance"), "lag is unknown during a rebalance: billing"),
+        (look(0, state="Assigning"), "lag is unknown during a rebalance: billing"),
         (look(9), "lag is above 0 records: billing"),
     ],
 )

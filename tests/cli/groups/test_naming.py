@@ -80,7 +80,7 @@ def test_one_that_is_not_there_keeps_the_others_from_being_deleted(
     for wrong in (f"{name}-typo", f"{name}-typo*"):
         ran = run("groups", "delete", groups[0], wrong, "--execute")
         assert ran.code == REFUSED
-        assert f"{wrong}: not there; nothing was deleted" in ran.err
+        assert f"{wrong}: not found; nothing was deleted" in ran.err
         assert left(name) == groups
 
 
@@ -108,7 +108,7 @@ def test_a_reset_of_a_group_that_is_not_there_makes_none(groups: list[str], name
     line = ("groups", "reset", f"{name}-typo", "--topic", name, "--to-latest", "--execute")
     slip = run(*line)
     assert slip.code == REFUSED
-    assert "--new-group makes a new group" in slip.err
+    assert "--new-group creates it" in slip.err
     assert left(name) == groups
     assert run(*line, "--new-group").code == 0
     assert f"{name}-typo" in left(name)

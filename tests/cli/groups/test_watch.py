@@ -48,7 +48,7 @@ def test_a_verdict_is_told_when_it_changes_and_only_then() -> None:
         f"{NOW}  billing is STALLED: the sentence of STALLED",
         f"{NOW}  audit is OK again: the sentence of OK",
     ]
-    assert verdicts.changes([]) == [f"{NOW}  billing is gone, it was STALLED"]
+    assert verdicts.changes([]) == [f"{NOW}  billing no longer exists; it was STALLED"]
     assert verdicts.changes([group("billing")]) == []
 
 
@@ -199,10 +199,10 @@ def test_one_group_has_its_findings_and_its_members_by_number(
         "BLOCKED: a rebalance waits",
         "    take it out",
         "    $ muster groups evict billing app-1 --execute",
-        "join: waits for #1, 8.6 s more at most",
+        "join phase: waiting for #1, at most 8.6 s more",
         "MEMBER  CLIENT  HOST      HEARD                PARTITIONS",
         "#1      app     10.0.0.5  1.4 s ago of 10.0 s  orders:0-1,5",
-        "#2      app     10.0.0.5  waits (JoinGroup)    orders:0-1,5",
+        "#2      app     10.0.0.5  waiting (JoinGroup)  orders:0-1,5",
     ]
 
 

@@ -85,8 +85,8 @@ def test_a_rebalance_is_three_lines() -> None:
     assert story(journal(rebalances=[rebalance()])) == [
         "g  Stable  OK",
         "2026-11-22T12:05:31Z  a-1 from /10.0.0.1 left: bye",
-        "    join took 2.6 s, until all members had joined; b-2 was last, 2.5 s after the one"
-        " before it; sync took 40 ms",
+        "    the join phase took 2.6 s: all members had joined; b-2 joined last, 2.5 s after the"
+        " previous member; the sync phase took 40 ms",
         "    generation 2 (range), 1 member: b-2 got t:0-2,5",
     ]
 
@@ -116,7 +116,7 @@ def test_who_came_and_went_meanwhile_is_told_but_not_the_cause_again() -> None:
     assert lines[2:5] == [
         f"    {instant(NOW_MS + 1000)}  c-3 from /10.0.0.1 joined",
         f"    {instant(NOW_MS)}  d-4 from /10.0.0.1: nothing was heard",
-        "    and 4 more joined or left",
+        "    and 4 more members joined or left",
     ]
 
 
@@ -218,7 +218,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
         f"2 commits refused with ILLEGAL_GENERATION, the last at {instant(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
         "c-3 from /10.0.0.1 keeps changing its metadata (5 times), last: offers other things",
-        "[kept]: written down before the broker's last start",
+        "[kept]: recorded before the broker's last start",
     ]
 
 
@@ -230,16 +230,16 @@ def test_what_an_earlier_run_wrote_down_and_what_only_the_log_knows_are_marked()
         f"{instant(NOW_MS - 60_000)}  generation 2 (range), 1 member, led by b-2  [log]"
     )
     assert lines[2].endswith("a-1 from /10.0.0.1 left: bye  [kept]")
-    assert lines[4] == "    the broker stopped meanwhile"
+    assert lines[4] == "    the broker stopped"
     assert lines[5].endswith("a-1 from /10.0.0.1 left: bye")
     assert lines[-2:] == [
-        "[kept]: written down before the broker's last start",
-        "[log]: found in __consumer_offsets, which holds no causes",
+        "[kept]: recorded before the broker's last start",
+        "[log]: read from __consumer_offsets, which does not hold causes",
     ]
 
 
 def test_a_group_to_which_nothing_happened_says_so() -> None:
-    assert story(journal())[1:] == ["nothing has happened to the group since the broker started"]
+    assert story(journal())[1:] == ["no events since the broker started"]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_refused_joins_are_told_with_client_host_and_reason() -> None:
         " c-2 from /h, it is 1",
         f"3 joins refused with INVALID_SESSION_TIMEOUT, the last at {instant(NOW_MS)}:"
         " c-3 from /h, it is 1",
-        "10 more joins refused, all in --json",
+        "10 more joins refused; --json shows all",
     ]
 
 

@@ -85,7 +85,7 @@ def test_what_is_refused_is_named_and_what_was_done_is_counted(code: int, says: 
     changes = [Change("g", ("t", number), None, Committed(5)) for number in range(3)]
     with pytest.raises(CommandError) as caught:
         make(Coordinator(code), changes)  # type: ignore[arg-type]
-    assert str(caught.value).startswith("2 of 3 offsets changed, the others not; group g, t:1: ")
+    assert str(caught.value).startswith("changed 2 of 3 offsets; group g, t:1: ")
     assert says in str(caught.value)
 
 

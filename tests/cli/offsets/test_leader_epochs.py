@@ -202,8 +202,8 @@ class Scene:
         return "made.json"
 
 
-LEFT_OUT = "without leader epoch 37, which the log does not have at this offset"
-NEW = "a new group"
+LEFT_OUT = "without leader epoch 37: the log has another one at this offset"
+NEW = "creates the group"
 
 
 @pytest.fixture

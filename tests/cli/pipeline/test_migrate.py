@@ -271,7 +271,7 @@ def test_a_file_that_is_there_is_not_written_over(scene: Scene) -> None:
     Path("plan.json").write_text("mine")
     ran = scene.migrate("--zookeeper", scene.zookeeper, "--execute", "--plan", "plan.json")
     assert ran.code == 2
-    assert "plan.json exists already: choose another --plan" in ran.err
+    assert "plan.json already exists: choose another --plan" in ran.err
     assert Path("plan.json").read_text() == "mine"
     assert scene.new() == {}
 

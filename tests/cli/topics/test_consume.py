@@ -58,10 +58,11 @@ def test_an_offset_outside_the_log_is_an_error_that_names_the_log(orders: str) -
     run("topics", "trim", f"{orders}:0", "--to-end", "--execute")
     empty = run("consume", f"{orders}:0", "--offset", "1")
 
-    outside = "and its next offset is 5; --offset"
-    assert above.err == f"muster: {orders}:0 has offsets 0 to 4, {outside} 6 is outside\n"
-    assert below.err == f"muster: {orders}:0 has offsets 2 to 4, {outside} 1 is outside\n"
-    assert empty.err == f"muster: {orders}:0 has no records, {outside} 1 is outside\n"
+    outside = f"is outside {orders}:0, which has"
+    end = "; the next offset is 5\n"
+    assert above.err == f"muster: --offset 6 {outside} offsets 0 to 4{end}"
+    assert below.err == f"muster: --offset 1 {outside} offsets 2 to 4{end}"
+    assert empty.err == f"muster: --offset 1 {outside} no records{end}"
     assert [above.code, below.code, empty.code] == [1, 1, 1]
 
 
@@ -106,16 +107,16 @@ def test_idle_ends_a_reader_that_nothing_reaches(orders: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["TOPIC:9"], 1, "the cluster has no partition TOPIC:9"),
-        (["TOPIC", "none-*"], 1, "topics like none-*: not there"),
+        (["TOPIC:9"], 1, "partition TOPIC:9 does not exist"),
+        (["TOPIC", "none-*"], 1, "topics like none-*: not found"),
         (["TOPIC", "--isolation", "serializable"], 2, "choose one of read_committed, read_uncomm"),
         (["TOPIC", "--from", "noon"], 2, "--from noon: write it as 2026-01-31T12:00:00Z"),
-        (["TOPIC", "--last", "0"], 2, "from 1 on"),
-        (["TOPIC", "--raw", "--json"], 2, "choose one of them"),
-        (["TOPIC", "--keys", "-f", "%s"], 2, "choose one of them"),
+        (["TOPIC", "--last", "0"], 2, ", 1 or greater"),
+        (["TOPIC", "--raw", "--json"], 2, "choose one of --json, --raw and --format"),
+        (["TOPIC", "--keys", "-f", "%s"], 2, "choose one of --json, --raw and --format"),
         (["TOPIC", "--delimiter", "x"], 2, "--delimiter needs --raw"),
-        (["TOPIC", "--group", "g", "--last", "3"], 2, "starts at its offsets: leave out"),
-        (["TOPIC:0", "--group", "g"], 2, "starts at its offsets: leave out"),
+        (["TOPIC", "--group", "g", "--last", "3"], 2, "with --group the group chooses"),
+        (["TOPIC:0", "--group", "g"], 2, "with --group the group chooses"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(orders: str, words: list[str], code: int, says: str) -> None:

@@ -88,7 +88,7 @@ def test_one_wrong_name_among_several_keeps_all(bootstrap: str, name: str) -> No
     ran = run("topics", "delete", f"{name}-a", f"{name}-x", f"{name}-b", "--execute")
 
     assert (ran.code, ran.out) == (1, "")
-    assert f"topic {name}-x: not there; nothing was deleted" in ran.err
+    assert f"topic {name}-x: not found; nothing was deleted" in ran.err
     assert {f"{name}-a", f"{name}-b"} <= topics()
 
 

@@ -77,11 +77,11 @@ def test_a_format_says_what_is_printed(template: str, record: Record, printed: b
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("%q", "--format: %q stands for nothing; there are %t topic, %p partition"),
-        ("%s%", "--format: % stands for nothing"),
-        (r"%s\q", r"--format: \q stands for nothing; there are \n \t"),
-        ("%s\\", "--format: \\ stands for nothing"),
-        (r"\xZZ", r"--format: \x stands for nothing"),
+        ("%q", "--format: unknown field %q; choose one of %t topic, %p partition"),
+        ("%s%", "--format: unknown field %; choose"),
+        (r"%s\q", r"--format: unknown escape \q; choose one of \n \t"),
+        ("%s\\", "--format: unknown escape \\; choose"),
+        (r"\xZZ", r"--format: unknown escape \x; choose"),
     ],
 )
 def test_a_format_that_means_nothing_is_named(template: str, says: str) -> None:

@@ -80,7 +80,7 @@ def test_a_name_that_is_not_there_is_an_error(shop: str, command: str) -> None:
     ran = run("topics", command, f"{shop}-orders", f"{shop}-*x", f"{shop}-none")
 
     assert (ran.code, ran.out) == (1, "")
-    assert f"topic {shop}-none and topics like {shop}-*x: not there" in ran.err
+    assert f"topic {shop}-none and topics like {shop}-*x: not found" in ran.err
 
 
 def test_internal_topics_are_listed_when_they_are_asked_for(shop: str) -> None:

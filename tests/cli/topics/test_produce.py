@@ -39,7 +39,7 @@ def test_keys_headers_times_and_tombstones_arrive(topic: str) -> None:
     run("produce", topic, "-p", "1", "--key-separator", r"\t", "--null", "-", stdin="a\t-\n-\tb\n")
 
     first, second, third, fourth = read(topic)
-    assert ran.err == "muster: the records' time is 2026-01-31T12:00:00.000Z\n"
+    assert ran.err == "muster: the records' timestamp is 2026-01-31T12:00:00.000Z\n"
     assert first | {"offset": 0} == {
         "topic": topic,
         "partition": 1,
@@ -95,8 +95,8 @@ def test_a_record_that_is_too_large_is_named_and_those_beside_it_are_sent(topic:
 
     assert ran.code == 1
     assert ran.err == (
-        f"muster: line 6 has 20000 bytes, more than topic {topic} takes: see `muster configs get"
-        f" max.message.bytes --topic {topic}`; 5 records sent before it\n"
+        f"muster: line 6 has 20000 bytes, more than topic {topic} allows: check `muster configs"
+        f" get max.message.bytes --topic {topic}`; 5 records sent before\n"
     )
     assert (many.code, len(read(topic))) == (0, 105)
 
@@ -118,7 +118,7 @@ def test_a_record_that_a_broker_finds_wrong_is_named_by_its_line(
     ran = run("produce", topic, "-p", "0", stdin="a\nb\nc\n")
 
     assert ran.err == (
-        f"muster: line 2 for {topic}:0: No key (INVALID_RECORD); 0 records sent before it\n"
+        f"muster: line 2 for {topic}:0: No key (INVALID_RECORD); 0 records sent before\n"
     )
 
 
@@ -146,13 +146,13 @@ def test_a_leader_that_is_new_is_asked_again(
         (["-v", "a", "--file", "b"], 2, "choose one of --value, --file and --tombstone"),
         (["--tombstone"], 2, "--tombstone needs --key"),
         (["--lines"], 2, "--lines needs --file"),
-        (["--file", "x", "--key-separator", ":"], 2, "cuts lines: add --lines"),
+        (["--file", "x", "--key-separator", ":"], 2, "with --file needs --lines"),
         (["-k", "a", "--key-separator", ":"], 2, "choose one of --key and --key-separator"),
         (["--key-separator", ""], 2, "--key-separator is empty"),
-        (["--from-json", "-k", "a"], 2, "leave out --key"),
+        (["--from-json", "-k", "a"], 2, "omit --key and --key-separator"),
         (["-H", "name", "-v", "a"], 2, "--header name: write it as NAME=VALUE"),
         (["--timestamp", "now", "-v", "a"], 2, "--timestamp now: write it as"),
-        (["-p", "9", "-v", "a"], 1, "has no partition 9; it has 2 partitions"),
+        (["-p", "9", "-v", "a"], 1, "does not exist; "),
         (["--file", "/none"], 2, "/none can't be read: No such file or directory; 0 records sent"),
         (["--from-json"], 2, "line 1 is not JSON"),
     ],

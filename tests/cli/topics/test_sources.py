@@ -54,7 +54,7 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
 ) -> None:
     monkeypatch.setattr(sources, "LONGEST", 1 << 20)
     reading(monkeypatch, b"short\n", *[b"x" * (1 << 18)] * 5)
-    with pytest.raises(CommandError, match="line 2 is longer than 1 MiB, too long for a record"):
+    with pytest.raises(CommandError, match="line 2 is too long for a record: more than 1 MiB"):
         list(of_lines([], Shape()))
 
 
@@ -106,9 +106,9 @@ def test_options_shape_the_record(shape: Shape, line: bytes, record: Record) -> 
     ("line", "says"),
     [
         (b'{"value"', "line 1 is not JSON: Expecting ':' delimiter, column 9"),
-        (b"\xff", "line 1 is not JSON in UTF-8"),
-        (b"[" * 100_000, "line 1 is not JSON in UTF-8"),
-        (b"7", "line 1 is no JSON object"),
+        (b"\xff", "line 1 is not UTF-8"),
+        (b"[" * 100_000, "line 1 is not UTF-8"),
+        (b"7", "line 1 is not a JSON object"),
     ],
 )
 def test_what_is_not_json_is_one_sentence(line: bytes, says: str) -> None:
@@ -118,7 +118,7 @@ def test_what_is_not_json_is_one_sentence(line: bytes, says: str) -> None:
 
 
 def test_a_line_without_a_separator_is_named() -> None:
-    with pytest.raises(CommandError, match="line 2 has no ':' to end its key"):
+    with pytest.raises(CommandError, match="line 2 does not contain the key separator ':'"):
         Shape(separator=b":").outgoing(b"none", "line 2")
 
 

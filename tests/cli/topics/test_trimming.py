@@ -70,10 +70,10 @@ def test_records_below_an_offset_go_and_groups_that_have_not_read_them_are_named
 
     rows = plan["changes"]
     assert [row["records"] for row in rows] == [7, 5, 0]
-    assert [row["note"] for row in rows] == [None, "7 is above its end", "7 is above its end"]
+    assert [row["note"] for row in rows] == [None, "7 is after the end", "7 is after the end"]
     assert rows[0]["groups"] == [{"group": orders, "committed": 2, "unread": 5}]
     assert rows[1]["groups"] == []
-    assert "Groups that have not read all of it; their offsets fall below the new start" in shown
+    assert "Groups whose committed offset falls before the new start" in shown
     assert before == [0, 0, 0]
     assert ran.out.endswith(f"Trimmed {orders}:0-1: 12 records deleted\n")
     assert starts(orders) == [7, 5, 0]
@@ -95,7 +95,7 @@ def test_what_every_group_has_read_goes(orders: str) -> None:
     ran = run("topics", "trim", orders, "--to-committed", "--execute", "--json")
 
     assert news(ran) == [4, 5, 0]
-    assert ran.json["changes"][2]["note"] == "no group has an offset in it"
+    assert ran.json["changes"][2]["note"] == "no group has an offset here"
     assert [row["groups"] for row in ran.json["changes"]] == [[], [], []]
     assert starts(orders) == [4, 5, 0]
 
@@ -120,9 +120,9 @@ def test_a_pipe_without_execute_trims_nothing(orders: str) -> None:
     [
         (["TOPIC"], 2, "choose one of --before-offset"),
         (["TOPIC", "--to-end", "--to-committed"], 2, "choose one of --before-offset"),
-        (["TOPIC:7", "--to-end"], 1, "the cluster has no partition TOPIC:7"),
+        (["TOPIC:7", "--to-end"], 1, "partition TOPIC:7 does not exist"),
         (["TOPIC:0-", "--to-end"], 2, "write it as TOPIC or TOPIC:0-1,5"),
-        (["TOPIC", "no-such", "--to-end"], 1, "topic no-such: not there; nothing was trimmed"),
+        (["TOPIC", "no-such", "--to-end"], 1, "topic no-such: not found; nothing was trimmed"),
         (["TOPIC", "--before", "yesterday"], 2, "--before yesterday: write it as"),
     ],
 )

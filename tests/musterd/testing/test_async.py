@@ -94,7 +94,7 @@ def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
         ticking = asyncio.create_task(tick())
         async with AsyncMuster() as broker:
             started = ticks
-            with pytest.raises(AssertionError, match="no such group"):
+            with pytest.raises(AssertionError, match="group does not exist"):
                 await broker.wait_for("billing", timeout_s=2).stable()
             waited = ticks
         ticking.cancel()

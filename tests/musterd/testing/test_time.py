@@ -52,7 +52,9 @@ def test_advance_takes_a_timedelta_too_and_says_what_time_it_is_then(muster: Mus
 
 
 def test_time_does_not_go_back(muster: Muster) -> None:
-    with pytest.raises(MusterError, match="can't go back by 0:01:00: it goes forward only"):
+    with pytest.raises(
+        MusterError, match="can't set the broker's time back by 0:01:00: it only advances"
+    ):
         muster.time.advance(minutes=-1)
 
 
@@ -167,11 +169,11 @@ def test_to_follow_ends_with_a_reset(muster: Muster) -> None:
 
 
 def test_our_own_deadlines_pass_while_the_test_s_clock_stands(muster: Muster) -> None:
-    with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"not within 0\.1 s"):
+    with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"timeout after 0\.1 s"):
         muster.wait_for("billing", timeout_s=0.1).stable()
     with (
         time_machine.travel(NEW_YEAR, tick=False),
-        pytest.raises(AssertionError, match=r"not within 0\.1 s"),
+        pytest.raises(AssertionError, match=r"timeout after 0\.1 s"),
     ):
         muster.wait_for("billing", timeout_s=0.1).stable()
 
@@ -190,7 +192,7 @@ def test_an_awaited_broker_follows_too(real_asyncio: bool) -> None:
                     assert await broker.time.now() == NEW_YEAR
                     frozen.tick(timedelta(minutes=10))
                     assert await broker.time.now() == NEW_YEAR + timedelta(minutes=10)
-                with pytest.raises(AssertionError, match=r"not within 0\.1 s"):
+                with pytest.raises(AssertionError, match=r"timeout after 0\.1 s"):
                     await broker.wait_for("billing", timeout_s=0.1).stable()
 
     asyncio.run(story())

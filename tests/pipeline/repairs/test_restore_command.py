@@ -133,7 +133,7 @@ def test_a_history_of_another_cluster_brings_no_leader_epochs_along(
 
     assert ran.code == 0, ran.err
     [change] = ran.json["changes"]
-    assert change["note"] == "without leader epoch 37, which the log does not have at this offset"
+    assert change["note"] == "without leader epoch 37: the log has another one at this offset"
     shown = run("offsets", "get", name, "--json", "-b", broker.bootstrap)
     assert [(row["offset"], row["leader_epoch"]) for row in shown.json] == [(0, None)]
 

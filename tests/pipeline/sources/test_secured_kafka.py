@@ -192,7 +192,7 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
 
     assert made.code == 0, made.err
     assert made.json["moved_bytes"] > 0
-    assert "not used here, of --command-config: client.id" in made.err
+    assert "--command-config: ignored properties: client.id" in made.err
 
     followed = run(
         "pipeline", "events", "--follow", "--until-now", "--source", where,
@@ -240,7 +240,7 @@ def test_a_token_in_a_file(secured: Secured) -> None:
 
     assert rows_of(secured.broker.listeners["SASL_SSL"], file)
     token.write_text("no.token.at.all")
-    with pytest.raises(PipelineError, match=r"not let the client in by OAUTHBEARER: \{"):
+    with pytest.raises(PipelineError, match=r"rejected the OAUTHBEARER login of the client: \{"):
         rows_of(secured.broker.listeners["SASL_SSL"], file)
 
 
@@ -265,14 +265,26 @@ def _instant(ms: int) -> str:
         (
             "SASL_SSL",
             {"password": "wrong"},
-            "does not let alice in by PLAIN: Auth",
+            "rejected the PLAIN login of user alice: Auth",
         ),
-        ("SASL_SSL", {"ca": "another"}, "is not trusted: .*ssl.truststore.location names what is"),
-        ("SASL_SSL", {"security_protocol": "PLAINTEXT"}, "name a file .* with --command-config"),
-        ("SASL_SSL", {"security_protocol": "SSL"}, "does security.protocol fit this listener"),
-        ("SASL_PLAINTEXT", {"security_protocol": "SASL_SSL"}, "no TLS with the broker"),
-        ("SASL_PLAINTEXT", {"security_protocol": "PLAINTEXT"}, "name a file .* --command-config"),
-        ("SSL", {"security_protocol": "SSL"}, "no TLS|closed the connection|fit this listener"),
+        ("SASL_SSL", {"ca": "another"}, "is not trusted: .*to ssl.truststore.location"),
+        (
+            "SASL_SSL",
+            {"security_protocol": "PLAINTEXT"},
+            "pass Kafka client properties with --command-config",
+        ),
+        ("SASL_SSL", {"security_protocol": "SSL"}, "does security.protocol match this listener"),
+        ("SASL_PLAINTEXT", {"security_protocol": "SASL_SSL"}, "the TLS handshake with the broker"),
+        (
+            "SASL_PLAINTEXT",
+            {"security_protocol": "PLAINTEXT"},
+            "pass Kafka client properties with --command-config",
+        ),
+        (
+            "SSL",
+            {"security_protocol": "SSL"},
+            "TLS handshake|closed the connection|match this listener",
+        ),
     ],
 )
 def test_what_does_not_fit_is_a_sentence_without_the_password(
