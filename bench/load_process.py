@@ -19,7 +19,7 @@ READY_WITHIN_S = 600.0
 Settings = {
     "group.initial.rebalance.delay.ms": "0",
     "group.max.session.timeout.ms": "3600000",
-    "log.cleaner.cleaner.backoff.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
 }
 
 

@@ -21,7 +21,7 @@ from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.partitions import log_of
 
-QUICK = {"log.cleaner.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
+QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 
 @contextmanager

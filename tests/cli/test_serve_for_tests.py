@@ -214,7 +214,7 @@ def test_an_address_in_use_is_named(broker: Broker) -> None:
     assert code == 1
     assert said == (
         f"can't listen on {broker.bootstrap}: Address already in use; free it or choose"
-        " another with --listen; port 0 takes a free one"
+        " another with --listen; port 0 chooses a free one"
     )
 
 
@@ -226,7 +226,7 @@ def test_an_http_address_in_use_is_named() -> None:
     assert code == 1
     assert said == (
         f"can't listen on {taken}: Address already in use; choose another with"
-        " --http HOST:PORT; port 0 takes a free one"
+        " --http HOST:PORT; port 0 chooses a free one"
     )
 
 

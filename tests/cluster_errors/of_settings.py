@@ -23,7 +23,7 @@ _RESOURCES = {
     "a strange type": (_STRANGE, "x"),
 }
 _GOOD = {
-    BROKER: ("log.cleaner.cleaner.backoff.ms", "15000"),
+    BROKER: ("log.cleaner.backoff.ms", "15000"),
     TOPICS: ("retention.ms", "77000"),
     _STRANGE: ("x", "1"),
 }

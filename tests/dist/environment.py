@@ -59,7 +59,7 @@ def serves_and_cleans(command: list[str], data: Path) -> None:
     A cleaning is the work of a process that the broker starts.
     """
     http = f"127.0.0.1:{free_port()}"
-    broker = Broker(data, {"log.cleaner.cleaner.backoff.ms": "50"}, http)
+    broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)
     broker.command = command
     broker.start()
     try:

@@ -181,7 +181,7 @@ def let_it_be_cleaned(wire: Wire) -> None:
 
 
 def test_a_cleaning_without_room_leaves_all_records_and_is_done_later(disk: Make) -> None:
-    full = disk({"log.cleaner.cleaner.backoff.ms": "100", "log.retention.ms": "-1"})
+    full = disk({"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"})
     with Wire(full.broker.port) as wire:
         configs = {
             "cleanup.policy": "compact",

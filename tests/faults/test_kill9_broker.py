@@ -46,8 +46,8 @@ SETTINGS = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "300",
     "log.retention.check.interval.ms": "20",
-    "log.cleaner.cleaner.backoff.ms": "20",
-    "log.cleaner.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.backoff.ms": "20",
+    "log.cleaner.min.cleanable.ratio": "0.01",
     "log.flush.offset.checkpoint.interval.ms": "1000",
 }
 _SMALL = {"segment.bytes": "3000", "file.delete.delay.ms": "0"}

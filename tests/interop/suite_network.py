@@ -22,8 +22,8 @@ from tests.zookeeper import zookeeper
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
-    "log.cleaner.cleaner.backoff.ms": "1000",
-    "log.cleaner.cleaner.min.cleanable.ratio": "0.01",  # also what is dirty after a first cleaning
+    "log.cleaner.backoff.ms": "1000",
+    "log.cleaner.min.cleanable.ratio": "0.01",  # also what is dirty after a first cleaning
     "offsets.topic.num.partitions": "5",
 }
 PROXY_PORT = 8474

@@ -58,7 +58,7 @@ class Left(NamedTuple):
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
     """Muster and Apache Kafka 4.3.1."""
     folder = tmp_path_factory.mktemp("cleaned")
-    settings = {"log.cleaner.cleaner.backoff.ms": "50"}
+    settings = {"log.cleaner.backoff.ms": "50"}
     muster, kafka = Broker(folder / "muster", settings), KafkaBroker(folder / "kafka", settings)
     with running(muster, kafka):
         yield muster, kafka

@@ -86,7 +86,7 @@ def test_cleaned_segments_with_all_that_cleaning_leaves(release: str, tmp_path: 
 def test_a_topic_is_cleaned_while_clients_write_and_read_it(
     brokers: Callable[..., Broker], name: str
 ) -> None:
-    broker = brokers({"log.cleaner.cleaner.backoff.ms": "50"})
+    broker = brokers({"log.cleaner.backoff.ms": "50"})
     settings = {
         "cleanup.policy": "compact",
         "segment.bytes": "100000",

@@ -272,12 +272,12 @@ def is_preparing(cluster: Cluster, group: str) -> bool:
 def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
     """Both brokers over empty directories, not started; killed when the test ends."""
     settings = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS)}
-    muster = Broker(tmp_path / "muster", {**settings, "log.cleaner.cleaner.backoff.ms": "50"})
+    muster = Broker(tmp_path / "muster", {**settings, "log.cleaner.backoff.ms": "50"})
     kafka = KafkaBroker(
         tmp_path / "kafka",
         {
             **settings,
-            "log.cleaner.cleaner.enable": "false",
+            "log.cleaner.enable": "false",
             "transaction.state.log.num.partitions": "1",
             "group.coordinator.append.linger.ms": "0",
         },
@@ -393,7 +393,7 @@ def test_kafka_opens_what_muster_wrote_and_muster_what_kafka_added(
         muster.start()
         fill(muster)
         muster.stop()
-        muster.settings["log.cleaner.cleaner.enable"] = "false"  # what is read now stays as it is
+        muster.settings["log.cleaner.enable"] = "false"  # what is read now stays as it is
         muster.start()
         groups = [f"group-{number}" for number in range(5)] + ["stable"]
         ours = state_of(muster, groups)

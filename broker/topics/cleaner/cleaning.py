@@ -138,14 +138,14 @@ class Cleaning:
     # -- life
 
     def start(self) -> None:
-        """Begins the recurring work, unless log.cleaner.cleaner.enable is false. Raises OSError."""
+        """Begins the recurring work, unless log.cleaner.enable is false. Raises OSError."""
         self.checkpoint.read()
         config = self._config
-        if config["log.cleaner.cleaner.enable"]:
+        if config["log.cleaner.enable"]:
             self._tasks = [
                 self._every(lambda: OWNED_CHECK_MS / 1000, self.clean_owned),
                 self._every(
-                    lambda: config["log.cleaner.cleaner.backoff.ms"] / 1000,
+                    lambda: config["log.cleaner.backoff.ms"] / 1000,
                     self.clean_dirtiest,
                     lambda: self._dirty.idle_ms(self._time.now()),
                 ),
@@ -322,8 +322,8 @@ class Cleaning:
     def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
         config, log_config = self._config, log.config
         owner = self._owners.get(log.topic)
-        rate: float = config["log.cleaner.cleaner.io.max.bytes.per.second"]
-        memory = config["log.cleaner.cleaner.dedupe.buffer.size"]
+        rate: float = config["log.cleaner.io.max.bytes.per.second"]
+        memory = config["log.cleaner.dedupe.buffer.size"]
         return CleanJob(
             directory=log.directory,
             segments=[list(facts) for facts in segment_facts(log.segments)],
@@ -337,7 +337,7 @@ class Cleaning:
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,
             index_interval_bytes=log_config.index_interval_bytes,
-            map_bytes=int(memory * config["log.cleaner.cleaner.io.buffer.load.factor"]),
+            map_bytes=int(memory * config["log.cleaner.io.buffer.load.factor"]),
             bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
         )
 
@@ -350,7 +350,7 @@ class Cleaning:
             logger.info("log can be cleaned again", partition=_name(log))
         self._paused.pop(key, None)
         if done.end_offset <= found.first_dirty_offset:
-            backoff_ms: int = max(self._config["log.cleaner.cleaner.backoff.ms"], 1000)
+            backoff_ms: int = max(self._config["log.cleaner.backoff.ms"], 1000)
             self._paused[key] = self._time.now().mono_ms + backoff_ms
             return
         self.checkpoint.note(log, done.end_offset)
@@ -372,7 +372,7 @@ class Cleaning:
         failures = 1 if known is None else known.failures + 1
         first_ms, most_ms = OWNED_RETRY_MS, OWNED_RETRY_MS_MAX
         if log.topic not in self._owners:
-            first_ms = max(self._config["log.cleaner.cleaner.backoff.ms"], 1000)
+            first_ms = max(self._config["log.cleaner.backoff.ms"], 1000)
             most_ms = RETRY_MS_MAX
         wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)
         now_ms = self._time.now().mono_ms

@@ -298,7 +298,7 @@ def test_a_value_that_a_brokers_setting_does_not_take_is_refused(
 
 def test_a_default_that_a_topic_could_not_live_with_is_refused(changed: Wire, name: str) -> None:
     create_topic(changed, name, configs={"max.compaction.lag.ms": "5000"})
-    operation = ("log.cleaner.cleaner.min.compaction.lag.ms", SET, "6000")
+    operation = ("log.cleaner.min.compaction.lag.ms", SET, "6000")
 
     code, message = alter(changed, EVERY_BROKER, operation, kind=BROKER)
 
@@ -346,12 +346,12 @@ def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
     broker = brokers()
     with Wire(broker.port) as wire:
         low, high = (
-            ("log.cleaner.cleaner.min.compaction.lag.ms", SET, "6000"),
+            ("log.cleaner.min.compaction.lag.ms", SET, "6000"),
             ("log.roll.ms", SET, "9"),
         )
         assert alter(wire, "1", low, high, kind=BROKER) == (NONE, None)
     broker.stop()
-    broker.settings["log.cleaner.cleaner.max.compaction.lag.ms"] = "5000"
+    broker.settings["log.cleaner.max.compaction.lag.ms"] = "5000"
     broker.log.clear()
     broker.start()
 

@@ -142,9 +142,9 @@ async def test_groups_are_judged_by_the_thresholds_that_were_altered(tmp_path: P
 
 
 @reconfigures(
-    "log.cleaner.cleaner.dedupe.buffer.size",
-    "log.cleaner.cleaner.io.buffer.load.factor",
-    "log.cleaner.cleaner.io.max.bytes.per.second",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second",
 )
 async def test_the_next_cleaning_gets_its_memory_and_its_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,9 +163,9 @@ async def test_the_next_cleaning_gets_its_memory_and_its_pace(
         await orders.broker.cleaning.clean_dirtiest()
         await orders.alter_broker(
             {
-                "log.cleaner.cleaner.dedupe.buffer.size": "10000000",
-                "log.cleaner.cleaner.io.buffer.load.factor": "0.5",
-                "log.cleaner.cleaner.io.max.bytes.per.second": "12345.0",
+                "log.cleaner.dedupe.buffer.size": "10000000",
+                "log.cleaner.io.buffer.load.factor": "0.5",
+                "log.cleaner.io.max.bytes.per.second": "12345.0",
             }
         )
         orders.pass_ms(10_000_000)
@@ -177,13 +177,13 @@ async def test_the_next_cleaning_gets_its_memory_and_its_pace(
     ]
 
 
-@reconfigures("log.cleaner.cleaner.backoff.ms")
+@reconfigures("log.cleaner.backoff.ms")
 async def test_dirty_logs_are_looked_for_so_often(tmp_path: Path) -> None:
     async with orders_of(tmp_path, log_cleaner_backoff_ms=3_600_000) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await orders.produce(records(b"1", key=b"k"))
         orders.log.roll()
-        await orders.alter_broker({"log.cleaner.cleaner.backoff.ms": "1"})
+        await orders.alter_broker({"log.cleaner.backoff.ms": "1"})
         await eventually(lambda: orders.broker.cleaning.runs)
 
 

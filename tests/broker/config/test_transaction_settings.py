@@ -53,7 +53,7 @@ async def test_a_segment_ends_at_so_many_bytes(tmp_path: Path) -> None:
     settings = {
         **ONE,
         "transaction.state.log.segment.bytes": "1000",
-        "log.cleaner.cleaner.enable": "false",
+        "log.cleaner.enable": "false",
     }
     async with serving(tmp_path, settings) as broker:
         await served(broker)

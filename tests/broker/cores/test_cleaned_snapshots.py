@@ -40,7 +40,7 @@ from tests.broker.partitions import partition_for
 from tests.broker.serving import serving
 from tests.log.cleaning_tools import clean_log
 
-SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.cleaner.backoff.ms": "50"}
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.backoff.ms": "50"}
 CLEANINGS = 4
 WITHIN_S = 40
 Content = tuple[dict[str, Any], dict[str, Any]]
@@ -240,7 +240,7 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
 async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, SETTINGS | {"log.cleaner.cleaner.enable": "false"}) as broker:
+    async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:
         client = await ready(broker)
         for number in range(100):
             await churn(client, number)

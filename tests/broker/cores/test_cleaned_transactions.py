@@ -72,7 +72,7 @@ async def test_an_expired_id_is_gone_and_its_tombstone_goes_too(
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 100)
     monkeypatch.setattr(life, "SETTLING_MS", 0)
     time = MockTime()
-    settings = {**SETTINGS, "log.cleaner.cleaner.enable": "false"}
+    settings = {**SETTINGS, "log.cleaner.enable": "false"}
     async with serving(tmp_path, settings, time=time) as broker:
         await served(broker)
         for number in range(20):

@@ -20,7 +20,7 @@ from tests.broker.topics.test_deleted_topics import delete
 from tests.simulated_files import SimulatedFiles
 from tests.wire import Wire
 
-SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.cleaner.enable": "false"}
+SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.enable": "false"}
 DATA = "/data"
 GROUPS = [f"group-{number}" for number in range(12)]
 """In all four partitions."""

@@ -46,7 +46,7 @@ DATA = "/data"
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "2",
-    "log.cleaner.cleaner.enable": "false",
+    "log.cleaner.enable": "false",
 }
 
 

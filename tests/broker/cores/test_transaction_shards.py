@@ -55,7 +55,7 @@ from transactions.values import TransactionValue
 PARTITIONS = 3
 SETTINGS = {
     "transaction.state.log.num.partitions": str(PARTITIONS),
-    "log.cleaner.cleaner.enable": "false",
+    "log.cleaner.enable": "false",
 }
 IDS = [
     next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)

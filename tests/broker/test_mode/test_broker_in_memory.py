@@ -90,7 +90,7 @@ async def test_a_transaction_is_committed_and_another_aborted() -> None:
 
 async def test_a_compacted_topic_is_cleaned_in_memory() -> None:
     disk = MemoryDisk()
-    settings = {"log.cleaner.cleaner.backoff.ms": "20", "log.segment.bytes": "20000"}
+    settings = {"log.cleaner.backoff.ms": "20", "log.segment.bytes": "20000"}
     async with disk.broker(settings) as broker:
         await asked(
             broker,

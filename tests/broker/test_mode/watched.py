@@ -75,7 +75,7 @@ async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
         **SETTINGS,
         "http.listener": "127.0.0.1:0",
         "log.flush.interval.messages": "1",
-        "log.cleaner.cleaner.backoff.ms": "20",
+        "log.cleaner.backoff.ms": "20",
         "log.segment.bytes": "20000",
         "log.preallocate": "true",
     }

@@ -24,7 +24,7 @@ from tests.simulated_files import SimulatedFiles
 from tests.waiting import until
 from tests.wire import Wire, batch, values_of
 
-SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.cleaner.enable": "false"}
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
 CHANGES = ("open", "write", "truncate", "fsync", "rename", "remove", "fsync_directory")
 
 

@@ -179,7 +179,7 @@ def test_a_partition_of_500_000_commits_takes_20_mib_at_most(
 @pytest.mark.planted("cleaning under churn")
 def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -> None:
     with pytest.raises(AssertionError, match="bytes are on the disk"):
-        check(brokers(SETTINGS | {"log.cleaner.cleaner.enable": "false"}), 500_000, 1)
+        check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)
 
 
 @pytest.mark.soak

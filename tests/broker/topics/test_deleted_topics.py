@@ -25,7 +25,7 @@ from tests.broker.topics.test_broken_disks import commit, until_done
 from tests.simulated_files import SimulatedFiles
 from tests.wire import Wire, batch, values_of
 
-SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.cleaner.enable": "false"}
+SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
 DATA = "/data"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.broker.serving import serving
 from tests.log.log_tools import unpack_kafka_directory
 
-SETTINGS = {"log.cleaner.cleaner.enable": "false", "log.retention.ms": "-1"}
+SETTINGS = {"log.cleaner.enable": "false", "log.retention.ms": "-1"}
 OFFSETS = ("recovery-point", "replication", "log-start")
 
 

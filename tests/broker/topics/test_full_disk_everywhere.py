@@ -32,7 +32,7 @@ from tests.wire import Wire
 
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
-    "log.cleaner.cleaner.enable": "false",
+    "log.cleaner.enable": "false",
     "log.segment.bytes": "700",
     "log.retention.ms": "-1",
     "log.index.size.max.bytes": "64",

@@ -19,7 +19,7 @@ BACKUP = Backup(
     1_795_000_000_123,
     "oZc2s9nkTb2qTRD90Zvz0A",
     [SavedTopic("orders", 3, 1, {"retention.ms": "86400000"}), SavedTopic("größe", 1, 1, {})],
-    {None: {"log.cleaner.cleaner.threads": "2"}, 1: {"num.io.threads": "9"}},
+    {None: {"log.cleaner.threads": "2"}, 1: {"num.io.threads": "9"}},
     {"billing": {("orders", 0): Committed(42, "by hand", 3), ("orders", 2): Committed(0)}},
 )
 

@@ -38,7 +38,10 @@ def test_every_command_that_speaks_to_a_cluster_takes_it_behind_its_name(tmp_pat
     for words in (["topics", "list"], ["groups", "why", "g"], ["top"], ["cluster", "check"]):
         ran = run(*words, "--command-config", str(file))
         assert ran.code == USAGE
-        assert f"--command-config: {file}: security.protocol=TLS is none" in ran.err
+        assert (
+            f"--command-config: {file}: unknown security.protocol=TLS: choose one of PLAINTEXT"
+            in ran.err
+        )
 
 
 @pytest.mark.parametrize("words", [["logs", "dump"], ["config", "check"]])

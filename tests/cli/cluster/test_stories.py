@@ -115,16 +115,16 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
     assert lines_of_partition(found, 2) == [
         "orders-0  broker 1 leads, leader epoch 1",
         "replicas 3, 1, 2  ISR 1",
-        "so since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer registered in ZooKeeper;"
-        " broker 1 is next  (broker 2)",
+        "leader since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer registered in"
+        " ZooKeeper; broker 1 is next  (broker 2)",
         "broker 3 is out of the ISR since 2023-11-14T22:14:20Z: the leader, broker 3, is no longer"
         " registered in ZooKeeper  (broker 2)",
-        "    now: broker 3 is not there",
+        "    now: broker 3 is down",
         "broker 2 is out of the ISR since 2023-11-14T22:14:50Z: broker 2 is 60 records behind "
         " (broker 1)",
-        "    now: it is 60 records behind, and fetched at 2023-11-14T22:14:52Z",
-        "    broker 2 says: the disk is full",
-        "the reassignment of orders-0 waits for broker 2, to be in sync",
+        "    now: it is 60 records behind, last fetch at 2023-11-14T22:14:52Z",
+        "    broker 2 reports: the disk is full",
+        "reassignment of orders-0: waiting for broker 2 to join the ISR",
         "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): the leader, broker 3, is no"
         " longer registered in ZooKeeper; broker 1 is next  (broker 2)",
         "2023-11-14T22:14:50Z  ISR 1: broker 2 is 60 records behind  (broker 1)",

@@ -101,7 +101,8 @@ def test_a_rebalance_that_goes_on_says_for_whom_and_until_when() -> None:
     )
     lines = story(journal(rebalances=[going_on]))
     assert lines[2:] == [
-        f"    join is running: it waits for b-2, until {instant(NOW_MS + 60_000)} at the latest",
+        "    join phase in progress: waiting for b-2,"
+        f" until {instant(NOW_MS + 60_000)} at the latest",
         "        b-2 from /10.0.0.1: it still heartbeats (last 1.6 s ago) but does not rejoin",
     ]
 

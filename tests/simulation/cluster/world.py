@@ -87,7 +87,7 @@ class ClusterWorld:
             "request.timeout.ms": "3000",
             "replica.socket.timeout.ms": "3000",
             "controlled.shutdown.retry.backoff.ms": "500",
-            "log.cleaner.cleaner.enable": "false",
+            "log.cleaner.enable": "false",
             "auto.create.topics.enable": "false",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
             "leader.imbalance.check.interval.seconds": "20",

@@ -66,7 +66,7 @@ class TransactionWorld(LivingWorld):
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(SWEEP_S * 1000),
-            "log.cleaner.cleaner.enable": "false",
+            "log.cleaner.enable": "false",
             "log.segment.bytes": chance.choice(("2000", "1000000")),
             "group.initial.rebalance.delay.ms": "0",
             # What is accepted is appended so much later: a turn has room for many requests.

@@ -47,7 +47,7 @@ class World(LivingWorld):
         self.watches = [ShardWatch(self, partition) for partition in range(self.partitions)]
         self.settings = {
             "offsets.topic.num.partitions": str(self.partitions),
-            "log.cleaner.cleaner.enable": "false",
+            "log.cleaner.enable": "false",
             "group.initial.rebalance.delay.ms": chance.choice(("0", "300", "3000")),
             "offset.metadata.max.bytes": "50",
             "offsets.retention.check.interval.ms": "7000",
