@@ -54,7 +54,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     assert ran.code == REFUSED
     assert f"can't use port {port}: Address already in use" in ran.err
     assert (
-        f"the cluster takes ports {port} to {port + 6}: choose the first one with --port" in ran.err
+        f"the cluster needs ports {port} to {port + 6}: choose the first one with --port" in ran.err
     )
     assert not (tmp_path / "dev").exists()
 
