@@ -191,7 +191,7 @@ def let_in(placed: Placed, bootstrap: str) -> None:
         listed = run("topics", "list", *as_her)
         assert listed.code == code, listed.err
         told = run("groups", "why", "none", *as_her).err
-        assert ("group none: there is none" in told) == (code == 0), "its HTTP has let her in"
+        assert ("group none does not exist" in told) == (code == 0), "its HTTP has let her in"
 
 
 def settings_of(text: str) -> list[str]:

@@ -241,11 +241,11 @@ def a_deleted_group_keeps_its_record(patch: pytest.MonkeyPatch) -> None:
 def an_assignment_changes_when_asked_again(patch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def assignment_of(group: Any, member: Any) -> SyncReply:
-        asked.append(member)
-        return SyncReply(0, group.protocol_type, group.protocol_name, b"%d" % len(asked))
+    def reply(error_code: int, *rest: Any) -> SyncReply:
+        asked.append(rest)
+        return SyncReply(error_code, *rest[:2], *(b"%d" % len(asked) for _ in rest[2:]))
 
-    patch.setattr(coordinator.classic.membership, "_assignment_of", assignment_of)
+    patch.setattr(coordinator.classic.membership, "SyncReply", reply)
 
 
 def followers_are_told_another_leader(patch: pytest.MonkeyPatch) -> None:
@@ -298,10 +298,10 @@ def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_leaders_bytes_are_changed(patch: pytest.MonkeyPatch) -> None:
-    def assignment_of(group: Any, member: Any) -> SyncReply:
-        return SyncReply(0, group.protocol_type, group.protocol_name, member.assignment[::-1])
+    def reply(error_code: int, *rest: Any) -> SyncReply:
+        return SyncReply(error_code, *rest[:2], *(each[::-1] for each in rest[2:]))
 
-    patch.setattr(coordinator.classic.membership, "_assignment_of", assignment_of)
+    patch.setattr(coordinator.classic.membership, "SyncReply", reply)
 
 
 def a_member_that_left_still_leads(patch: pytest.MonkeyPatch) -> None:

@@ -121,7 +121,7 @@ def test_what_a_setting_does_not_take_is_refused(
     code, message = alter(wire, name, ("segment.ms", SET, "77"), operation)
 
     assert code == INVALID_CONFIG
-    assert (message or "").startswith(sentence or "min.compaction.lag.ms is above max")
+    assert (message or "").startswith(sentence or "min.compaction.lag.ms must not be above max")
     assert described(wire, name) == before, "nothing of a request that is refused is done"
 
 

@@ -526,7 +526,7 @@ async def test_find_coordinator_of_share_groups_is_a_final_error(tmp_path: Path)
         for key_type in (2, 3):
             reply = await client.call(FIND, 1, key="t", key_type=key_type)
             assert (reply["error_code"], reply["node_id"]) == (INVALID_REQUEST, -1)
-            assert "no coordinator" in reply["error_message"]
+            assert "does not coordinate" in reply["error_message"]
             reply = await client.call(FIND, 6, key_type=key_type, coordinator_keys=["t"])
             assert reply["coordinators"][0]["error_code"] == INVALID_REQUEST
         assert not broker.log_exists

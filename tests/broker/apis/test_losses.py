@@ -43,8 +43,8 @@ async def test_trim_is_told_to_the_groups_that_had_not_read_what_is_gone(tmp_pat
     assert (lost["what"], lost["offsets"]) == ("trimmed", 1)
     assert lost["examples"] == [{"topic": "orders", "partition": 0, "from": 2, "to": 6}]
     assert lost["sentence"] == (
-        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 below 6, where"
-        " the group was at 2"
+        "User:ANONYMOUS (client tester) from 127.0.0.1 deleted records of orders:0 before 6; the"
+        " committed offset was 2"
     )
 
 

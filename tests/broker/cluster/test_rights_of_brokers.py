@@ -57,7 +57,7 @@ async def test_cluster_action_is_all_that_brokers_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = RulesOfBrokers()
-    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    monkeypatch.setattr(acl_authorizer, "AclAuthorizer", lambda *_, **__: rules)
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:nobody"}
     async with members(tmp_path, settings) as cluster:
         await cluster.create("t", 3)

@@ -419,7 +419,7 @@ def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
             "apis/fetch/reading.py",
             "topics/produce_rules.py",
             "topics/topic_admin.py",
-            "cluster/member.py",
+            "cluster/cluster_broker.py",
             "cluster/controller/controller_reads.py",
             "quotas/replication_quota.py",
         )

@@ -143,7 +143,7 @@ async def test_requests_about_replicas_are_answered_as_kafka_does_in_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = Rules("1: CLUSTER_ACTION CLUSTER")  # what the broker asks itself
-    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    monkeypatch.setattr(acl_authorizer, "AclAuthorizer", lambda *_, **__: rules)
     protected = {**SETTINGS, **OF_ONE, "authorizer.class.name": STANDARD}
     members = Members(tmp_path, protected)
     broker = await members.start(1)

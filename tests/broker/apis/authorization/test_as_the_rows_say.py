@@ -99,7 +99,7 @@ def said_of(rights: Rights) -> Iterator[RequiredAcl | None]:
 async def test_what_is_asked_for_and_told_is_what_the_row_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acl_authorizer, "JudgingAuthorizer", Recording)
+    monkeypatch.setattr(acl_authorizer, "AclAuthorizer", Recording)
     differ = {}
     async with protected_broker(tmp_path) as broker:
         authorizer = broker.secured.authorizer

@@ -261,7 +261,7 @@ async def test_a_member_that_looks_for_its_coordinator_again_is_not_named(
         assert said(lines) == []
 
 
-SENTENCE = "client 'billing' on 127.0.0.1 is not served"
+SENTENCE = "client 'billing' on 127.0.0.1 has not been served since "
 WHY = "unsupported request: the client uses group.protocol=consumer"
 
 
