@@ -1,1 +1,1 @@
-"""What several handlers share: the services, authorization, and parts of requests and answers."""
+"""Code that handlers share: the services, authorization, parts of requests and responses."""

@@ -1,7 +1,7 @@
-"""Entries and filters of access control lists as the requests for them have them: as codes.
+"""The ACL entries and filters of requests, from and to the codes of Kafka's protocol.
 
-A code that is 0 makes Kafka's request unreadable, and the connection is closed; so it is here. Any
-other that nobody knows is UNKNOWN: no entry, and a filter that takes none.
+Kafka can't parse a request with code 0 and closes the connection; so does Muster. Every other code
+that Kafka does not define is UNKNOWN: invalid in an entry, and matches nothing in a filter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from security.acls.model import (
 Member = TypeVar("Member", bound=IntEnum)
 
 NO_AUTHORIZER = "No Authorizer is configured."
-"""Kafka's text beside SECURITY_DISABLED."""
+"""Kafka's error message for SECURITY_DISABLED."""
 
 
 def entry_of(value: Mapping[str, Any]) -> AclEntry:
@@ -56,7 +56,7 @@ def filter_of(value: Mapping[str, Any]) -> AclFilter:
 
 
 def codes_of(entry: AclEntry) -> dict[str, Any]:
-    """What an answer has of an entry besides its pattern."""
+    """The response fields of an entry, without those of its pattern."""
     return {
         "principal": entry.principal,
         "host": entry.host,
@@ -66,7 +66,7 @@ def codes_of(entry: AclEntry) -> dict[str, Any]:
 
 
 def pattern_codes_of(pattern: Pattern) -> dict[str, Any]:
-    """What an answer has of a pattern."""
+    """The response fields of a resource pattern."""
     return {
         "resource_type": int(pattern.resource_type),
         "resource_name": pattern.name,

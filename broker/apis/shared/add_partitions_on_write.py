@@ -1,14 +1,13 @@
-"""Whether a partition is in a producer's transaction, as its first records there must know.
+"""Checks that a partition is in the producer's transaction before its first records are appended.
 
-Produce and TxnOffsetCommit ask alike (KIP-890). A client of TV1 has added the partition before, by
-AddPartitionsToTxn or AddOffsetsToTxn, and that is looked up in the turn of the append; so nothing
-is opened behind the transaction's end. For one of TV2 the broker adds it and, since it has waited
-for that, looks it up likewise.
+Produce and TxnOffsetCommit both call it (KIP-890). A client of TV1 has added the partition before,
+by AddPartitionsToTxn or AddOffsetsToTxn, and the check is made in the turn of the append; so no
+records open a transaction that has just ended. For a client of TV2 the broker adds the partition,
+waits until that is stable, and then makes the same check.
 
-Where another broker coordinates the transaction it is asked
-(`broker/cluster/coordinators/remote_add_partitions.py`). What it answers holds for as long as
-neither the producer nor a marker of it writes to the partition: the transaction may be over
-otherwise.
+When another broker coordinates the transaction, this broker asks it
+(`broker/cluster/coordinators/remote_add_partitions.py`). The answer is valid until the producer, or
+a marker of it, writes to the partition: after that the transaction may have ended.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ Place = tuple[str, int]
 
 
 class Answered(NamedTuple):
-    """What another broker has answered of partitions."""
+    """The answers of other brokers about the partitions of one request."""
 
     errors: Mapping[Place, int]
     before: Mapping[Place, object]
-    """What each partition knew of the producer when it was asked for."""
+    """The state of the producer in each partition, as of the question."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
         """Why records can't be appended now; None of a partition that was not asked for.
@@ -123,16 +122,20 @@ class Enlisted(NamedTuple):
     def refusal(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """`error`, of records that are to be appended now: those that can't be are counted."""
+        """The error code for records that are about to be appended; errors are counted. See
+        `error`.
+        """
         error = self.error(services, partition, answered)
         if error:
             services.metrics.transactions.verification_failures[error] += 1
         return error
 
     def must_be_added(self, services: Services, partition: Partition) -> bool:
-        """Whether the broker adds the partition, or waits until the record that did is stable.
+        """Whether the broker must add the partition, or wait until the record that adds it is
+        stable.
 
-        So long nothing may be written there: were the record lost nobody would end what it opens.
+        Until then the partition accepts no records of the transaction: if that record were lost, no
+        coordinator would end the transaction there.
         """
         hosted = services.transactions.hosted_for(self.transactional_id)
         waits = hosted is not None and hosted.accepted > hosted.partition.high_watermark

@@ -153,9 +153,9 @@ def denied(
 
 
 def named_once(elements: Iterable[Mapping[str, Any]]) -> Generator[None, None, Set[str]]:
-    """The names that one element has, in their order; in steps.
+    """The names of one element in their order, in slices.
 
-    A name that several have is refused with an error of its own: nobody asks whether it is allowed.
+    A name that occurs several times gets an error of its own and is not authorized.
     """
     single: dict[str, None] = {}
     repeated: set[str] = set()

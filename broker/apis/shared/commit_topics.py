@@ -1,7 +1,7 @@
-"""What a commit names: the part that exists, and the answer woven from the coordinator's reply.
+"""Splits a commit into existing and unknown partitions, and merges the coordinator's reply.
 
-OffsetCommit and TxnOffsetCommit alike. A topic or partition that does not exist has its error, and
-the others are committed.
+OffsetCommit and TxnOffsetCommit use it. An unknown topic or partition gets its error in the
+response; the others are committed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes
 
 
 class _Partly:
-    """A commit of which some topics or partitions do not exist: what the reply is woven from."""
+    """A commit with unknown topics or partitions, kept until the coordinator's reply is merged."""
 
     __slots__ = ("errors", "kept", "topics")
 

@@ -1,4 +1,6 @@
-"""Answers that wait for something. Who waits in vain is sent away, and asks another broker."""
+"""Responses that wait for a condition. On timeout the connection is closed, so that the client
+tries another broker.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ Answer = Callable[["Services", Request], Steps | None]
 
 
 TOLD_WITHIN_S = 5.0
-"""How long a client waits for what the controller tells."""
+"""How long a response waits for the first UpdateMetadata of the controller, in seconds."""
 
 
 def await_live_brokers(services: Services, request: Request, answer: Answer) -> Steps | None:
-    """Answer when the controller has told which brokers live; a broker by itself knows at once.
+    """Answer after the controller has sent the live brokers; a standalone broker answers at once.
 
-    A broker of a cluster that has just started knows of nobody before. librdkafka forgets all
-    brokers when it is told of none, and finds no other ever again.
+    A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
+    its list of brokers by the one in each response, and never recovers from an empty list.
     """
     if services.cluster.is_told:
         return answer(services, request)

@@ -1,4 +1,4 @@
-"""The text beside an error code in an answer."""
+"""The error message that accompanies an error code in a response."""
 
 from __future__ import annotations
 

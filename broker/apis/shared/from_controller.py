@@ -1,4 +1,4 @@
-"""What requests of the controller have in common: they come by the listener of brokers."""
+"""Shared by the requests of the controller, which arrive on the inter-broker listener."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Decode = Callable[[dict[str, Any]], Any]
 
 
 def decoders(api: Api, decode: Decode) -> Mapping[int, Callable[[bytes, int], Any]]:
-    """What makes a large request a value in the worker, for each version."""
+    """The functions that decode a large request in the worker thread, by version."""
     return {version: partial(_decoded, api, decode, version) for version in api.versions}
 
 
@@ -31,12 +31,12 @@ def _decoded(api: Api, decode: Decode, version: int, buffer: bytes, position: in
 
 
 def told_by(request: Request, decode: Decode) -> Any:
-    """What a request says."""
+    """The decoded request."""
     return decode(request.value) if request.context is None else request.context
 
 
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
-    """What does a request; None where a client's has been refused."""
+    """The replica manager that executes the request; None when a client's request was refused."""
     replicas = services.replicas
     assert replicas is not None, "a standalone broker does not serve it"
     if may_act_as_broker(services, request):

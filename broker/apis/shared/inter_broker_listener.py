@@ -1,6 +1,6 @@
-"""Requests that brokers send each other: they come by the listener of brokers.
+"""Requests between brokers, which arrive on the inter-broker listener.
 
-Whoever comes by another one is a client, whatever it says of itself.
+A sender on any other listener is a client, even if the request names a broker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What admins do that makes groups miss records: reported to the journals of the groups here.
+"""Reports admin requests that make groups miss records to the journals of these groups.
 
-In a cluster those are the groups that this broker coordinates.
+In a cluster each broker reports to the groups that it coordinates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Starts = Mapping[str, Mapping[int, int]]
 
 
 def sender_of(request: Request) -> Sender:
-    """Who sent a request."""
+    """The sender of a request, for the journal."""
     connection = request.connection
     return Sender(str(connection.principal), request.client_id, connection.client_host)
 
@@ -52,9 +52,10 @@ async def report_trimmed(
 async def readers_of(
     services: Services, topics: Iterable[str], slices: Slices
 ) -> dict[str, dict[str, list[Moved]]]:
-    """The offsets that groups have in topics which are about to be deleted, by topic and group.
+    """The committed offsets in topics that are about to be deleted, by topic and group.
 
-    What was found before a fault in here: the topics are deleted all the same.
+    An exception in here is caught: the offsets found so far are returned, and the topics are
+    deleted all the same.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):

@@ -1,7 +1,7 @@
-"""Services: the parts of the broker that a handler may use.
+"""Services: the parts of the broker that a request handler may use.
 
-Every handler gets the same one. The composition root makes it; `broker/net/` hands it on and does
-not look into it.
+The composition root (`broker/broker.py`) makes one instance, and every handler of every connection
+gets it. `broker/net/` passes it on and reads no field of it.
 """
 
 from __future__ import annotations
@@ -52,63 +52,83 @@ ALLOWS_ALL: Final = AllowsAll()
 
 @slotted(frozen=True)
 class Services:
-    """See the module."""
+    """The parts of one broker, by name; fixed while the broker runs, use from the event loop's
+    thread.
+    """
 
     config: Config
+    """The settings of the process, as of its start."""
     time: Time
+    """Wall clock in Unix milliseconds and monotonic clock; `Time` of a test is virtual."""
     served: Mapping[int, ServedApi]
-    """What requests are answered, by API key."""
+    """The APIs that this broker serves and their versions, by API key: the answer to ApiVersions.
+    """
     advertised: Advertised
-    """Where clients reach this broker."""
+    """The host and port of each listener, as clients reach this broker."""
     cluster: ClusterView
-    """Who is in the cluster and who leads what."""
+    """The live brokers, the controller, and leader, epoch, replicas and ISR of each partition."""
     groups: GroupRuntime
-    """The coordinator of groups."""
+    """The group coordinator: the shards of the partitions of `__consumer_offsets` that this broker
+    leads."""
     transactions: TransactionRuntime
-    """The coordinator of transactions."""
+    """The transaction coordinator: the shards of the partitions of `__transaction_state` that it
+    leads."""
     markers: MarkerSender
-    """Has the markers written of transactions that end."""
+    """Sends the markers of ending transactions to the leaders of their partitions
+    (WriteTxnMarkers)."""
     local_markers: LocalMarkers
-    """Writes markers in the partitions of this broker."""
+    """Writes transaction markers in partitions that this broker leads."""
     producer_ids: ProducerIdPool
+    """Producer ids from reserved blocks, each given out once in the cluster (InitProducerId,
+    KIP-98)."""
     registry: Registry
-    """Which topics there are."""
+    """The topics: names, ids, settings and partition counts."""
     logs: LogManager
+    """The partition logs on this broker's disk, by topic and partition."""
     topics: TopicChanges
-    """Creates, grows and deletes topics."""
+    """Creates and deletes topics and adds partitions; in a cluster by way of ZooKeeper."""
     config_changes: ConfigChanges
+    """Changes settings of topics and brokers (AlterConfigs, IncrementalAlterConfigs, KIP-339)."""
     long_polls: LongPolls
+    """Fetches that wait for fetch.min.bytes or fetch.max.wait.ms."""
     maintenance: Maintenance
+    """Retention, log cleaning and flushes."""
     old_offsets: OldOffsets
+    """Committed offsets of deleted topics that shards have still to drop."""
     fetch_sessions: FetchSessions
+    """Incremental fetch sessions (KIP-227), in a cache of bounded size."""
     metrics: Metrics
     slicer: Slicer
-    """Whose slice of long work is next."""
+    """Divides long work into slices of at most 10 ms and runs one slice in each turn."""
     worker: Worker
-    """The thread for pure work that takes long."""
+    """One thread for pure computations that would block the event loop."""
     disk_reads: DiskReads
-    """Threads for reads of what the page cache has not."""
+    """Threads that read records from disk when the page cache does not hold them."""
     unsupported: Unsupported
-    """What clients ask for in vain."""
+    """Requests of APIs, versions and protocols that this broker does not serve, by client."""
     stuck_clients: StuckClients
-    """Clients that may get nowhere with their group."""
+    """Clients that keep failing to find or join their group."""
     quotas: QuotaChanges
-    """What is set for clients, and who changes it."""
+    """Reads and changes client quotas (AlterClientQuotas, KIP-546)."""
     replicas: ReplicaManager | None = None
-    """What the controller tells of this broker's replicas; a broker alone has none."""
+    """Applies LeaderAndIsr, StopReplica and UpdateMetadata to this broker's replicas; None in a
+    standalone broker."""
     controller: ControllerHost | None = None
-    """Takes calls to the controller; a broker alone has none."""
+    """Accepts calls to the controller; None in a standalone broker. It replies NOT_CONTROLLER while
+    another broker is the controller."""
     enlisting: RemoteEnlisting | None = None
-    """Asks the coordinators of transactions that are other brokers; a broker alone has none."""
+    """Sends AddPartitionsToTxn to coordinators on other brokers (KIP-890); None in a standalone
+    broker."""
     registration_fence: RegistrationFence | None = None
-    """Whether this broker is still what the controller made it; a broker alone is its own."""
+    """Whether this broker's registration in ZooKeeper still holds its broker epoch; None in a
+    standalone broker, which is never fenced."""
     authorizer: Authorizer = ALLOWS_ALL
-    """Decides what clients may do; `broker/apis/shared/authorization.py` asks it."""
+    """Decides what a principal may do; handlers ask it by `broker/apis/shared/authorization.py`."""
     acls: AclChanges | None = None
-    """The access control entries; None where no authorizer goes by them."""
+    """Adds, removes and lists ACLs; None when the authorizer does not use ACLs."""
     audit: Audit | None = None
-    """What is told of changes of what protects."""
+    """The audit log of denials and of changes to ACLs, users, tokens and quotas."""
     users: Users | None = None
-    """Who has a password for SCRAM."""
+    """The SCRAM credentials (KIP-554)."""
     tokens: Tokens | None = None
-    """Delegation tokens; None where there is no secret key for them."""
+    """Delegation tokens (KIP-48); None without `delegation.token.secret.key`."""

@@ -1,6 +1,6 @@
-"""What requests to the controller have in common: its host takes each as a call, with a ticket.
+"""Shared by the requests to the controller: its host accepts each as a call with a ticket.
 
-A broker that is not the controller has a host too, which refuses: NOT_CONTROLLER.
+A broker that is not the controller has a host too, which replies NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Place = tuple[str, int]
 
 
 def host_of(services: Services) -> ControllerHost:
-    """Who takes calls to the controller."""
+    """The host of the controller. The broker is in a cluster."""
     assert services.controller is not None, "a standalone broker does not serve it"
     return services.controller
 
 
 def cache_of(services: Services) -> MetadataCache:
-    """What the controller has told."""
+    """The metadata that the controller has sent."""
     assert isinstance(services.cluster, MetadataCache), "a standalone broker does not serve it"
     return services.cluster
 
@@ -48,7 +48,7 @@ def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> l
 
 
 def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """What an answer says of partitions, by topic; in the order in which it was made."""
+    """The partitions' results as a response lists them, by topic, in the order of the results."""
     found: dict[str, list[dict[str, Any]]] = {}
     for (topic, _), result in results.items():
         found.setdefault(topic, []).append(result)

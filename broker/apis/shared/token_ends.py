@@ -1,4 +1,6 @@
-"""What the APIs of delegation tokens have in common: who may ask, and another end of a token."""
+"""Shared by the APIs of delegation tokens: authorization of the request, and changes of a token's
+expiry.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def answer_change(
     change: Callable[[Tokens], Awaitable[Token | int]],
     what: str,
 ) -> None:
-    """Changes a token, answers with its end, and tells ``what`` was done in the audit log."""
+    """Changes a token, answers with its new expiry, and writes ``what`` to the audit log."""
     if not may_ask(request.connection):
         _respond(request, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NOT_ALLOWED_MS)
     elif services.tokens is None:

@@ -1,4 +1,4 @@
-"""What requests of transactional producers share: their client, and the error of a fenced one."""
+"""Shared by the requests of transactional producers: the sender, and the error of a fenced one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transactions.calls import CLIENT_CHARACTERS, Client
 
 
 def client_of(request: Request) -> Client:
-    """Who sent a request, as the core keeps it and the journal of transactions tells it."""
+    """The sender of a request, as the core and the journal of transactions keep it."""
     client_id, host = request.client_id, request.connection.client_host
     if len(client_id) > CLIENT_CHARACTERS or len(host) > CLIENT_CHARACTERS:
         return Client(cut(client_id, CLIENT_CHARACTERS), cut(host, CLIENT_CHARACTERS))
