@@ -1,8 +1,8 @@
 """Calls: the decoded requests that a shard handles.
 
-A call has no versions or bytes: the edge has turned the differences between versions into the
-fields below. ``ticket`` is opaque to the core, which returns it beside the reply. So is
-``connection``, by which the request came; None where that is not known.
+A call has no versions or bytes: the edge translates the differences between versions into the
+fields below. ``ticket`` is opaque to the core, which returns it with the reply. ``connection`` is
+opaque too: the connection that sent the request, None when unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ticket = Any
 
 
 class Sender(NamedTuple):
-    """Who sent a request, for the journal."""
+    """The sender of a request, for the journal."""
 
     principal: str
     client_id: str
@@ -122,7 +122,7 @@ class OffsetCommit:
     client_id: str = ""
     client_host: str = ""
     principal: str = ""
-    """Who sent it, for the journal; the principal only of a commit without membership."""
+    """The sender's principal, for the journal; set only for a commit without membership."""
 
 
 @slotted

@@ -264,7 +264,7 @@ def runs_one_by_one(
 
 
 def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
-    """What is committed; -1 where nothing is. Needs no membership."""
+    """The committed offsets; -1 for a partition without one. Needs no membership."""
     found: Sequence[FetchedColumns]
     group = state.groups.get(call.group_id)
     cache = state.cache

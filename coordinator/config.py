@@ -26,10 +26,11 @@ class GroupConfig:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """offsets.retention.minutes"""
     commit_retention_ms: int = -1
-    """What a commit that names no retention is given: beside brokers of before 2.1, that of
-    offsets.retention.minutes, since they take an offset without an expiry for expired; -1: none"""
+    """The retention of a commit that names none, in ms: offsets.retention.minutes in a cluster with
+    brokers before 2.1, which take an offset without an expiry for expired; else -1, none."""
     static_members: bool = True
-    """Whether members may be static; not beside brokers of before 2.3, which know none."""
+    """Whether members may be static; false in a cluster with brokers before 2.3, which do not know
+    KIP-345."""
     offsets_retention_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
     fetch_counts_as_activity: bool = False

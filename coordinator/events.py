@@ -38,7 +38,7 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """Somebody asked for it beside the group's requests: a test, of a broker that runs for one."""
+    """A test asked for it, through a broker that runs for a test; no request of the group did."""
     UNKNOWN = "unknown"
     """Of what only the log knows; never of an event."""
 
@@ -57,11 +57,11 @@ class Transition:
     cause: Cause
     detail: str
     member_id: str = ""
-    """Who caused it, where one member did."""
+    """The member that caused it; "" when not a single member did."""
     awaited: tuple[str, ...] = ()
     """The member ids that the group waits for in its new state; the one who caused it left out."""
     wait_ms: int = 0
-    """How long it waits for them at most; 0: it waits for nobody."""
+    """How long it waits for them at most; 0 when it waits for no member."""
 
 
 @slotted
@@ -113,7 +113,7 @@ class MemberChanged:
 
 @slotted
 class GenerationFormed:
-    """A join phase ended with members: what came of it and how long it took."""
+    """A join phase ended with members: the new generation, and how long the phase took."""
 
     group_id: str
     generation_id: int
@@ -122,13 +122,13 @@ class GenerationFormed:
     members: int
     join_ms: int
     last_member: str = ""
-    """Who joined last."""
+    """The member that joined last."""
     last_wait_ms: int = 0
     """How long all others waited for it alone."""
 
 
 class AssignedMember(NamedTuple):
-    """What one member got; ``assignment`` is the leader's bytes as they are."""
+    """The assignment of one member; ``assignment`` is the leader's bytes, not decoded."""
 
     member_id: str
     group_instance_id: str | None
@@ -193,11 +193,11 @@ class OffsetsMovedBack:
     examples: tuple[MovedOffset, ...]
     """The first few of them."""
     principal: str = ""
-    """Who sent it, where it is a commit without membership."""
+    """The sender's principal; set only for a commit without membership."""
 
 
 class Loss(StrEnum):
-    """What an admin did that makes a group miss records."""
+    """The kind of admin action that makes a group miss records."""
 
     SKIPPED = "skipped"
     """Offsets were set higher, without membership, in a group whose members use them."""

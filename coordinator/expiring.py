@@ -1,6 +1,6 @@
-"""Offsets that retention will drop: which, when and why; and the warnings before it does.
+"""The offsets that retention will drop soon: which, when and why; and the warnings about them.
 
-Nothing here changes an offset. The retention check looks at one group after another.
+Nothing here changes an offset. The retention check visits one group after another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from offsets.expiry import NO_TIMESTAMP_MS, GroupCondition
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WARNING_TIMES_MS = (DAY_MS, HOUR_MS)
-"""How long before its expiry an offset is counted and warned of; those below the retention."""
+"""Milliseconds before expiry at which an offset is counted and warned about; times above the
+retention do not apply."""
 
 
 class ExpiringOffset(NamedTuple):
@@ -33,7 +34,7 @@ class ExpiringOffset(NamedTuple):
 
 
 def condition_of(group: GroupView) -> GroupCondition:
-    """What expiry must know of the group."""
+    """The state of a group on which the expiry of its offsets depends."""
     return GroupCondition(
         group.protocol_type,
         not group.members and group.state is State.EMPTY,

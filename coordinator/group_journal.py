@@ -30,12 +30,12 @@ _LOSSES_KEPT = 64
 _PENDING_KEPT = 32
 _FLAPPERS_KEPT = 64
 _REJECTED_KEPT = 128
-"""Clients whose refused requests are told apart, once for each error."""
+"""How many clients with refused requests are kept apart, each once per error."""
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
 Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingMember
-"""What is written down for the next run."""
+"""An entry that is written to the journal's file for the next start."""
 
 
 class GroupJournal(Page):
@@ -78,7 +78,7 @@ class GroupJournal(Page):
         self.moved_back: Ring[MovedBack] = self.ring(_MOVED_BACK_KEPT)
         """Commits that moved offsets back, by their numbers."""
         self.losses: Ring[Lost] = self.ring(_LOSSES_KEPT)
-        """What admins did that makes the group miss records, by their numbers."""
+        """Admin actions that make the group miss records, by entry number."""
         self.changed: Ring[Flapping] = self.ring(_FLAPPERS_KEPT)
         """Members that changed their topics or protocols, by their ids."""
         self.fencings: Ring[Fencing] = self.ring(INSTANCES_KEPT)
@@ -153,7 +153,7 @@ class GroupJournal(Page):
             self.save(returned.first, returned)
 
     def add_note(self, note: Note) -> None:
-        """Keep a note; those of a static member that is replaced again and again are one."""
+        """Add a note; notes of a static member that is replaced repeatedly are merged into one."""
         key: Hashable = self.notes.number + 1
         if note.instance:
             if note.times == 1:  # else it is the line of what happened again

@@ -48,7 +48,7 @@ FORM = Form(
 
 
 class Restored(NamedTuple):
-    """What the log still held of a group when its partition was loaded."""
+    """The state of a group in the log when its partition was loaded."""
 
     load: int
     """The number of that load, from 1."""
@@ -58,7 +58,7 @@ class Restored(NamedTuple):
 
 
 class _Load(NamedTuple):
-    """What one load found."""
+    """The groups and generations that one load found."""
 
     number: int
     at_ms: int
@@ -88,7 +88,7 @@ class Journal(Pages[GroupJournal]):
         super().__init__(new_page, bytes_kept, unsaved, attrgetter("group_id"))
         self._log = Page("", None, 0)
         self._loads: Ring[_Load] = self._log.ring(_LOADS_KEPT)
-        """What only the log knows."""
+        """The last loads: generations that only the log knows."""
 
     def rebalances(self, group_id: str) -> list[Rebalance]:
         """The rebalances of a group, those that only the log knows of among them."""
@@ -101,7 +101,7 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """What the last load made of a group; None if it was not there, or it is forgotten."""
+        """The group's state at the last load; None if it was not in the log, or forgotten since."""
         self.fold_observed()
         return self._restored(group_id)
 
@@ -131,7 +131,7 @@ class Journal(Pages[GroupJournal]):
             self.count(self._log)
 
     def forget_oldest(self) -> bool:
-        """See `Pages`; what was loaded goes first."""
+        """Forget the oldest page, loaded groups first. See `Pages`."""
         return self.drop_oldest(self._log) or super().forget_oldest()
 
     def catch_up(self, page: GroupJournal) -> None:

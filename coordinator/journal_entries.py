@@ -1,4 +1,5 @@
-"""What the journal keeps of a group beside rebalances: notes, refused and strange requests.
+"""Journal entries of a group in addition to rebalances: notes, losses, refused and strange
+requests.
 
 Sizes are estimates of an entry's own objects and of its texts.
 """
@@ -28,7 +29,7 @@ FLAPPING_CHANGES = 3
 FLAPPING_WITHIN_MS = 600_000
 """A member flaps that has changed its topics or protocols so often within so long."""
 IN_A_ROW_MS = 600_000
-"""Refusals of one client that are no further apart belong together."""
+"""Refusals of one client within this gap, in ms, are merged into one entry."""
 GROUP_REMOVED = "group_removed"
 """The kind of a note: the group is forgotten, and its lines with it."""
 _FENCING_BYTES = 700
@@ -44,7 +45,7 @@ _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "det
 
 
 class Note(NamedTuple):
-    """Something that is no rebalance: a static member replaced, offsets dropped, a group ended."""
+    """An event other than a rebalance: a static member replaced, offsets dropped, a group ended."""
 
     at_ms: int
     kind: str
@@ -138,7 +139,7 @@ def _examples(fields: Fields) -> tuple[MovedOffset, ...]:
 
 
 class Lost(NamedTuple):
-    """What an admin did that makes the group miss records."""
+    """An admin action that makes the group miss records."""
 
     at_ms: int
     event: LostByAdmin
@@ -201,7 +202,7 @@ class Lost(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """By what refused requests are told apart."""
+    """The key by which refused requests are merged."""
 
     is_join: bool
     """Else it is a commit."""
@@ -227,7 +228,7 @@ class Rejections(Recurring):
 
     @property
     def key(self) -> Refused:
-        """By what it is told apart from others."""
+        """The key by which entries are merged."""
         last = self.last
         assert last is not None
         is_join = isinstance(last, JoinRefused)
@@ -292,7 +293,7 @@ class Flapping:
     changes: int = 0
     last_ms: int = 0
     detail: str = ""
-    """What the last change was."""
+    """The last change."""
     flaps: bool = False
     """It did so again and again."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
@@ -340,8 +341,8 @@ class Flapping:
 class Fencing:
     """An instance id that two living processes use, and the last two that fenced each other.
 
-    Each join of the one fences the other, which starts again and fences the first. A process that
-    has restarted fences nobody: the connection of the member that it replaces has closed.
+    Each join of the one fences the other, which restarts and fences the first. A process that has
+    restarted fences no other: the connection of the member that it replaces has closed.
     """
 
     instance: str

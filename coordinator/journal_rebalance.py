@@ -1,7 +1,8 @@
-"""A rebalance as the journal keeps it, with who came and went; and what only the log knows of one.
+"""A rebalance as the journal keeps it, with the members that joined and left; and rebalances that
+only the log knows.
 
-The log holds the last generations of each group, and not why they were formed. Those of which
-nothing was written down become rebalances without a cause.
+The log holds the last generations of each group, but not why they were formed. A generation without
+a journal entry becomes a rebalance without a cause.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 LINE_BYTES_MAX = 256 << 10
-"""What the members of a rebalance got is written down as far as it fits in such a line."""
+"""The assignment in a rebalance's line is written as far as the line stays within these bytes."""
 _NAMES_MAX = 100
 """Of the members that a rebalance awaited when it was interrupted, in its line."""
 _REBALANCE_BYTES = 950
@@ -62,7 +63,7 @@ def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
-    """What members got, with what is kept of their ids."""
+    """The members' assignments, with ids cut to the length that the journal keeps."""
     return tuple(
         [
             each._replace(
@@ -135,7 +136,7 @@ class Rebalance:
     detail: str
     """The cause in words."""
     member_id: str
-    """Who caused it, "" where nobody in particular did."""
+    """The member that caused it; "" when not a single member did."""
     generation_before: int
     awaited: tuple[str, ...]
     """Whom the running phase waits, or waited, for when it began; () once all came."""
@@ -147,7 +148,7 @@ class Rebalance:
     """"join", "sync" or "ended"."""
     outcome: str = ""
     """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded", "stopped" with
-    the broker; "" before."""
+    the broker; "" while it is under way."""
     ended_ms: int = 0
     join_ms: int = -1
     """Time in the join phase; -1 before its end."""
@@ -156,7 +157,7 @@ class Rebalance:
     sync_began_mono_ms: int = 0
     sync_ms: int = -1
     last_member: str = ""
-    """Who joined last."""
+    """The member that joined last."""
     last_wait_ms: int = 0
     """How long all others waited for it alone."""
     last_heard_ms: int = 0
@@ -307,7 +308,9 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """With numbers that rise; those of entries that have one rise with them where they must."""
+    """Numbers the entries, rising; numbers of entries that have one rise where the order requires
+    it.
+    """
     number = 0
     for each in merged:
         number = each.number = max(each.number, number + 1)

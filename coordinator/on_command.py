@@ -1,7 +1,7 @@
-"""What is done to a group on command, each as production does it, by the steps of the core itself.
+"""Test commands on a group, each done as production does it, by the steps of the core itself.
 
-Each is work for `GroupShard.do`. Whoever asks has made sure, in the same turn, that the group is as
-the work needs it. The journal tells of each as of any rebalance, and that a test asked for it.
+Each is work for `GroupShard.do`. The caller has checked, in the same turn, that the group's state
+fits. The journal records each like any rebalance, with the cause that a test asked for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def rebalance(step: Step, group_id: str) -> None:
 
 
 def expire(step: Step, group_id: str, member_id: str) -> None:
-    """End a member's session, however long it has still to run; what it has parked is answered."""
+    """End a member's session at once, before its timeout; its parked request is answered."""
     group = step.state.groups[group_id]
     member = group.members[member_id]
     if member.waits:
@@ -46,10 +46,10 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 
 
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
-    """Let somebody else join by a static member's instance id; the member finds itself fenced.
+    """Join with a static member's instance id as another client, which fences the member.
 
-    Whoever that is is not heard of again: its session ends like any other's, unless the instance
-    comes back before.
+    The new member sends no further request: its session ends like any other's, unless the instance
+    joins again before.
     """
     group = step.state.groups[group_id]
     old = group.members[group.static_members[instance_id]]
@@ -73,7 +73,7 @@ def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
 
 
 class _Nobody:
-    """The ticket of a request that nobody sent."""
+    """The ticket of a request without a client."""
 
     def take(self, reply: Any) -> None:
         """Drops the answer."""

@@ -1,7 +1,7 @@
-"""What a shard answers: records to append, replies to release, facts to emit.
+"""The results of a shard's steps: records to append, replies to release, events to emit.
 
-Replies are values without versions; the edge turns them into bytes. A reply whose whole content is
-an error code is a bare int: Heartbeat and DeleteGroup.
+Replies are values without versions; the edge encodes them. A reply that consists of an error code
+only is a bare int: Heartbeat and DeleteGroup.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ Reply = (
 
 
 class Outcome(NamedTuple):
-    """What one step asks of the edge, in this order: append, release when stable, and emit."""
+    """The result of one step. The edge appends ``records``, releases ``replies`` when they are
+    stable, and emits ``events``, in this order.
+    """
 
     records: Sequence[Run | OwnBatch] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()

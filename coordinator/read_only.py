@@ -1,7 +1,7 @@
-"""What others may read of a shard: its groups, members and offsets, and nothing that changes them.
+"""Read-only types of a shard's groups, members and offsets.
 
-These types describe the shard's own objects as far as they may be read: nothing is copied, and who
-keeps one sees it change with the next call to the shard.
+These types describe the shard's own objects as far as others may read them: nothing is copied, and
+an object that is kept changes with the next call to the shard.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MemberView(Protocol):
 
     @property
     def client_id(self) -> str:
-        """What its client calls itself."""
+        """The client.id of the member's requests."""
 
     @property
     def client_host(self) -> str:
@@ -59,7 +59,7 @@ class MemberView(Protocol):
 
     @property
     def assignment(self) -> bytes:
-        """What the leader gave it; meaningless outside STABLE."""
+        """The leader's assignment bytes; meaningless outside STABLE."""
 
     @property
     def join_ticket(self) -> Ticket | None:
@@ -99,11 +99,11 @@ class GroupView(Protocol):
 
     @property
     def protocol_type(self) -> str | None:
-        """None: nobody ever joined."""
+        """None when no member ever joined."""
 
     @property
     def protocol_name(self) -> str | None:
-        """What the last vote chose; None without members."""
+        """The result of the last vote; None without members."""
 
     @property
     def generation_id(self) -> int:
@@ -131,7 +131,7 @@ class GroupView(Protocol):
 
     @property
     def record_offset(self) -> int:
-        """Log offset of its record; -1: there is none."""
+        """Log offset of the group's record; -1 when the log has none."""
 
     def awaited(self) -> Awaited:
         """Whom the group waits for."""
@@ -171,7 +171,7 @@ class OffsetsView(Protocol):
         """(topic, partition, entry) of every offset of the group."""
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """What is committed for these partitions; -1 where nothing is."""
+        """The committed offsets of these partitions; -1 for a partition without one."""
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
         """Every offset of the group, a value a topic, partitions ascending."""

@@ -42,8 +42,8 @@ from protocol.errors import (
 )
 
 MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, TxnOffsetCommit)
-"""Calls that get INVALID_GROUP_ID for an empty group id, before anything else of them is looked at,
-as in Kafka; the others may have one."""
+"""Calls that get INVALID_GROUP_ID for an empty group id before any other check, as in Kafka; the
+other calls may have one."""
 
 
 def not_served(call: Call, error_code: int) -> Reply:

@@ -123,14 +123,14 @@ class GroupShard:
         self._generations: dict[str, list[LoadedGeneration]] = {}
         """The last few generations of each group that were replayed; given away by ``loaded``."""
         self._recorded: dict[str, tuple[int, GroupValue]] = {}
-        """Each group's last record and its log offset: what a snapshot says of groups."""
+        """Each group's last record and its log offset, for snapshots."""
         self._waking: Iterator[str] | None = None
-        """The groups that ``wake`` has still to look at; None before its first call."""
+        """The groups that ``wake`` has still to visit; None before its first call."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = GroupTimer()
         self.view = ShardView(self._state, self._recorded)
-        """What others read of this shard; see `ShardView`."""
+        """The read-only surface of this shard; see `ShardView`."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -160,8 +160,8 @@ class GroupShard:
     ) -> Outcome:
         """Write tombstones for the offsets in these topics, each below its log offset.
 
-        What can't be done at once is done by `expire`, or by `sweep` before ``loaded``. ``ticket``
-        gets NONE at the end, like a request that deletes a group.
+        `expire`, or `sweep` before ``loaded``, does what remains after this step. ``ticket`` gets
+        NONE at the end, like a request that deletes a group.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return _stepped(begin)(self._state, deleted, now)
@@ -230,8 +230,8 @@ class GroupShard:
     def unload(self, error_code: int) -> Outcome:
         """Give the partition up: every parked request is answered, every group is DEAD.
 
-        So is every request whose answer an exception out of this shard has swallowed. Only groups
-        with members emit that; nobody waits for anything of the others.
+        Requests whose replies an exception in this shard has lost are answered too. Only groups
+        with members emit an event: no client waits for the others.
         """
         step = Step(self._state, Now(0, 0))
         for ticket, reply in self._state.interrupted:

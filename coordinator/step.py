@@ -30,7 +30,7 @@ from protocol.records.batch import HEADER_BYTES
 
 
 class ShardState:
-    """What a shard remembers."""
+    """The state of a shard."""
 
     __slots__ = (
         "cache",
@@ -51,14 +51,16 @@ class ShardState:
         """Written by ``replay`` alone."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """Warning time to group id to how many of its offsets may go within that time, as of the
-        last look at the group; groups without such offsets are not there."""
+        """Warning time to group id to how many of its offsets expire within that time, as of the
+        last check of the group; groups without such offsets are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
-        """Who waits for the answer to each parked ticket, which is on that member too."""
+        """The member whose JoinGroup or SyncGroup is parked under each ticket; the member has the
+        ticket too."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
         """The members that speak by each open connection; a member is in at most one."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Answers of a step that a bug ended: nobody has got them, and they are parked no more."""
+        """Replies of a step that an exception ended: not sent, and their tickets are not parked any
+        more."""
         self.sweeps: deque[Sweep] = deque()
         """Long work under way, in the order in which it goes on."""
 
@@ -102,10 +104,12 @@ class Step:
     # ---------------------------------------------------------------------------------- parking
 
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Keep a JoinGroup until the join phase ends; a copy of it that waits already is answered.
+        """Park a JoinGroup until the join phase ends; one that the member has parked already is
+        answered.
 
-        The copy gets REBALANCE_IN_PROGRESS: whoever still reads that answer rejoins under the
-        same id, and a client that sent the repeat because it gave the copy up never sees it.
+        The older one gets REBALANCE_IN_PROGRESS: a client that still reads that reply rejoins under
+        the same id, and a client that repeated its request because it gave up on the older one
+        never sees it.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -203,7 +207,9 @@ class Step:
     def remove(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Let a member go; what it has parked gets UNKNOWN_MEMBER_ID. Its state is not moved."""
+        """Remove a member; its parked request gets UNKNOWN_MEMBER_ID. The group's state does not
+        change.
+        """
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
@@ -236,7 +242,9 @@ class Sweep(ABC):
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Do the next piece; what it cost, in items of `expire`, or 0 where nothing was left."""
+        """Do the next piece and return its cost in items of `expire`; 0 when nothing was left to
+        do.
+        """
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:

@@ -6,7 +6,9 @@ from protocol.deadlines import Timer
 
 
 class GroupTimer(Timer):
-    """``group_id`` and ``member_id`` name its owner ("" where there is none)."""
+    """A timer of a group or member; ``group_id`` and ``member_id`` name its owner, "" when it has
+    none.
+    """
 
     __slots__ = ("group_id", "member_id")
 

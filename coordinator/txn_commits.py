@@ -41,7 +41,7 @@ _TOO_MANY = f"its transaction would exceed {PENDING_MAX} pending offsets in this
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
-    """Check a TxnOffsetCommit and make its records. It keeps nobody's session."""
+    """Check a TxnOffsetCommit and make its records. It does not extend a member's session."""
     group = state.groups.get(call.group_id)
     error = _check(group, call)
     if error:
@@ -86,8 +86,8 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
 def _check(group: Group | None, call: TxnOffsetCommit) -> int:
     """The error of a commit as a whole.
 
-    Who names no membership at all may commit in any group: clients below v3 can't name one. Who
-    names any part of it is fenced by all of it (KIP-447).
+    A commit that names no membership is accepted in any group: clients below v3 can't name one. A
+    commit that names a part of it is checked against all of it (KIP-447).
     """
     if not call.group_id:
         return INVALID_GROUP_ID
@@ -110,7 +110,7 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
 
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
-    """Write a marker; what it ends is the cache's, when the marker is replayed."""
+    """Write a marker; the cache applies it to the pending offsets when the marker is replayed."""
     producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed

@@ -1,4 +1,4 @@
-"""What a shard shows: DescribeGroups, ListGroups, and the view that everybody else reads it by."""
+"""The read surface of a shard: DescribeGroups, ListGroups, and `ShardView`."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def list_groups(state: ShardState, call: ListGroups, now: Now) -> Outcome:  # no
 
 
 class ShardView:
-    """All that others may read of a shard, by its own containers: nothing is copied.
+    """A read-only view of a shard's own containers: nothing is copied.
 
-    A look at many groups or offsets may be as long as its caller likes: each field is live.
+    A caller may read many groups or offsets over several turns: each field is live.
     """
 
     __slots__ = ("_state", "groups", "offsets", "recorded")

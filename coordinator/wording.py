@@ -63,9 +63,9 @@ def plain_host(host: str) -> str:
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """What a member says otherwise than before; None if nothing.
+    """The change between a member's old and new subscription or protocols; None without one.
 
-    After a load only the selected protocol of it is known: the log keeps no other.
+    After a load only the selected protocol of a member is known: the log keeps no other.
     """
     old: Protocols = member.protocols
     if member.restored:

@@ -27,9 +27,9 @@ class Awaited(NamedTuple):
     """Whom a group waits for, and until when."""
 
     phase: str
-    """"initial delay", "coalescing", "join", "sync", or "" when it waits for nobody."""
+    """"initial delay", "coalescing", "join", "sync", or "" when the group waits for no member."""
     deadline_ms: int | None
-    """Monotonic; None when it waits for nobody."""
+    """Monotonic milliseconds; None when the group waits for no member."""
     members: tuple[str, ...]
     """Member ids that have not joined or synced, ids given out and not used yet included."""
 
@@ -77,11 +77,12 @@ class Group:
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
         """The same by the wall clock, as stored; -1 where the record did not say."""
         self.protocol_type: str | None = None
-        """From the first member into the empty group; None: nobody ever joined (simple group)."""
+        """Set by the first member that joins the empty group; None when no member ever joined (a
+        group of simple consumers)."""
         self.protocol_name: str | None = None
-        """What the last vote chose; None without members."""
+        """The result of the last vote; None without members."""
         self.generation_id = 0
-        """Goes up at every end of a join phase; 0: there was none."""
+        """Rises by 1 at each end of a join phase; 0 before the first."""
         self.leader_id: str | None = None
         """Invariant: in ``members``, or None."""
         self.members: dict[str, Member] = {}
@@ -100,16 +101,19 @@ class Group:
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that offer it; none is 0."""
         self.phase = GroupTimer(group_id)
-        """PREPARING_REBALANCE: the join phase or initial delay ends. AWAITING_SYNC, and STABLE
-        while ``pending_syncs``: who has not synced is out. Invariant: armed exactly then."""
+        """PREPARING_REBALANCE: the end of the join phase or of the initial delay. AWAITING_SYNC,
+        and STABLE while ``pending_syncs``: the end of the sync phase, when members that have not
+        sent SyncGroup are removed. Invariant: armed in these cases and in no other."""
         self.initial_delay = False
         """The join phase is the delay of a group that was empty: time alone ends it."""
         self.delay_step_ms = 0
         """Length of the running step of the initial delay."""
         self.delay_remaining_ms = 0
-        """How much longer the initial delay may be made."""
+        """A member was added during this step of the initial delay, so that another
+        step follows."""
         self.member_added = False
-        """Somebody entered during the running step, so that another one follows."""
+        """A member was added during the initial delay's current step, so that another step follows.
+        """
         self.holding = False
         """The join phase is held open for group.join.coalescing.ms although all may have joined."""
         self.join_deadline_ms = 0
@@ -125,7 +129,7 @@ class Group:
         self.expiry_warned_ms = 0
         """Of which warning time before their expiry its offsets were warned last; 0: of none."""
         self.record_offset = -1
-        """Log offset of its metadata record; -1: there is none."""
+        """Log offset of the group's metadata record; -1 when the log has none."""
 
     @classmethod
     def restored(cls, group_id: str, value: GroupValue, record_offset: int) -> Group:
@@ -142,7 +146,7 @@ class Group:
                 stored.member_id in group.members
                 or stored.group_instance_id in group.static_members
             ):
-                continue  # said twice: no coordinator writes that, and the first one stands
+                continue  # no coordinator writes a duplicate; keep the first
             protocols = [(value.protocol_name or "", stored.subscription)]
             member = Member(
                 group_id,
@@ -365,11 +369,11 @@ class Group:
 
 
 def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
-    """The protocol that a group uses, given what each member offers in its order of preference.
+    """The protocol that a group uses, given each member's protocols in its order of preference.
 
-    Candidates are the names that every member offers. Each member votes for the first candidate
-    of its list; most votes win. A tie goes to the candidate that stands further in front over all
-    lists (the lower sum of ranks), then to the name that sorts first, so that it is never chance.
+    Candidates are the names that every member offers. Each member votes for the first candidate of
+    its list, and most votes win. A tie goes to the candidate with the lower sum of ranks over all
+    lists, then to the name that sorts first, so that the result is deterministic.
     """
     lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # mostly all the same
     candidates = set.intersection(*map(set, lists))

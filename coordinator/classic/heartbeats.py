@@ -1,4 +1,4 @@
-"""What is heard of a member: its last sign of life, and what one does that is awaited."""
+"""The last sign of life of a member, and the request that its group awaits from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
 
 
 class Sign(StrEnum):
-    """What a member does that its group waits for."""
+    """The request that a group waits for a member to send."""
 
     HEARTBEATS = "heartbeats"
     """`is_heard` says so."""
@@ -66,9 +66,10 @@ def session_left_ms(member: MemberView, now: Now) -> int | None:
 
 
 def silent_ms(member: MemberView, now: Now) -> int | None:
-    """How long nothing has been heard of a member; None while a request of it waits here.
+    """Milliseconds since the last request of a member; None while a request of it is parked.
 
-    A request whose connection closed waits for nobody; its session may begin after that.
+    A parked request whose connection has closed does not count; the member's session may begin
+    later than that.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:
@@ -118,7 +119,7 @@ def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
 
 
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
-    """What a member does that the group waits for now."""
+    """The request that the group awaits from a member now."""
     member = group.members.get(member_id)
     if member is None:
         if member_id in group.pending:

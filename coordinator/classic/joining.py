@@ -1,4 +1,4 @@
-"""JoinGroup: who gets in, who is given an id first, and who is answered at once.
+"""JoinGroup: which members are accepted, get a member id first, or are answered at once.
 
 The order of the checks is Kafka's: group id, session bounds, existence, capacity, Dead, protocols,
 then instance id and member id.
@@ -37,8 +37,9 @@ from protocol.errors import (
 )
 
 PENDING_IDS_MAX = 10_000
-"""Ids of one group that are given out and awaited; for one more the oldest is withdrawn, as if its
-time were over: whoever still joins with it gets UNKNOWN_MEMBER_ID and asks for another."""
+"""How many member ids of one group may be given out and not joined yet. One more withdraws the
+oldest, as if its join timeout had passed: a client that still joins with it gets UNKNOWN_MEMBER_ID
+and asks for another."""
 _ID_PREFIX_CHARACTERS = 4000
 """Of the client or instance id in a new member id, so that the id fits any of Kafka's strings."""
 
@@ -285,11 +286,11 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 
 
 def connection_closed(step: Step, connection: Hashable) -> None:
-    """Note the members whose connection closed; what they have parked counts on, as in Kafka.
+    """Note the members whose connection closed; their parked requests stay parked, as in Kafka.
 
     A member that never got its id can't return and is removed at once, so that no rebalance waits
-    for it; a static one only while it is new, for its place is its own. Any other member may
-    return until its session ends.
+    for it; a static one is removed only while it is new, since its instance id finds its place
+    again. Any other member may return until its session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():
         member.connection = None

@@ -54,7 +54,8 @@ class Member:
         self.protocols = tuple(protocols)
         """(name, metadata) in its order of preference; after a load only the selected one."""
         self.assignment = assignment
-        """What the leader gave it in this generation; meaningless outside STABLE."""
+        """The assignment from the leader in this generation, as bytes; meaningless outside STABLE.
+        """
         self.join_ticket: Ticket = None
         """Its parked JoinGroup. Not None only in PREPARING_REBALANCE."""
         self.sync_ticket: Ticket = None

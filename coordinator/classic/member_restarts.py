@@ -1,15 +1,14 @@
-"""Clients that come back to their group under a new member id, as every restart of one does.
+"""Restarts of clients: a client that returns to its group under a new member id.
 
 A client without `group.instance.id` gets a new id with each start, and with each return after it
-left or was removed: its group rebalances when the old id goes and when the new one comes. Only a
-closed connection of the old id is a sign that the process has restarted (`Way`). What tells that
-two ids are one client is that client id and host are the same and that the one went about when the
-other came. A static member is known by its instance id; within its session it takes over its own
-place, which counts where the connection of the old id had closed. Each id is part of one return,
-and the ids of a chain of returns are one place: members with the same client id are counted one by
-one.
+left or was removed: its group rebalances when the old id is removed and when the new one joins.
+Only a closed connection of the old id proves that the process has restarted (`Way`). Two ids belong
+to one client when client id and host are equal and the one left at about the time when the other
+joined. A static member is known by its instance id; within its session it takes over its own place,
+which counts when the connection of the old id had closed. Each id is part of one return, and the
+ids of a chain of returns are one place: members with the same client id are counted one by one.
 
-The new id may come first: a client that was killed leaves an id behind that the group awaits until
+The new id may join first: a client that was killed leaves an id behind that the group awaits until
 its session ends.
 """
 
@@ -223,7 +222,7 @@ class _Seen:
 
 
 class MemberRestarts:
-    """Who came back to one group, and who may."""
+    """The clients that have returned to one group, and those that may still return."""
 
     __slots__ = ("_seen", "clients")
 

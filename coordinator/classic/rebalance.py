@@ -62,10 +62,10 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 
 
 def complete_if_joined(step: Step, group: Group) -> None:
-    """End the join phase when nobody is awaited any more.
+    """End the join phase when the group awaits no member any more.
 
     Only time ends the initial delay; a delay of 0 ends at once. Only time ends the collecting of
-    joins into a stable group, unless nobody is left.
+    joins into a stable group, unless it has lost all its members.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -89,7 +89,7 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Drop a group that only an unused id kept: nobody could see that it was there."""
+    """Drop a group that only an unused member id kept: no client could see that it existed."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 

@@ -31,7 +31,7 @@ LASTING = frozenset(
         UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors that the client gets again until somebody changes its settings, or the broker's."""
+"""Errors that a client gets again until its settings, or the broker's, are changed."""
 ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
 """All that a JoinGroup is refused with here."""
 _NAME_CHARACTERS = 100

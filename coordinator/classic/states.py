@@ -8,12 +8,12 @@ The state of a group changes only in ``Group.transition_to``; every handler has 
             EMPTY ------------> PREPARING_REBALANCE ----------------> AWAITING_SYNC
               ^                  |        ^      ^                     |        |
               +------------------+        |      +---------------------+        | the leader's
-               nobody is left             |       join, leave, expiry           | assignment
+            no member is left             |       join, leave, expiry           | assignment
                                           |                                     v
                                           +---------------------------------- STABLE
             DEAD <- any: deleted, expired or unloaded      join, leave, expiry
 
-A transaction's marker is written in every state, and asks for no group.
+A transaction's marker is written in every state and needs no group.
 
 Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS,
 68 NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
@@ -29,31 +29,30 @@ class State(Enum):
     """The state of a group; the value is its name on the wire, in events and in metrics."""
 
     EMPTY = "Empty"
-    """No members; perhaps offsets, perhaps members-to-be that were given their id.
+    """No members; perhaps offsets, perhaps member ids that were given out and have not joined.
 
     *Action*: JoinGroup of a new member is accepted, any other member is unknown (25), as it is to
     SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is
-    accepted, one with a generation gets 25; TxnOffsetCommit likewise. OffsetFetch, DescribeGroups
-    and ListGroups answer. DeleteGroups and OffsetDelete delete, what is pending too.
+    accepted, one with a generation gets 25; the same holds for TxnOffsetCommit. OffsetFetch,
+    DescribeGroups and ListGroups answer. DeleteGroups and OffsetDelete delete, pending offsets
+    included.
 
     *Transition*: the first member -> PREPARING_REBALANCE, held open for the initial delay.
-    DeleteGroups, or retention when no offset is left -> DEAD.
-    """
+    DeleteGroups, or retention when no offset is left -> DEAD."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members are rejoining; their JoinGroups are parked. A deadline is always armed.
 
-    *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and keeps the session.
+    *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and extends the session.
     LeaveGroup removes. OffsetCommit of a member of the last generation is accepted, so that
-    consumers can commit what they did before they rejoin. TxnOffsetCommit of such a member, or
-    one that names no membership, is accepted. OffsetFetch, DescribeGroups and ListGroups answer,
+    consumers can commit their work before they rejoin. TxnOffsetCommit of such a member, or one
+    that names no membership, is accepted. OffsetFetch, DescribeGroups and ListGroups answer,
     without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
-    *Transition*: every known member has joined and none is pending, or the deadline has come ->
-    AWAITING_SYNC, and dynamic members that have not joined are out; the generation goes up.
-    Nobody is left -> EMPTY, and the generation goes up too. During the initial delay only time
-    ends it. Only absent static members at the deadline: it is armed again.
-    """
+    *Transition*: every known member has joined and none is pending, or the deadline has passed ->
+    AWAITING_SYNC, dynamic members that have not joined are removed, and the generation rises. No
+    member is left -> EMPTY, and the generation rises too. During the initial delay only time ends
+    it. Only static members are absent at the deadline: it is armed again."""
 
     AWAITING_SYNC = "CompletingRebalance"
     """The generation is formed; the leader's assignment is awaited. A deadline is always armed.
@@ -70,18 +69,16 @@ class State(Enum):
     """
 
     STABLE = "Stable"
-    """Every member has its assignment. A deadline is armed while somebody has not fetched theirs.
+    """Every member has its assignment. A deadline is armed while a member has not fetched its own.
 
     *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
-    and keeps the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
-    accepted and keeps none. LeaveGroup removes.
-    OffsetFetch, DescribeGroups (in full) and ListGroups answer. DeleteGroups gets 68;
-    OffsetDelete 86 for topics in use.
+    and extends the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
+    accepted and extends none. LeaveGroup removes. OffsetFetch, DescribeGroups (in full) and
+    ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
-    *Transition*: the leader rejoins, a follower rejoins with other protocols, a new member, a
-    loss, the sync deadline, or a static member that comes back with another subscription ->
-    PREPARING_REBALANCE. A static member that comes back unchanged changes nothing but its id.
-    """
+    *Transition*: the leader rejoins, a follower rejoins with other protocols, a member is added or
+    lost, the sync deadline passes, or a static member returns with another subscription ->
+    PREPARING_REBALANCE. A static member that returns unchanged changes only its id."""
 
     DEAD = "Dead"
     """Deleted, expired, or its partition was unloaded; kept only until it is forgotten.

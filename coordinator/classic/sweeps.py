@@ -23,14 +23,15 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""Items of `expire` that whoever begins such work does himself."""
+"""Items of `expire` that the step which begins such work does itself."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
-"""An item is what a deadline costs, some 40 us: so many offsets looked at, so many tombstones."""
+"""An item is what a deadline costs, some 40 us: the figures are offsets checked and tombstones
+written per item."""
 EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
-"""Of one tombstone's record, beside the bytes of group and topic; an upper bound."""
+"""Upper bound of one tombstone record's bytes, without those of group and topic."""
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
@@ -42,7 +43,7 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Do pieces for ``budget`` items; what is left of it, 0 if there is more to do."""
+    """Do pieces for ``budget`` items; returns the rest of the budget, 0 if the work is not done."""
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -70,9 +71,9 @@ def _cost(looked_at: int, tombstones: int) -> int:
 
 
 class _Dropping:
-    """The offsets of one group in some topics, written below a log offset: all are dropped.
+    """Drops the offsets of one group in some topics that were written below a log offset.
 
-    Those of transactions that have not ended too: their markers find nothing.
+    Pending offsets of open transactions are dropped too: their markers then find nothing.
     """
 
     def __init__(self, group_id: str, topics: Iterable[tuple[str, int]]) -> None:
@@ -144,7 +145,7 @@ class TopicsDeleted(Sweep):
 
 
 class GroupDeleted(Sweep):
-    """A group that is being deleted: first its offsets, then its record. It is DEAD meanwhile."""
+    """A group that is being deleted: offsets first, then its record. It is DEAD from the start."""
 
     def __init__(self, step: Step, group: Group, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -163,7 +164,7 @@ class GroupDeleted(Sweep):
 
 
 def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Let a group be DEAD: whoever asks it for something must come again."""
+    """Move the group to DEAD; parked requests get an error, and the client retries."""
     for timer in group.pending.values():
         timer.disarm()
     group.pending.clear()
@@ -228,7 +229,7 @@ class _GroupRetention:
         """Tombstones of this step: in the cache their offsets are still there."""
 
     def piece(self, step: Step) -> int:
-        """Do the next piece; what it cost. `done` says whether it was the last."""
+        """Do the next piece and return its cost; `done` is whether it was the last."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0
