@@ -1,4 +1,6 @@
-"""AddPartitionsToTxn and its like: what a transaction touches, and whether it does."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and VERIFY_ONLY: adds partitions to a transaction, or checks
+them.
+"""
 
 from __future__ import annotations
 

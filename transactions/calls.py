@@ -1,8 +1,8 @@
 """Calls: the decoded requests that a shard of transactional ids handles.
 
-A call has no versions or bytes: the edge has turned the differences between versions into the
-fields below, and has answered what needs no transactional id ("" or null, authorization, unknown
-topics). ``ticket`` is opaque to the core, which returns it beside the reply.
+A call has no versions or bytes: the edge translates the differences between versions into the
+fields below, and answers the parts that need no transactional id ("" or null, authorization,
+unknown topics). ``ticket`` is opaque to the core, which returns it with the reply.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Partitions = Sequence[tuple[str, Sequence[int]]]
 """Topics with their partitions."""
 
 TV1, TV2 = 1, 2
-"""The rules of a client: those before KIP-890's second part, and those with it."""
+"""The rules of a client: TV1 is before KIP-890's second part, TV2 with it."""
 
 
 CLIENT_CHARACTERS = 128
-"""What the edge leaves of a client's id and host, which are as long as the client likes."""
+"""The edge cuts client ids and hosts, whose length the client chooses, to this many characters."""
 
 
 class Client(NamedTuple):
-    """Who sent a call, for the journal; the broker itself has neither."""
+    """The sender of a call, for the journal; both fields are "" for the broker itself."""
 
     client_id: str = ""
     host: str = ""
@@ -42,7 +42,7 @@ class InitProducerId:
     transactional_id: str
     timeout_ms: int
     producer_id: int
-    """What the client has now (KIP-360); -1: nothing."""
+    """The producer id that the client has now (KIP-360); -1: none."""
     producer_epoch: int
     client: Client = BROKER
 
@@ -101,13 +101,14 @@ class MarkersWritten:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """Those of the markers."""
+    """The producer epoch of the markers."""
 
 
 @slotted
 class MarkersRefused:
-    """Some partitions refused their markers (47): somebody has ended the transaction there under a
-    newer epoch. The others have theirs. -> int"""
+    """Some partitions refused their markers with INVALID_PRODUCER_EPOCH (47): the transaction was
+    ended there under a newer epoch. The others have theirs. -> int
+    """
 
     ticket: Ticket
     transactional_id: str
@@ -130,12 +131,12 @@ class ListTransactions:
 
     ticket: Ticket
     states: frozenset[str]
-    """Names on the wire; one that is no state matches nothing."""
+    """State names on the wire; a name that is not a state matches nothing."""
     producer_ids: frozenset[int]
     duration_ms: int
     """Only those that have been open for longer (wall time); below 0: all."""
     among: Sequence[str] | None = None
-    """Only these ids are looked at; None: all."""
+    """The ids to consider; None: all."""
 
 
 Call = (

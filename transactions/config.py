@@ -18,8 +18,8 @@ class TransactionConfig:
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     """The ids at hand, of all shards together."""
     transaction_version: int = 2
-    """The level of the feature transaction.version: the value's version, and the rules of ends that
-    nobody asked for."""
+    """The level of the feature transaction.version: it selects the version of the log's values, and
+    the rules for transactions that the coordinator ends by itself."""
     max_timeout_ms: int = 900_000
     """transaction.max.timeout.ms"""
     expiration_ms: int = 604_800_000

@@ -140,11 +140,11 @@ def _prepared(
 
 
 def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
-    """Completes the transaction whose markers are all written: NONE.
+    """Completes the transaction whose markers are all written; replies NONE.
 
-    Or one that a partition takes no marker of: somebody ended it there with a newer epoch of the
-    producer, and no marker of ours would be taken later either. Kafka leaves the id between Prepare
-    and Complete for ever.
+    It also completes one whose marker a partition refuses: the transaction was ended there with a
+    newer epoch of the producer, so that the partition would refuse a later marker too. Kafka leaves
+    the id between Prepare and Complete for ever.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:

@@ -39,7 +39,7 @@ class Transition:
     producer_epoch: int
     cause: Cause
     detail: str
-    """A sentence without a subject: what the cause was, with its figures."""
+    """The cause with its figures: a sentence without a subject."""
     client: Client = BROKER
     partitions: int = 0
     """How many the transaction has touched."""
@@ -71,9 +71,9 @@ class ProducerFenced:
     producer_epoch: int
     """The newer one."""
     client: Client
-    """Who it is."""
+    """The new owner of the id."""
     fenced: Client
-    """Whom it fenced: who sent the last call before."""
+    """The fenced client: the sender of the last call before."""
 
 
 @slotted
@@ -85,7 +85,7 @@ class TransactionRefused:
     detail: str
     producer_id: int
     producer_epoch: int
-    """What the call had."""
+    """The epoch in the call."""
     client: Client
 
 

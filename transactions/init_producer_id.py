@@ -47,7 +47,7 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
-    """Whether the producer that the call names may have the id; its epoch is looked at later."""
+    """Whether the call names the id's producer; its epoch is checked later."""
     if call.producer_id == value.previous_producer_id and call.producer_epoch >= EXHAUSTED_EPOCH:
         return True
     return call.producer_id in (NO_PRODUCER_ID, value.producer_id)
@@ -75,10 +75,10 @@ def _make(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """No transaction is open: one more epoch, or another producer id where they have run out.
+    """No transaction is open: one more epoch, or a new producer id when the epochs are used up.
 
-    A client that names its epoch goes on behind an error (KIP-360); one that names the epoch before
-    has not seen the answer. One that names none is another producer, or has begun anew.
+    A client that names its epoch continues after an error (KIP-360); one that names the epoch
+    before has lost the reply. A client that names no epoch is another producer, or has restarted.
     """
     old = transaction.value
     stored = old.producer_epoch

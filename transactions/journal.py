@@ -1,13 +1,13 @@
-"""What became of transactions: the pages of all transactional ids, and what events do to them.
+"""The journal of transactions: a page for each transactional id, and the effect of events on it.
 
-`Journal.observe` takes the events in order, each with the time at which it was emitted;
-`Journal.wait` takes who was seen waiting for one, which the core can't know. Of each id the last
-few transactions are kept, and longer those that are worth telling of: that did not end as their
-client wanted, that were open for long, or that held readers back. All ids together take about
-32 MiB; the one that has been quiet for longest is forgotten first.
+`Journal.observe` accepts the events in order, each with its time; `Journal.wait` accepts the groups
+that were seen waiting for a transaction, which the core can't know. The journal keeps the last few
+transactions of each id, and keeps notable ones longer: transactions that did not end as their
+client wanted, were open for long, or held readers back. All ids together cost about 32 MiB; the id
+that has been quiet for longest is forgotten first.
 
-What is worth telling is written down, and an open transaction once it is some seconds old: so a
-healthy load, whose transactions are short, writes nothing.
+Notable transactions are written to disk, and an open transaction once it is some seconds old: so a
+healthy load of short transactions writes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from transactions.journal_entries import (
 from transactions.states import State
 
 TOLD_KEPT = 32
-"""Of one id: transactions that are worth telling of."""
+"""How many notable transactions are kept for one id."""
 RECENT_KEPT = 4
 """Of one id: the last of the others."""
 BYTES_KEPT = 32 << 20
@@ -75,7 +75,7 @@ class IdJournal(Page):
     def __init__(self, transactional_id: str, unsaved: Unsaved | None = None) -> None:
         super().__init__(transactional_id, unsaved, _ID_BYTES)
         self._recent: Ring[Story] = self.ring(RECENT_KEPT)
-        """Those that are not worth telling of."""
+        """The transactions that are not notable."""
         self._told: Ring[Story] = self.ring(TOLD_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
         """By error code."""
@@ -96,7 +96,7 @@ class IdJournal(Page):
         return self._unsaved is not None and self.name in self._unsaved.young
 
     def begin(self, story: Story) -> Story:
-        """A transaction begins. If one is open, a line that tells of its end was never written."""
+        """A transaction begins. If another is open, the line with its end was not written."""
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
@@ -114,7 +114,7 @@ class IdJournal(Page):
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """The open one ends; without a time nobody saw it."""
+        """The open transaction ends; without a time its end was not seen."""
         if now is None:
             story.outcome = outcome
         else:
@@ -205,7 +205,7 @@ def _refused(page: IdJournal, event: TransactionRefused, now: Now) -> None:
 
 
 def _ended_past(page: IdJournal, event: EndedPastCoordinator, now: Now) -> None:
-    """What hung is a story of its own; where the id has one open it is told in that."""
+    """A hanging transaction becomes a story of its own, or part of the id's open one."""
     if not page.name:
         return  # its producer has no transactional id
     if page.open is not None:
@@ -224,7 +224,7 @@ def _begun(event: Transition | PartitionsAdded, now: Now) -> Story:
 
 
 def _unseen(event: Transition, now: Now) -> Story:
-    """A transaction that was open before this run, and of which no line tells."""
+    """A transaction that was open before this run and has no line in the journal."""
     began_ms = now.wall_ms - max(0, event.open_ms)
     story = Story(0, event.producer_id, event.producer_epoch, BROKER, began_ms)
     story.touched = event.partitions

@@ -1,4 +1,4 @@
-"""What the journal keeps of a transactional id: its transactions, and what was refused to it.
+"""Journal entries of a transactional id: its transactions and its refused requests.
 
 Sizes are estimates of an entry's own objects and of its texts.
 """
@@ -22,7 +22,7 @@ PARTITIONS_KEPT = 64
 GROUPS_KEPT = 16
 WAITS_KEPT = 64
 LONG_MS = 10_000
-"""A transaction that was open for so long is worth telling of, however it ended."""
+"""A transaction that was open for this many ms is notable, whatever its outcome."""
 _SEEN_WITHIN_MS = 30_000
 """A reader that was seen waiting so shortly before the end has waited until the end."""
 STORY_BYTES = 1000
@@ -47,22 +47,22 @@ class Outcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """It ended while nobody wrote that down."""
+    """It ended, but no line in the journal says how."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it holds nobody back any more."""
+        """Whether the transaction has ended, so that it holds back no reader."""
         return self not in (Outcome.OPEN, Outcome.COMMITTING, Outcome.ABORTING)
 
 
 class Reader(NamedTuple):
-    """A group that waits at a partition for a transaction to end, and who reads there for it."""
+    """A group that a transaction blocks at a partition, and the member that reads there."""
 
     group_id: str
     topic: str
     partition: int
     client_id: str
-    """"" where nobody owns the partition."""
+    """"" when no member owns the partition."""
     host: str
     since_ms: int
 
@@ -97,14 +97,16 @@ class Wait:
 
 @slotted
 class Story:
-    """One transaction: who opened it, what it touched, how it ended and who waited for that."""
+    """One transaction: its client, its partitions, its outcome, and the readers that
+    waited for it.
+    """
 
     number: int
     """Counted by transactional id, from 1."""
     producer_id: int
     producer_epoch: int
     client: Client
-    """Who opened it."""
+    """The client that opened it."""
     began_ms: int
     began_mono_ms: int = 0
     """0: not in this run."""
@@ -119,13 +121,13 @@ class Story:
     detail: str = ""
     """The same in words."""
     ended_by: Client = BROKER
-    """Who ended it; the broker itself is nobody."""
+    """The client that ended it; empty for the broker itself."""
     prepared_ms: int = 0
     """When its end was decided; 0 before."""
     ended_ms: int = 0
     """When its last marker was written; 0 before."""
     past: str = ""
-    """What an operator's marker ended of it while it was open, past its coordinator."""
+    """The part of it that an operator's marker ended while it was open, without its coordinator."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
@@ -225,7 +227,7 @@ class Story:
 
     @property
     def is_worth_telling(self) -> bool:
-        """Whether somebody may ask for it later: it was no short commit that held up nobody."""
+        """Whether it is kept longer: anything but a short commit that held up no reader."""
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
         return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
@@ -313,7 +315,7 @@ class Gone(NamedTuple):
 
 
 Kept = Story | Refusals | Gone
-"""What is written down for the next run."""
+"""An entry that is written to the journal's file for the next start."""
 
 
 def _client(pair: list[Any]) -> Client:

@@ -1,7 +1,8 @@
-"""What a shard of transactional ids answers: records to append, replies, facts.
+"""The results of steps of a shard of transactional ids: records to append, replies, events.
 
-Replies are values without versions; the edge turns them into bytes (and 90 into 47 for requests
-that do not know it). A reply whose whole content is an error code is a bare int.
+Replies are values without versions; the edge encodes them, and replaces PRODUCER_FENCED (90) by
+INVALID_PRODUCER_EPOCH (47) for request versions that do not know it. A reply that consists of an
+error code only is a bare int.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class InitReply(NamedTuple):
 
 
 class EndReply(NamedTuple):
-    """Answer to EndTxn: what the producer goes on with under TV2; -1 and -1 under TV1, or with an
-    error."""
+    """Answer to EndTxn: the producer id and epoch to continue with under TV2; -1 and -1 under TV1,
+    or with an error.
+    """
 
     error_code: int
     producer_id: int = -1
@@ -83,7 +85,9 @@ Reply = int | Sequence[int] | InitReply | EndReply | DescribeReply | ListReply |
 
 
 class Outcome(NamedTuple):
-    """What one step asks of the edge, in this order: append, release when stable, and emit."""
+    """The result of one step. The edge appends ``records``, releases ``replies`` when they are
+    stable, and emits ``events``, in this order.
+    """
 
     records: Sequence[TransactionRun] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()

@@ -23,7 +23,9 @@ _FEW = 8
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
-    """Those of ``wanted`` that are not there, each once, in the order of their coming."""
+    """The partitions of ``wanted`` that ``there`` does not have, each once, in order of
+    occurrence.
+    """
     known = {topic: set(ids) for topic, ids in there}
     added: dict[str, list[int]] = {}
     for topic, ids in wanted:

@@ -1,7 +1,7 @@
-"""The producer ids that are at hand: the edge reserves them in blocks, cores take them.
+"""The producer ids in reserve: the edge reserves blocks of them, the cores use them one by one.
 
-Shared by all shards of a broker and by producers without a transactional id. Pure: who reserves
-reads ``left``, and hands a block over when it is written down.
+All shards of a broker and producers without a transactional id share them. Pure: the edge reads
+``left``, and adds a block when its reservation is stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ProducerIds:
         """How many are at hand; another block is wanted below `REFILL_BELOW`."""
 
     def add(self, block: range) -> None:
-        """Takes a block that nobody else will get."""
+        """Adds a block, which this broker alone has reserved."""
         self._blocks.append(block)
         self.left += len(block)
 

@@ -31,9 +31,9 @@ _TIMES = struct.Struct(">qq")
 _PARTITIONS_AT = _HEAD.size
 """Where the partitions of a value begin."""
 _RECORD_BYTES_AT_MOST = 100
-"""Of a record beside its id and partitions: lengths, both heads, all tags."""
+"""Upper bound of a record without its id and partitions: lengths, both heads, all tags."""
 _TOPIC_BYTES_AT_MOST = 10
-"""Of a topic beside its name and partitions."""
+"""Upper bound of a topic without its name and partitions."""
 
 
 class CorruptTransactionRecord(CorruptStoredRecord):
@@ -45,9 +45,9 @@ class CorruptTransactionRecord(CorruptStoredRecord):
 
 
 def run_records(run: TransactionRun, first_delta: int) -> bytes:
-    """The records section of one run, its offset delta counted from ``first_delta``.
+    """The records section of one run, its offset deltas counted from ``first_delta``.
 
-    Attributes and timestamp delta are 0 and there are no headers.
+    Attributes and timestamp delta are 0, and the records have no headers.
     """
     value = None if run.value is None else encode_value(run.value, run.version)
     body = encode_record_body(0, first_delta, encode_key(run.transactional_id), value)
@@ -227,7 +227,7 @@ def _short_partitions(data: bytes) -> tuple[Partitions, int]:
 
 
 def _short(length: int) -> int:
-    """What a compact length of one byte says; 0 is null, and above 0x7F more bytes follow."""
+    """The length in a compact length of one byte; 0 is null, and above 0x7F more bytes follow."""
     if not 0 < length < 0x80:
         raise ValueError("the length has more bytes, or is that of null")
     return length - 1

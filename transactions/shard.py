@@ -67,12 +67,12 @@ class TransactionShard:
         self._live = False
         """Whether ``loaded`` was called: then ids are held to the legal moves."""
         self._waking: Iterator[Transaction] | None = None
-        """The open transactions that ``wake`` has still to look at; None before its first call."""
+        """The open transactions that ``wake`` has still to visit; None before its first call."""
         self._woken: list[SendMarkers] = []
-        """What ``wake`` found between Prepare and Complete."""
+        """The transactions between Prepare and Complete that ``wake`` has found."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
-        """What others read of this shard; see `TransactionView`."""
+        """The read-only surface of this shard; see `TransactionView`."""
 
     # ------------------------------------------------------------------------------------- calls
 
@@ -97,7 +97,7 @@ class TransactionShard:
         self._state.config = config
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does what is due, for about ``budget`` ids: timeouts first, then ids nobody uses.
+        """Does what is due, for about ``budget`` ids: timeouts first, then expiry of unused ids.
 
         While more is due ``next_deadline`` is not later than now.
         """
@@ -106,7 +106,7 @@ class TransactionShard:
         return step.outcome()
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to look at next, in monotonic milliseconds; None: never."""
+        """The next time at which ``expire`` has work, in monotonic milliseconds; None: never."""
         state, sweeps = self._state, self._sweeps
         if not len(state.timeouts):
             return sweeps.expire_at_ms if len(state.expiries) else None
@@ -141,7 +141,7 @@ class TransactionShard:
         state.watch(transaction)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
-        """There is no snapshot of transactional ids: their topic is loaded whole."""
+        """Does nothing: transactional ids have no snapshot, their topic is loaded whole."""
         raise AssertionError("transactional ids have no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002

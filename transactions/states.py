@@ -1,8 +1,8 @@
 """The machine of a transactional id on one page.
 
 This module owns the states, their names and the legal moves between them. The state of a
-transactional id changes only in ``Transaction.transition_to``; every handler asks a table of
-``tables.py`` with every state in it.
+transactional id changes only in ``Transaction.transition_to``; every handler reads a table of
+``tables.py`` that has every state.
 
              InitProducerId            first partition             EndTxn
     (none) ----------------> EMPTY ---------------------> ONGOING --------> PREPARE_COMMIT
@@ -15,8 +15,8 @@ transactional id changes only in ``Transaction.transition_to``; every handler as
                                InitProducerId                   all markers
 
 Error codes below: 48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS,
-90 PRODUCER_FENCED, 120 TRANSACTION_ABORTABLE. What is said holds for the producer that has the id:
-a request that names another producer id gets 49, one with another epoch 90. TV1 and TV2 are the
+90 PRODUCER_FENCED, 120 TRANSACTION_ABORTABLE. The text below is about the producer that has the
+id: a request that names another producer id gets 49, one with another epoch 90. TV1 and TV2 are the
 rules of a client: TV2 raises the epoch with each end (KIP-890).
 """
 
@@ -67,11 +67,10 @@ class State(Enum):
     PREPARE_COMMIT = (2, "PrepareCommit")
     """The transaction is committed; its markers are being written, again after each load.
 
-    *Action*: 51 to InitProducerId, AddPartitions and EndTxn, whatever producer they name (but TV1's
-    EndTxn looks at that first); 51 to a partition. The client comes again.
+    *Action*: 51 to InitProducerId, AddPartitions and EndTxn, whatever producer they name (but
+    EndTxn of TV1 checks the producer first); 51 to a partition. The client retries.
 
-    *Transition*: each marker is written or refused -> COMPLETE_COMMIT. Nothing else.
-    """
+    *Transition*: each marker is written or refused -> COMPLETE_COMMIT. Nothing else."""
 
     PREPARE_ABORT = (3, "PrepareAbort")
     """The transaction is aborted: by its client, by its timeout, or by a newer producer.
@@ -84,12 +83,12 @@ class State(Enum):
     COMPLETE_COMMIT = (4, "CompleteCommit")
     """The last transaction was committed, and no other has begun.
 
-    *Action*: as EMPTY, but EndTxn: COMMIT by TV1 is 0, ABORT 48. By TV2 the epoch tells which end
-    is meant: with the epoch before, whose answer was lost, COMMIT is 0 and what holds now, ABORT
-    48; with the epoch of now COMMIT is 48, and ABORT is done, as while EMPTY.
+    *Action*: as EMPTY, except for EndTxn. TV1: COMMIT gets 0, ABORT 48. TV2: the epoch identifies
+    the end that the client means. With the epoch before, whose reply was lost, COMMIT gets 0 and
+    the current values, ABORT 48; with the current epoch COMMIT gets 48, and ABORT is done as while
+    EMPTY.
 
-    *Transition*: as EMPTY.
-    """
+    *Transition*: as EMPTY."""
 
     COMPLETE_ABORT = (5, "CompleteAbort")
     """The last transaction was aborted, and no other has begun.
@@ -102,13 +101,13 @@ class State(Enum):
     """
 
     DEAD = (6, "Dead")
-    """Expired; a tombstone is in the log, and nothing of it is kept. Never written as a state.
+    """Expired; a tombstone is in the log, and the shard has forgotten the id. Never written as a
+    state.
 
-    *Action*: 49 to all, as for an id that was never known; but InitProducerId makes it anew, and
-    DescribeTransactions says that it is not found.
+    *Action*: 49 to all, as for an unknown id; but InitProducerId creates the id again, and
+    DescribeTransactions reports that it is not found.
 
-    *Transition*: none.
-    """
+    *Transition*: none."""
 
 
 BY_NUMBER: dict[int, State] = {state.number: state for state in State}
@@ -130,7 +129,7 @@ LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
 """From where each state may be entered."""
 
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
-"""Those in which markers are being written."""
+"""The states in which markers are being written."""
 
 OPEN = PREPARED | {State.ONGOING}
-"""Those in which a transaction is under way."""
+"""The states in which a transaction is open."""

@@ -30,7 +30,7 @@ UNKNOWN_ID = "the transactional id is unknown, or has expired"
 
 
 class ShardState:
-    """What a shard remembers; `TransactionShard.replay` alone writes it."""
+    """The state of a shard; only `TransactionShard.replay` changes it."""
 
     __slots__ = ("config", "expiries", "open", "timeouts", "transactions")
 
@@ -38,7 +38,7 @@ class ShardState:
         self.config = config
         self.transactions: dict[str, Transaction] = {}
         self.open: dict[str, Transaction] = {}
-        """Those in ONGOING and PREPARE_*, in the order in which they began."""
+        """The transactions in ONGOING and PREPARE_*, in the order in which they began."""
         self.timeouts: Deadlines[Timeout] = Deadlines()
         """When each ONGOING transaction is to be aborted, by the wall clock."""
         self.expiries: Deadlines[Transaction] = Deadlines()
@@ -70,7 +70,7 @@ class ShardState:
 
     @property
     def server_rules(self) -> int:
-        """Those of ends that no client asked for."""
+        """The rules (TV1 or TV2) for transactions that the coordinator ends by itself."""
         return TV2 if self.config.transaction_version >= TV2 else TV1
 
 
@@ -83,7 +83,7 @@ class Step:
         self.state = state
         self.now = now
         self.client = client
-        """Who sent the call; the broker itself where nobody did."""
+        """The sender of the call; the broker itself for a step without one."""
         self.records: list[TransactionRun] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
@@ -170,7 +170,7 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """Who calls, as details of refusals say it."""
+    """The caller, as the details of refusals name it."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 

@@ -1,8 +1,7 @@
-"""What is done without a client: transactions are aborted when they are open for too long, and ids
-that nobody uses any more are dropped.
+"""Work without a client: aborts transactions past their timeout, and drops ids that are not used.
 
-Both are looked at now and then by the monotonic clock, and judged by the wall clock, which the
-records have: the time that the broker was down counts.
+The monotonic clock says when to check, the wall clock in the records decides: the time that the
+broker was down counts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does what is due, for at most so many ids. What is left is due still."""
+        """Does what is due, for at most ``budget`` ids. The rest stays due."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)
@@ -60,8 +59,9 @@ def _abort(step: Step, budget: int) -> int:
 
 
 def _expire(step: Step, budget: int) -> bool:
-    """Drops ids that nobody has used for too long, as many as budget and batch allow; whether that
-    was all."""
+    """Drops unused ids after transactional.id.expiration.ms, as many as budget and batch allow;
+    returns whether none is left.
+    """
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms
     room = step.room

@@ -1,7 +1,7 @@
-"""What each request gets in each state, as tables.
+"""The reply to each request in each state, as tables.
 
-They are asked behind the checks of their handler, which are in its docstring in their order: an
-unknown id, another producer, another epoch. A number is the error; an `Act` is what is done.
+A handler reads its table after its own checks, which its docstring lists in order: an unknown id,
+another producer, another epoch. A number is the error; an `Act` is the action.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from transactions.states import State
 
 
 class Act(Enum):
-    """What a request does."""
+    """The action for a request."""
 
     CHECK = auto()
-    """The owner is looked at, and then what the request is about."""
+    """The owner is checked, and then the request itself."""
     BEGIN = auto()
     """A record: ONGOING, with the partitions of the request."""
     EXTEND = auto()
@@ -53,7 +53,7 @@ INIT_PRODUCER_ID: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.TAKE_OVER,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""InitProducerId. PREPARE_* comes before the producer that the request names is looked at."""
+"""InitProducerId. PREPARE_* is checked before the producer that the request names."""
 
 ADD_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.BEGIN,
@@ -64,8 +64,8 @@ ADD_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.BEGIN,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""AddPartitionsToTxn, AddOffsetsToTxn and what a TV2 client adds. PREPARE_* comes before the owner
-is looked at (KAFKA-18660)."""
+"""AddPartitionsToTxn, AddOffsetsToTxn, and the partitions that the broker adds for a TV2 client.
+PREPARE_* is checked before the owner (KAFKA-18660)."""
 
 VERIFY_PARTITIONS: dict[State, Cell] = {
     State.EMPTY: Act.CHECK,
@@ -108,12 +108,12 @@ _END_TV2_AGAIN: dict[State, tuple[Cell, Cell]] = {
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
 END_TV2 = {False: _END_TV2_NOW, True: _END_TV2_AGAIN}
-"""EndTxn from v5 on: by whether it is asked again, that is with the epoch before (or with the
-producer id and epoch before, where the epochs had run out), then (COMMIT, ABORT).
+"""EndTxn from v5 on. Key: whether it is a repeat, that is with the epoch before (or with the
+producer id and epoch before, when the epochs were used up), then (COMMIT, ABORT).
 
-PREPARE_* comes before the owner is looked at (KAFKA-18464). ABORT without a transaction is done,
-since a client whose produce failed can't know whether a transaction was begun. COMMIT again behind
-an abort: only a timeout leads there, so that the producer is fenced (KAFKA-20785; Kafka 4.3.1 says
+PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is done, since a
+client whose produce failed can't know whether a transaction was begun. COMMIT repeated after an
+abort: only a timeout leads there, so that the producer is fenced (KAFKA-20785; Kafka 4.3.1 replies
 INVALID_TXN_STATE, which ends a Streams application)."""
 
 MARKERS: dict[State, Act] = {

@@ -36,7 +36,8 @@ class Transaction(Timer):
         """The epoch before this one, where its owner may come with it again since the answer was
         lost; no record keeps it, and so a load forgets it, as in Kafka 4.3.1."""
         self.client: Client = BROKER
-        """Who sent the last call that moved it; the broker's own moves leave that as it is."""
+        """The sender of the last call that changed the state; changes by the broker itself leave
+        it."""
         self.prepared_ms = -1
         """Wall time of the PREPARE_* that is to be completed or was; -1: none since the load."""
         self.timeout: Timeout | None = None
@@ -91,7 +92,7 @@ class Transaction(Timer):
 
     @property
     def partitions(self) -> Partitions:
-        """Those that the transaction has touched."""
+        """The partitions of the transaction."""
         return self.value.partitions
 
     @property

@@ -1,4 +1,4 @@
-"""What the log keeps of a transactional id: a value, and the run that carries it."""
+"""The log's records of transactional ids: a value, and the run that contains it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ EXHAUSTED_EPOCH = PRODUCER_EPOCH_MAX - 1
 
 
 class TransactionValue(NamedTuple):
-    """TransactionLogValue, version 0 or 1; what version 0 does not hold has its default."""
+    """TransactionLogValue, version 0 or 1; fields that version 0 does not hold have
+    their defaults.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -55,7 +57,7 @@ class TransactionRun:
     last_epoch: int = field(default=NO_EPOCH, compare=False)
     """`Transaction.last_epoch` from now on."""
     client: Client = field(default=BROKER, compare=False)
-    """Who asked for it."""
+    """The sender of the call."""
 
     def __len__(self) -> int:
         return 1

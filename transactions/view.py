@@ -1,4 +1,4 @@
-"""What others read of a shard, and the two calls that only read."""
+"""The read surface of a shard, and the two calls that only read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from transactions.transaction import Transaction
 
 
 class TransactionView:
-    """A shard to be looked at; nothing is copied."""
+    """A read-only view of a shard; nothing is copied."""
 
     __slots__ = ("_state", "transactions")
 
