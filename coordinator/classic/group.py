@@ -77,8 +77,7 @@ class Group:
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
         """The same by the wall clock, as stored; -1 where the record did not say."""
         self.protocol_type: str | None = None
-        """Set by the first member that joins the empty group; None when no member ever joined (a
-        group of simple consumers)."""
+        """Set by the first member that joins the empty group; None: no member ever joined."""
         self.protocol_name: str | None = None
         """The result of the last vote; None without members."""
         self.generation_id = 0
@@ -101,9 +100,8 @@ class Group:
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that offer it; none is 0."""
         self.phase = GroupTimer(group_id)
-        """PREPARING_REBALANCE: the end of the join phase or of the initial delay. AWAITING_SYNC,
-        and STABLE while ``pending_syncs``: the end of the sync phase, when members that have not
-        sent SyncGroup are removed. Invariant: armed in these cases and in no other."""
+        """PREPARING_REBALANCE: the end of the join phase or initial delay. AWAITING_SYNC, and
+        STABLE while ``pending_syncs``: the end of the sync phase. Invariant: armed exactly then."""
         self.initial_delay = False
         """The join phase is the delay of a group that was empty: time alone ends it."""
         self.delay_step_ms = 0
