@@ -2,15 +2,15 @@
 calls and time go in; conditional writes, requests to brokers, reads, replies and events come out.
 
 The host is the edge around one `controller.controller.Controller`. It makes a controller when this
-broker has won the election, gives it one event after the other, and does what each `Outcome` says.
+broker has won the election, passes it one event at a time, and executes each `Outcome`.
 
 Start. Won the election (epoch n, znode version v of `/controller_epoch`): make ``Controller(config,
-epoch)``. Arm the watches, read, and give `BrokersSeen`, `TopicsSeen` (all names), `TopicSeen` of
+epoch)``. Arm the watches, read, and pass `BrokersSeen`, `TopicsSeen` (all names), `TopicSeen` of
 each, `StatesRead` (in slices), `UncleanSeen` of the cluster if it has a dynamic default,
-`DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen` if its node is there; then `Ready`. Until
+`DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen` if its node exists; then `Ready`. Until
 `Ready` the controller only remembers, and answers calls with NOT_CONTROLLER (`controller.refusal`,
-which also answers for a broker that is no controller). The states that it has read tell all that
-the notices of before say: those may be deleted unread.
+which also answers for a broker that is not the controller). The states that it has read include all
+earlier notices: the host may delete those unread.
 
 Each step is ``outcome = controller.handle(event, now)``. While ``outcome.more`` is true, call
 ``controller.work(now)`` in the next turn of the loop, after other events if there are any: no call
@@ -24,15 +24,15 @@ works for longer than a slice. Of each outcome, in this order:
   request at a time and repeats it until it is answered or its broker's znode is gone. A broker with
   another epoch has another channel, the queue of the old one is discarded. Each answer goes back as
   `Answered`.
-- ``reads``: read, with the watch armed in the same call, and give what is there as an event (each
+- ``reads``: read, with the watch armed in the same call, and pass the result as an event (each
   read says which).
 - ``replies``: (ticket, reply), each ticket once.
 - ``events``: facts for log lines, metrics and the journal.
 - ``resign``: not empty: another controller exists. Drop the controller, its channels and watches.
 
 Call ``handle(Tick(), now)`` at ``next_deadline()``. When the session is lost call
-``handle(Resigned(), now)``: it answers all tickets that wait; then drop the controller. Watches
-give whole facts again (`BrokersSeen` has all brokers, each time); facts may be late, repeated or
-old, and are compared by czxid and znode version. A node that can't be read is left out of its fact:
-what depends on it waits, and nothing else does.
+``handle(Resigned(), now)``: it answers all parked tickets; then drop the controller. Watches report
+whole facts each time (`BrokersSeen` has all brokers); facts may be late, repeated or old, and are
+compared by czxid and znode version. A node that can't be read is left out of its fact: work that
+depends on it waits, other work does not.
 """

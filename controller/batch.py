@@ -1,9 +1,10 @@
-"""The requests of one step: what each broker is told, gathered and sent in Kafka's order.
+"""The requests of one step, gathered and sent in Kafka's order.
 
-A topic is shown in one piece: its UpdateMetadata is held back, over many steps if need be, until
-each of its partitions was settled once. A client that saw some of them would place keys by too
-small a number. The same holds for the partitions by which a topic grows, and for a broker that
-registers: it sees nothing of a topic until all of it was gathered. LeaderAndIsr never waits.
+Brokers see a topic in one piece: its UpdateMetadata is held back, over many steps if need be, until
+each of its partitions was settled once. A producer that saw only some of them would choose
+partitions for keys by too small a number. The same holds for the partitions that a topic gains, and
+for a broker that registers: it sees nothing of a topic until all of it was gathered. LeaderAndIsr
+never waits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
 Said = TypeVar("Said")
 
 _Gathered = dict[Topic, dict[int, Said]]
-"""What is said of partitions, by topic and number; the last of each counts."""
+"""Parts of a request by topic and partition; the last one of a partition counts."""
 _Shown = _Gathered[ShownPartition]
 
 
@@ -76,7 +77,7 @@ class Batch:
         return awaited
 
     def broker_gone(self, broker_id: int) -> None:
-        """What was held back for a broker is never shown; the set of its topics gets empty."""
+        """Drops what was held back for a broker, and empties the set of its topics."""
         self._shown_to.pop(broker_id, None)
         if awaited := self._awaited.pop(broker_id, None):
             awaited.clear()
@@ -93,16 +94,16 @@ class Batch:
             _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def show_deleted(self, partition: Partition) -> None:
-        """All brokers are told that a partition is being deleted."""
+        """All brokers get the deletion of a partition, in an UpdateMetadata."""
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """One broker, which was away, is told that a partition is being deleted."""
+        """One broker, which was away, gets the deletion of a partition, in an UpdateMetadata."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """The topic goes: what was held back of it is never shown."""
+        """Drops what was held back of a topic that is removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -173,7 +174,9 @@ class Batch:
         return sends
 
     def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
-        """What one broker is shown, of which others are shown more or less, and what is held."""
+        """The partitions that one broker gets now, when they differ from those of the others, and
+        those that are held back.
+        """
         awaited = self._awaited.get(broker_id, set())
         now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
         for topic, partitions in to_all.items():
@@ -190,7 +193,9 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """The topics that may be shown now; those that are not settled yet, or not gathered yet."""
+    """The topics that may be sent now, and those with partitions that are not settled or gathered
+    yet.
+    """
     whole, held = _Shown(), _Shown()
     for topic, partitions in shown.items():
         (held if topic.unsettled or topic in awaited else whole)[topic] = partitions

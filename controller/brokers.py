@@ -1,8 +1,8 @@
-"""Brokers come, go, restart and change; their disks fail.
+"""Registrations of brokers: they join, leave, restart and change; their disks fail.
 
-A broker is told apart by its id and the czxid of its node. The same id with a larger one is a
-restart that nobody saw: it counts as gone and then as new, in that order. A restart that even the
-controller before this one did not see shows in the states that it read
+The id and the czxid of its node identify a broker. The same id with a larger czxid is a restart
+between two reads: it counts as a loss and then a registration, in that order. A restart that the
+controller before this one did not see either shows in the states that it read
 (`Cluster.lost_since`).
 """
 
@@ -21,7 +21,9 @@ from protocol import errors
 
 
 def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
-    """All registered brokers: what is new, gone, restarted or changed since the last time."""
+    """All registered brokers: handles the new, lost, restarted and changed ones since the last
+    time.
+    """
     before = work.cluster.brokers
     now = {each.broker_id: each for each in sorted(facts, key=lambda each: each[:2])}
     for broker_id, known in before.items():
@@ -89,7 +91,9 @@ def owe(partition: Partition, broker_id: int) -> None:
 def _introduce(
     work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
 ) -> Iterator[None]:
-    """A new broker gets all topics, each in one piece; those that go meanwhile are not awaited."""
+    """A new broker gets all topics, each in one piece; topics that are removed in between are not
+    awaited.
+    """
     for topic in topics:
         for partition in [*topic.partitions.values()]:
             yield

@@ -16,7 +16,7 @@ Ticket = Any
 
 
 class IsrChange(NamedTuple):
-    """What the leader of one partition wants its ISR to be."""
+    """The ISR that the leader of one partition requests (KIP-497)."""
 
     topic: str
     topic_id: bytes | None
@@ -26,7 +26,7 @@ class IsrChange(NamedTuple):
     partition_epoch: int
     isr: Replicas
     broker_epochs: tuple[int, ...] = ()
-    """Of the members of the ISR, since v3; -1: unknown."""
+    """The broker epochs of the ISR's members, since v3 (KIP-903); -1: unknown."""
     recovering: bool = False
 
 

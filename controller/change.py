@@ -1,4 +1,4 @@
-"""A change of a partition's state: what is to be written, why, and what follows when it is."""
+"""A change of a partition's state: the state to write, its cause, and what follows the write."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Change:
     lost: Replicas = ()
     """The lost sessions of which it takes account."""
     pending: PendingRequest | None = None
-    """Who asked for it."""
+    """The request that is granted by it."""
     finishes: bool = False
     """It is the last of a reassignment."""

@@ -10,7 +10,7 @@ from controller.values import NO_LEADER, BrokerFact, LeaderAndIsr, Replicas, Top
 
 
 class Cluster:
-    """What is there, and who lives."""
+    """The topics and partitions, and the live brokers."""
 
     __slots__ = (
         "brokers", "by_id", "config", "epoch", "of_broker", "shutting_down", "topics", "unclean",
@@ -48,11 +48,11 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """The members of a state that was read that are gone, or registered after it was written.
+        """The members of a state that was read which are gone, or registered after it was written.
 
-        It speaks of an earlier life of these, and so does its leader epoch: a broker that came
-        back in a moment, unseen since the controller failed too, may have lost the end of its log
-        with the power. This holds whoever wrote the state, a leader or a controller.
+        The state is about an earlier life of these, and so is its leader epoch: a broker that
+        returned in a moment, unseen since the controller failed too, may have lost the end of its
+        log with the power. This holds for states of leaders and of controllers.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)
@@ -85,7 +85,7 @@ class Cluster:
             self.by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
-        """There is no such topic."""
+        """The topic does not exist any more."""
         del self.topics[topic.name]
         if topic.topic_id is not None and self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]

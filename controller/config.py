@@ -1,4 +1,4 @@
-"""What the controller must be told of the broker that it runs in."""
+"""The settings that the controller needs of its broker."""
 
 from __future__ import annotations
 

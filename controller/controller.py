@@ -1,4 +1,6 @@
-"""The controller: one event after the other in, an outcome each. See `controller` for its host."""
+"""The controller: accepts one event at a time and returns an outcome. See `controller` for its
+host.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""How many results, and then partitions or units of a sweep, one step works on: 3 ms each."""
+"""How many results, and then partitions or units of a sweep, one step handles: 3 ms each."""
 
 
 class Controller:
@@ -77,11 +79,13 @@ class Controller:
 
     @property
     def epoch(self) -> int:
-        """That of its election."""
+        """The controller epoch, from its election."""
         return self.cluster.epoch
 
     def handle(self, event: Fact | Call, now: Now) -> Outcome:
-        """Takes in a fact or a call, and works for a slice."""
+        """Handles a fact or a call, and works for a slice; the outcome's ``more`` is whether work
+        is left.
+        """
         work = self._work
         work.now_ms = now.mono_ms
         if work.resigned or (not work.ready and isinstance(event, Call)):
@@ -95,16 +99,16 @@ class Controller:
         return self.work(now)
 
     def work(self, now: Now) -> Outcome:
-        """Goes on for a slice with what is left to do."""
+        """Continues with the backlog for one slice."""
         work = self._work
         work.now_ms = now.mono_ms
         budget = SLICE if work.ready else 0
         while budget and work.results:
             budget -= 1
             work.land(work.results.popleft())
-        # What nobody can write to is written and told in a step of its own: nothing else of that
-        # step is in its multi, or in the requests that new leaders wait for. It does not wait for
-        # another step because many results have come.
+        # Partitions without a usable leader are written and sent in a step of their own: nothing
+        # else shares their multi, or the requests that new leaders wait for. They do not wait for
+        # another step because many results have arrived.
         budget = SLICE if work.ready else 0
         backlog = work.leaderless or work.backlog
         while budget and backlog:
@@ -121,19 +125,19 @@ class Controller:
         return work.take()
 
     def doing(self) -> Doing:
-        """What it is at, for those who ask."""
+        """The operations in progress, as counts."""
         return doing(self._work)
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """For each topic, or for that one, what it waits for; the reader may go in slices."""
+        """The work that each topic, or only this one, waits for; the reader may read in slices."""
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
-        """What there is, counted a topic at a time: the last one is of all."""
+        """The counts for metrics, cumulative from topic to topic: the last one is the total."""
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
-        """When a `Tick` is due, in monotonic milliseconds."""
+        """The next time at which a `Tick` is due, in monotonic milliseconds; None: none is."""
         due = (self._work.retry_due_ms, self._work.balance_due_ms)
         return min((each for each in due if each is not None), default=None)
 
@@ -233,7 +237,7 @@ class Controller:
 
 
 def refusal(call: Call) -> Reply:
-    """What a broker answers that is not the controller."""
+    """The reply of a broker that is not the controller: NOT_CONTROLLER."""
     match call:
         case AlterPartition():
             return AlterPartitionReply(errors.NOT_CONTROLLER)

@@ -1,10 +1,10 @@
-"""Topics are deleted: their replicas first, then their znodes.
+"""Deletion of topics: their replicas first, then their znodes.
 
 A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
 leader -2, and those with a replica StopReplica with delete. A broker that is down gets both when it
-returns. The znodes are deleted when the last replica is: until then the name is not free, or the
+returns. The znodes are deleted after the last replica: until then the name is not free, or a
 replica that was left would be taken for one of the next topic of that name. A new controller starts
-over, before it tells brokers of the topic. Source: Kafka 3.9 ``TopicDeletionManager``.
+over before it sends the topic to brokers. Source: Kafka 3.9 ``TopicDeletionManager``.
 """
 
 from __future__ import annotations
@@ -114,9 +114,11 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """A new broker hears what is being deleted: its session may be new and its process old.
+    """Sends the topics that are being deleted to a new broker: its session may be new and its
+    process old.
 
-    Then it still shows the topic to clients, and nothing of it is told after its deletion.
+    Such a process still shows the topic to clients, and gets no UpdateMetadata of it after the
+    deletion.
     """
     for topic in work.queued.values():
         if topic.is_being_deleted:

@@ -1,8 +1,8 @@
-"""Who leads: from what is known of a partition and of brokers to the state that is to be written.
+"""Elections: from the state of a partition and of brokers to the state to write.
 
-Nothing is changed here. In order, the first that finds something to write decides: the first state;
-a leader or members of the ISR that were lost; the steps of a reassignment. What was asked for comes
-after them (`granting`). Every state has leader_epoch + 1, or brokers would drop it.
+Nothing is changed here. The first of these that needs a write decides: the first state; a lost
+leader or lost members of the ISR; the steps of a reassignment. Requested changes are after them
+(`granting`). Every state has leader_epoch + 1, or brokers would ignore it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller.values import NO_LEADER, LeaderAndIsr, Replicas
 
 
 def next_change(cluster: Cluster, partition: Partition) -> Change | None:
-    """What has to be written now; None: nothing."""
+    """The state that must be written now; None: none."""
     known = partition.known
     if known is None:
         return _first(cluster, partition)
@@ -64,11 +64,11 @@ def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change
 def offline(
     cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
 ) -> Change | None:
-    """There is no leader, or it was lost.
+    """The partition has no leader, or lost it.
 
-    A member of the ISR whose session was not interrupted goes first, then one that is back, then,
-    where it is allowed, whoever lives. The ISR keeps its members when none of them lives, since
-    each of them may lead when it returns.
+    In order of preference: a member of the ISR whose session was not interrupted, a member that has
+    returned, and, where unclean election is enabled, any live replica. The ISR keeps its members
+    when none of them is live, since each of them may lead when it returns.
     """
     live = _live_in_isr(cluster, partition, known)
     if not live:
@@ -98,7 +98,9 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The next step of a reassignment: all are told; the target has caught up and takes over."""
+    """The next step of a reassignment: all replicas get the new leader epoch; the target has caught
+    up and takes over.
+    """
     if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
         if not moves or set(target) <= set(known.isr):

@@ -34,12 +34,12 @@ class ControllerReady:
 
 @dataclass(slots=True, frozen=True)
 class BrokerJoined:
-    """A broker is new, or came back."""
+    """A broker registered, for the first time or again."""
 
     broker_id: int
     epoch: int
     bounced: bool
-    """It was registered before: its restart was so quick that nobody saw it gone."""
+    """It was registered before: it restarted so quickly that its session never seemed lost."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,7 +99,7 @@ class OtherController:
 
 @dataclass(slots=True, frozen=True)
 class NoLeader:
-    """A partition has no leader, and nobody can lead it now."""
+    """A partition has no leader, and no replica can lead it now."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""Facts: what ZooKeeper has, what came of writes, what brokers answered, and that time went by."""
+"""Facts: the state of ZooKeeper, results of writes, replies of brokers, and the passing of time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TopicsSeen:
 class TopicSeen:
     """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
 
-    ``spare_id`` is for a topic without an id: that by which this broker knows the topic, since an
-    old tool may have dropped it from the node; a fresh random one where it knows none.
+    ``spare_id`` is for a topic without an id: the id by which this broker knows the topic, since an
+    old tool may have dropped it from the node; a fresh random one for an unknown topic.
     """
 
     topic: TopicFact
@@ -41,14 +41,16 @@ class TopicSeen:
 
 @dataclass(slots=True, frozen=True)
 class TopicGone:
-    """The node of a topic that was to be read isn't there."""
+    """The node of a topic that was to be read does not exist."""
 
     name: str
 
 
 @dataclass(slots=True, frozen=True)
 class StatesRead:
-    """The state nodes of partitions, as an answer to `ReadStates`; None: there is no node."""
+    """The state nodes of partitions, as an answer to `ReadStates`; None: the node does
+    not exist.
+    """
 
     states: Sequence[tuple[TopicPartition, LeaderAndIsr | None]]
 
@@ -62,14 +64,16 @@ class DeletionsSeen:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentsSeen:
-    """What `/admin/reassign_partitions` asks for, when it is created; nothing: it isn't there."""
+    """The content of `/admin/reassign_partitions` when it is created; empty: it does not exist."""
 
     targets: Mapping[TopicPartition, Replicas]
 
 
 @dataclass(slots=True, frozen=True)
 class PreferredSeen:
-    """What `/admin/preferred_replica_election` asks for, when it is there; the node goes then."""
+    """The content of `/admin/preferred_replica_election` when it exists; the controller deletes the
+    node.
+    """
 
     partitions: Sequence[TopicPartition]
 
@@ -92,8 +96,7 @@ class LogDirsNotified:
 
 @dataclass(slots=True, frozen=True)
 class UncleanSeen:
-    """`unclean.leader.election.enable` of a topic; of the whole cluster where it has no name.
-
+    """`unclean.leader.election.enable` of a topic, or of the whole cluster when the name is empty.
     None: a topic without a setting of its own. Also the answer to `ReadUnclean`.
     """
 
@@ -103,14 +106,13 @@ class UncleanSeen:
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsUnknown:
-    """`/latest_producer_id_block` can't be read: it does not say what was given out."""
+    """`/latest_producer_id_block` can't be read: the ids that were given out are unknown."""
 
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
-    """`/latest_producer_id_block`: the last id given out, and the version of the node.
-
-    -1 and -1: it isn't there; -1 and a version: it is empty.
+    """`/latest_producer_id_block`: the last id given out, and the version of the node. -1 and -1:
+    it does not exist; -1 and a version: it is empty.
     """
 
     block_end: int
@@ -118,7 +120,7 @@ class ProducerIdsRead:
 
 
 class Result(Enum):
-    """What came of a write."""
+    """The result of a write."""
 
     OK = "ok"
     BAD_VERSION = "bad version"
@@ -128,16 +130,16 @@ class Result(Enum):
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """A broker has registered of which this controller did not know yet: nothing was written."""
+    """A broker has registered that this controller did not know: nothing was written."""
     FAILED = "failed"
-    """Anything else. Nobody knows whether it was written."""
+    """Any other error. Whether the write was done is unknown."""
 
 
 class WriteResult(NamedTuple):
     """The result of one write."""
 
     ticket: int
-    """That of the write."""
+    """The ticket of the write."""
     result: Result
     version: int = -1
     """With OK: the version that the node has now."""
@@ -152,10 +154,8 @@ class Written:
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """A broker answered a request.
-
-    ``error`` is that of the whole answer. ``partitions`` has those of LeaderAndIsr and StopReplica;
-    an answer without partitions of its own has none.
+    """A broker answered a request. ``error`` is the error of the whole response. ``partitions`` has
+    the partition errors of LeaderAndIsr and StopReplica, and is empty for other requests.
     """
 
     request: Send
@@ -170,12 +170,12 @@ class Ready:
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or can't know: its session is lost."""
+    """This broker is no longer the controller, or can't know it, since its session is lost."""
 
 
 @dataclass(slots=True, frozen=True)
 class Tick:
-    """The time of `next_deadline` has come."""
+    """The time of `next_deadline` has passed."""
 
 
 Fact = (

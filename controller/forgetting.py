@@ -1,4 +1,4 @@
-"""A topic is gone: nothing is kept of it, and whoever asked something of it is answered."""
+"""A topic is removed: the controller forgets it and answers the requests about it."""
 
 from __future__ import annotations
 

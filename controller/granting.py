@@ -1,4 +1,4 @@
-"""What was asked for, granted or refused, each when nothing else of its partition is written."""
+"""Requested changes are granted or refused, each while nothing else of its partition is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """The first wish that needs a write; those before it are answered. None: no wish can go on."""
+    """The change of the first request that needs a write; requests before it are answered. None: no
+    request can proceed.
+    """
     pending_requests = partition.pending_requests
     while pending_requests:
         if isinstance(pending_requests[0], PendingReassignment) and not reassignments.may_begin(
@@ -35,7 +37,7 @@ def next_granted(work: Work, partition: Partition) -> Change | None:
 
 
 def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
-    """What a wish asked for is written."""
+    """The change for a request is written."""
     if isinstance(pending, PendingIsrChange):
         isr_changes.granted(work, partition, pending)
     elif isinstance(pending, PendingElection):

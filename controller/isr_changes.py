@@ -44,7 +44,7 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
 
 
 def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Change | None:
-    """What is to be written; None: it was answered."""
+    """The state to write; None: the request was answered."""
     known, change = partition.known, pending.change
     error = errors.UNKNOWN_TOPIC_OR_PARTITION
     if known is not None:
@@ -66,7 +66,7 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: Pendi
     """In Kafka's order; 0: it is written, or is so already."""
     change = pending.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
-        # A leader of an older Kafka writes its ISR itself, and tells of it later.
+        # A leader of an older Kafka writes its ISR itself, and notifies of it later.
         work.read_state(partition)
         return errors.NOT_CONTROLLER
     if change.leader_epoch < known.leader_epoch:

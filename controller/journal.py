@@ -1,8 +1,9 @@
-"""Why leaders moved, and what became of brokers: the controller's events, told for its journal.
+"""Log of the controller's events, as entries of the journal: why leaders moved, and the restarts of
+brokers.
 
-`Story.entry` takes the events in order, each with the time at which it was emitted, and gives an
-entry with the name that it is about. What it remembers in between is who lives, who left and
-how: the event of a partition has a cause, and these make a sentence of it.
+`Story.entry` accepts the events in order, each with its time, and returns an entry and the name
+that it is about. Between events it remembers the live brokers, those that left, and how: the event
+of a partition has a cause, and these make a sentence of it.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ _CAUSES = {
 
 
 class Story:
-    """What one broker's terms as controller have to tell."""
+    """The events of one broker's terms as controller."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """What became of brokers that may have to be named, as the end of a sentence."""
+        """The end of a sentence about each broker that a later entry may have to name."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
         """The partitions whose directory each broker can't reach."""
 
     def entry(self, event: Event, now: Now) -> Named | None:
-        """What an event has to tell, and the name that it is about; None: nothing."""
+        """The entry for an event, and the name that it is about; None: the event has no entry."""
         match event:
             case StateWritten():
                 return self._written(event, now)

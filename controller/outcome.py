@@ -1,4 +1,6 @@
-"""What one step of the controller asks of its host: see `controller`."""
+"""The outcome of one step of the controller: the effects that its host executes. See
+`controller`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,8 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
 
 
 class CreateState(NamedTuple):
-    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may be there.
-
-    NODE_EXISTS is about the state. OK has version 0.
+    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may exist. NODE_EXISTS
+    is about the state. OK has version 0.
     """
 
     ticket: int
@@ -49,21 +50,24 @@ class RewriteTopic(NamedTuple):
 
 class DeleteTopic(NamedTuple):
     """Deletes, in this order, the tree of `/brokers/topics/<name>`, `/config/topics/<name>` and
-    `/admin/delete_topics/<name>`. What isn't there is no error."""
+    `/admin/delete_topics/<name>`. A node that does not exist is not an error.
+    """
 
     ticket: int
     name: str
 
 
 class DeleteNodes(NamedTuple):
-    """Deletes nodes by their paths, whatever their version. What isn't there is no error."""
+    """Deletes nodes by their paths, at any version. A node that does not exist is not an error."""
 
     ticket: int
     paths: Sequence[str]
 
 
 class SetReassignments(NamedTuple):
-    """Writes what is left of `/admin/reassign_partitions`; deletes the node when nothing is."""
+    """Writes the remaining targets of `/admin/reassign_partitions`; deletes the node when none
+    remains.
+    """
 
     ticket: int
     targets: Mapping[TopicPartition, Replicas]
@@ -121,7 +125,7 @@ Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds
 
 
 class AlteredPartition(NamedTuple):
-    """One partition of an AlterPartition's answer: with 0 what holds now."""
+    """One partition of an AlterPartition response: the current state when ``error_code`` is 0."""
 
     topic: str
     topic_id: bytes | None
@@ -149,14 +153,14 @@ class ControlledShutdownReply(NamedTuple):
 
 
 class ElectLeadersReply(NamedTuple):
-    """Answer to ElectLeaders, with what was wrong with each partition."""
+    """Answer to ElectLeaders, with an error code for each partition."""
 
     error_code: int
     partitions: Mapping[TopicPartition, tuple[int, str]]
 
 
 class ReassignmentsReply(NamedTuple):
-    """Answer to AlterPartitionReassignments, with what was wrong with each partition."""
+    """Answer to AlterPartitionReassignments, with an error code for each partition."""
 
     error_code: int
     partitions: Mapping[TopicPartition, tuple[int, str]]
@@ -189,7 +193,7 @@ Reply = (
 
 @dataclass(slots=True)
 class Outcome:
-    """What the host does now, in this order. See `controller`."""
+    """The effects of one step, which the host executes in this order. See `controller`."""
 
     writes: Sequence[Write] = ()
     sends: Sequence[Send] = ()
@@ -197,6 +201,6 @@ class Outcome:
     replies: Sequence[tuple[Ticket, Reply]] = ()
     events: Sequence[Event] = ()
     resign: str = ""
-    """Why this broker is no longer the controller."""
+    """The reason why this broker is no longer the controller; "" while it is."""
     more: bool = False
-    """There is more to do: `Controller.work` in the next turn."""
+    """Work is left: the host calls `Controller.work` in the next turn."""

@@ -39,7 +39,7 @@ class Deletion(Enum):
 
 
 class Partition:
-    """What is known of one partition, and what is owed to its brokers."""
+    """The state of one partition, and the requests that its brokers have still to get."""
 
     __slots__ = (
         "adding",
@@ -73,7 +73,8 @@ class Partition:
         self.state = PartitionState.NON_EXISTENT
         self.replica_states: dict[int, ReplicaState] = {}
         self.known: LeaderAndIsr | None = None
-        """What its state node says, as far as is known."""
+        """The content of its state node, as last read or written; None: unknown, or the node does
+        not exist."""
         self.flight: Change | None = None
         """The change that is being written: at most one."""
         self.reading = False
@@ -87,18 +88,18 @@ class Partition:
         self.owed: Replicas = ()
         """Brokers that are to get a LeaderAndIsr."""
         self.is_new: Replicas = ()
-        """Those of them to which it says is_new."""
+        """The brokers among ``owed`` whose LeaderAndIsr has is_new."""
         self.stopping: dict[int, bool] | None = None
         """Brokers that are to get a StopReplica, and whether with delete."""
         self.show = False
         """All brokers are to get an UpdateMetadata."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
-        """Who is answered when its topic's node is written."""
+        """The reassignment requests that are answered when its topic's node is written."""
         self.leaving: Replicas = ()
         """Replicas of a reassignment that was replaced or cancelled: they are to be deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
-        """What was asked for, and waits until nothing is being written."""
+        """The requests that wait until nothing is being written."""
         self.least_epoch = 0
         """The leader epoch of its first state; more than 0 after its node was lost."""
 
@@ -114,7 +115,7 @@ class Partition:
 
     @property
     def target(self) -> Replicas:
-        """What its replicas shall be."""
+        """The replicas after the reassignment."""
         return self.assignment.target if self.removing else self.replicas
 
     def is_led_by(self, broker_id: int) -> bool:
@@ -122,7 +123,7 @@ class Partition:
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
-        """Nothing is known any more against the directories that these brokers have for it."""
+        """Clears failed directories of this partition on these brokers."""
         self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
@@ -137,7 +138,7 @@ class Partition:
         self.state = state
 
     def replica_state(self, broker_id: int) -> ReplicaState:
-        """What is believed of one replica."""
+        """The state of one replica."""
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
@@ -165,7 +166,7 @@ class Partition:
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
     def pending(self, pending: PendingRequest) -> None:
-        """Something is asked for."""
+        """Adds a request."""
         if self.pending_requests is None:
             self.pending_requests = deque()
         self.pending_requests.append(pending)
@@ -173,15 +174,15 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What a topic's node is to say of a partition."""
+    """The assignment of a partition that is to be written into its topic's node."""
 
     assignment: Assignment
     written: Callable[[], None]
-    """Called when it says so."""
+    """Called when the node has it."""
 
 
 class Topic:
-    """What is known of one topic."""
+    """The state of one topic."""
 
     __slots__ = (
         "created", "deletion", "flight", "name", "node", "partitions", "reading",
@@ -194,7 +195,7 @@ class Topic:
         self.topic_id = topic_id
         self.created = fact.created
         self.node = fact
-        """What its node says."""
+        """The content of its node."""
         self.partitions: dict[int, Partition] = {}
         self.unsettled: set[int] = set()
         """Partitions that this controller has yet to settle for the first time: until there are
@@ -224,5 +225,5 @@ class Topic:
 
     @property
     def waits_for_id(self) -> bool:
-        """Whether nobody may hear of it yet: an id that is not written might be lost."""
+        """Whether no broker may get the topic yet: an id that is not written might be lost."""
         return self.topic_id is not None and self.node.topic_id is None

@@ -1,4 +1,4 @@
-"""What was asked for, of one partition: it waits on the partition while a write is under way."""
+"""Requests about one partition, which wait on the partition while a write is under way."""
 
 from __future__ import annotations
 

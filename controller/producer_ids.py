@@ -15,7 +15,7 @@ LAST_ID = 2**63 - 1
 
 
 class ProducerIds:
-    """Who waits for a block; one at a time is served."""
+    """The brokers that wait for a block of producer ids, served one at a time."""
 
     __slots__ = ("_node", "_waiting", "_work", "_working")
 
@@ -42,13 +42,15 @@ class ProducerIds:
             self._next()
 
     def read(self, node: ProducerIdsRead) -> None:
-        """What the node says."""
+        """The content of the node."""
         self._node = node
         self._working = False
         self._next()
 
     def unknown(self) -> None:
-        """The node can't be read: whoever waits may ask again, and it is read again then."""
+        """The node can't be read: waiting brokers get an error and ask again, and it is read again
+        then.
+        """
         self._working = False
         waiting, self._waiting = self._waiting, deque()
         for number, _ in waiting:

@@ -1,11 +1,11 @@
 """Reassignments: by AlterPartitionReassignments and by `/admin/reassign_partitions`.
 
-The state of one lives in the topic's node (KIP-455). In this order, each step when the one before
-it is written: the node gets the whole list (`Moving.NODE`); a new leader epoch tells all of them
-(START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written; each
-replica that leaves is taken out of the ISR, in a leader epoch of its own (LEAVING); they are
-stopped, and the node gets the target alone (FINISHED). A controller that finds lists in a topic's
-node goes on at START.
+The state of a reassignment is in the topic's node (KIP-455). The steps, each after the write of the
+one before: the node gets the whole list of replicas (`Moving.NODE`); all of them get a new leader
+epoch (START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written;
+each leaving replica is removed from the ISR, in a leader epoch of its own (LEAVING); these replicas
+are stopped, and the node gets the target alone (FINISHED). A controller that finds adding or
+removing replicas in a topic's node continues at START.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def settled(work: Work, partition: Partition) -> None:
 
 
 def _let_go(work: Work, partition: Partition) -> None:
-    """Who leaves deletes its replica."""
+    """Leaving replicas are deleted."""
     for broker_id in partition.leaving:
         _delete_replica(partition, broker_id)
     work.cluster.displace(partition, partition.leaving)
@@ -217,7 +217,7 @@ def _delete_replica(partition: Partition, broker_id: int) -> None:
 
 
 def list_reassignments(work: Work, call: ListReassignments) -> None:
-    """Those that add or remove replicas now."""
+    """The reassignments that add or remove replicas now."""
     partitions: Iterable[Partition | None] = (
         work.cluster.partitions()
         if call.partitions is None
@@ -265,7 +265,7 @@ def shrink_node(work: Work) -> None:
         if result.result not in (Result.OK, Result.NO_NODE):
             work.retry(partial(shrink_node, work))
             return
-        # Without a node somebody has deleted it: what is under way goes on.
+        # The node was deleted: the reassignments under way continue.
         work.moves_node = targets if targets and result.result is Result.OK else None
         if work.moves_seen is not None:
             seen, work.moves_seen = work.moves_seen, None

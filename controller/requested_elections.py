@@ -26,7 +26,8 @@ _NOT_PREFERRED = (
 _NOBODY = (errors.ELIGIBLE_LEADERS_NOT_AVAILABLE, "All replicas of the partition are down.")
 _DONE = (errors.NONE, "")
 BALANCE_AFTER_MS = 5_000
-"""How long after its election a controller looks at the balance for the first time."""
+"""Milliseconds from its election until a controller checks the preferred leaders for the first
+time."""
 
 
 def elect_leaders(work: Work, call: ElectLeaders) -> None:
@@ -47,7 +48,9 @@ def elect_leaders(work: Work, call: ElectLeaders) -> None:
 
 
 def preferred_seen(work: Work, partitions: Iterable[TopicPartition]) -> None:
-    """The node asks; it goes when each of its partitions was looked at."""
+    """Elections that the node requests; the node is deleted when each of its partitions was
+    checked.
+    """
     keys = list(dict.fromkeys(partitions))
     request = ElectionRequest(None, False, len(keys) + 1)
     _ask(work, keys, request, Cause.PREFERRED)
@@ -67,7 +70,7 @@ def _ask(work: Work, keys: list[TopicPartition], request: ElectionRequest, cause
 
 
 def checked(work: Work, partition: Partition, pending: PendingElection) -> Change | None:
-    """What is to be written; None: it was answered."""
+    """The state to write; None: the request was answered."""
     cluster, known = work.cluster, partition.known
     unclean = pending.cause is Cause.UNCLEAN
     change: Change | None = None

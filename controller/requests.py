@@ -13,7 +13,7 @@ from controller.values import BrokerFact, Replicas
 
 
 class ToldPartition(NamedTuple):
-    """The state of one partition, as LeaderAndIsr tells it."""
+    """The state of one partition in LeaderAndIsr."""
 
     partition: int
     controller_epoch: int
@@ -38,7 +38,7 @@ class ToldTopic(NamedTuple):
 
 
 class LeaderAndIsrRequest(NamedTuple):
-    """Who leads and who follows, for the replicas of one broker."""
+    """The leader, ISR and epochs of the replicas of one broker."""
 
     broker_id: int
     broker_epoch: int
@@ -49,7 +49,7 @@ class LeaderAndIsrRequest(NamedTuple):
 
 
 class ShownPartition(NamedTuple):
-    """One partition, as UpdateMetadata tells it."""
+    """One partition in UpdateMetadata."""
 
     partition: int
     controller_epoch: int

@@ -1,8 +1,8 @@
-"""A partition is settled: what has to be written is written, then brokers are told.
+"""Settling of a partition: the state that is due is written, then brokers get it.
 
-A partition whose circumstances changed is marked. `settle` looks at it as it is then: it begins the
-one write that is due (`elections`, then `granting`), and whatever else happened meanwhile is seen
-when the result comes and it is settled again. Nothing depends on the order in which facts came.
+A partition whose circumstances changed is marked. `settle` considers the current state: it begins
+the one write that is due (`elections`, then `granting`). Changes during the write count when its
+result arrives and the partition is settled again. So the order of the facts does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that is due; where there is none, pays what brokers are owed."""
+    """Begins the write that is due; without one, sends brokers the requests that they are owed."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -72,7 +72,7 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
         case Result.NO_NODE:
             _read(work, partition)
         case Result.OUTDATED:
-            # It may be one that this state speaks of: it is decided anew, with what is known then.
+            # The state may name that broker: decide again by what is known then.
             _drop_flight(partition)
             work.mark(partition)
         case Result.FAILED | Result.FENCED:
@@ -100,7 +100,7 @@ def _read_again(work: Work, partition: Partition, change: Change) -> None:
 
 
 def _drop_flight(partition: Partition) -> None:
-    """What was being written is decided again."""
+    """The change that is being written is decided again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -108,7 +108,7 @@ def _drop_flight(partition: Partition) -> None:
 
 
 def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
-    """The state node was read, since a write was lost or since a leader told of a change."""
+    """The state node was read, since a write was lost or a leader notified of a change."""
     change, known = partition.flight, partition.known
     if not partition.reading:
         if change is not None or found is None:
@@ -129,14 +129,14 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
         _learn(work, partition, found)
     _drop_flight(partition)
     if found is None and known is None:
-        # There was a node, and there is none: not to be tried as fast as ZooKeeper answers.
+        # The node was deleted: do not retry as fast as ZooKeeper answers.
         _retry(work, partition, partial(work.mark, partition))
     else:
         work.mark(partition)
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
-    """Somebody deleted the node; its epochs go on, or brokers would drop the next."""
+    """The node was deleted; its epochs continue, or brokers would ignore the next ones."""
     partition.known = None
     partition.least_epoch = known.leader_epoch + 1
     if partition.state is PartitionState.ONLINE:
@@ -155,14 +155,14 @@ def _learn(work: Work, partition: Partition, found: LeaderAndIsr) -> None:
 
 
 def adopt(partition: Partition, found: LeaderAndIsr) -> None:
-    """What the state node said at the election of this controller."""
+    """Adopts the state node as it was at the election of this controller."""
     partition.known = found
     led = found.leader != NO_LEADER
     partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
 
 
 def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
-    """A state was written: what is known, and who is to be told."""
+    """A state was written: it becomes the known state, and brokers are owed it."""
     before = partition.known
     known = change.state._replace(partition_epoch=version)
     partition.flight, partition.known = None, known
@@ -188,7 +188,7 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
             each for each in partition.replicas if each not in partition.failed_on
         )
     if change.cause is Cause.SHUTDOWN and leader_before in partition.replicas:
-        # It follows until it stops, and is not told to stop at once.
+        # It follows until it stops, and does not get a StopReplica at once.
         partition.begin_replica(leader_before)
         partition.move_replica(leader_before, ReplicaState.OFFLINE)
     if change.cause is Cause.REASSIGNED:

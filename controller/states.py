@@ -27,7 +27,7 @@ class PartitionState(Enum):
     __hash__ = object.__hash__  # the tables below are looked into for each of many thousands
 
     NON_EXISTENT = "NonExistentPartition"
-    """Never created, or deleted. Nobody has it in a request."""
+    """Never created, or deleted. No request contains it."""
 
     NEW = "NewPartition"
     """It has replicas and no state node: no replica was alive when it was created, or the write is
@@ -35,7 +35,7 @@ class PartitionState(Enum):
     all of them -> ONLINE. The node is there already -> it is read, ONLINE or OFFLINE by it."""
 
     ONLINE = "OnlinePartition"
-    """It has a leader that lives. *Leaves*: the leader is lost and nobody may follow -> leader -1
+    """It has a live leader. *Leaves*: the leader is lost and no replica may follow it -> leader -1
     is written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
 
     OFFLINE = "OfflinePartition"
@@ -44,7 +44,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """What the controller believes of a replica."""
+    """The state of a replica, as the controller knows it."""
 
     __hash__ = object.__hash__
 
@@ -52,14 +52,14 @@ class ReplicaState(Enum):
     """Not a replica, or deleted."""
 
     NEW = "NewReplica"
-    """Just created or added by a reassignment: LeaderAndIsr told it so with is_new."""
+    """Just created or added by a reassignment: its LeaderAndIsr has is_new."""
 
     ONLINE = "OnlineReplica"
-    """Its broker lives, and was told by LeaderAndIsr."""
+    """Its broker is live and got LeaderAndIsr."""
 
     OFFLINE = "OfflineReplica"
-    """Its broker is gone, shutting down, its disk failed, or it was told to stop. It is taken out
-    of the ISR, unless it is the last member."""
+    """Its broker is gone or shutting down, its disk failed, or it got StopReplica. It is removed
+    from the ISR, unless it is the last member."""
 
     DELETION_STARTED = "ReplicaDeletionStarted"
     """StopReplica with delete is on its way."""

@@ -86,7 +86,7 @@ def _done(topic: Topic, wanted: dict[int, Wanted]) -> None:
 
 
 def learn(work: Work, topic: Topic, node: TopicFact) -> None:
-    """What the node says now; with an id in it, brokers may hear of the topic."""
+    """The new content of the node; brokers may get the topic when the node has an id."""
     waited = topic.waits_for_id
     topic.node = node
     if waited and not topic.waits_for_id:
@@ -102,6 +102,6 @@ def _read_again(work: Work, topic: Topic) -> None:
 
 
 def reread(work: Work, topic: Topic) -> None:
-    """The node has another version, or nobody knows: it is read before it is written."""
+    """The node has another version, or an unknown one: it is read before it is written."""
     topic.reading = True
     work.read(ReadTopic(topic.name))

@@ -1,4 +1,6 @@
-"""Topics come, grow and go: whoever wrote their nodes, the controller sees it by its watches."""
+"""Creation, growth and deletion of topics: the controller sees every change of their nodes by its
+watches.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """New ones are read; one whose node is gone, and not by this controller, is forgotten.
+    """New topics are read; a topic whose node was deleted, but not by this controller, is
+    forgotten.
 
-    At the election all are read without being asked for: what is missing then is asked at the end.
+    At the election the host reads all topics by itself; missing ones are requested at the end.
     """
     there = set(names)
     if not work.ready:
@@ -85,7 +88,7 @@ def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]
 
 
 def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
-    """What is new in a topic's node, and what it has lost."""
+    """The changes of a topic's node: new and lost partitions, and the id."""
     more = {i: a for i, a in fact.partitions.items() if i not in topic.partitions}
     if more and topic.deletion is not Deletion.NO:
         topic.restore = True
@@ -107,7 +110,7 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
 
 
 def begin(work: Work) -> None:
-    """Topics without ids get theirs; those that came or went since the first look are seen to."""
+    """Topics without ids get ids; topics created or deleted since the first read are handled."""
     if work.names_seen is not None:
         topics_seen(work, work.names_seen)
     for topic in work.cluster.topics.values():
@@ -129,7 +132,7 @@ def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr 
 
 
 def unclean_seen(work: Work, name: str, allowed: bool | None) -> None:
-    """The setting of a topic, or of all: whoever has no leader is looked at again."""
+    """The setting of a topic, or of all: partitions without a leader are settled again."""
     cluster = work.cluster
     if name:
         topic = cluster.topics.get(name)

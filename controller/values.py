@@ -1,4 +1,4 @@
-"""What the controller knows of brokers, topics and partitions, as values."""
+"""Brokers, topics and partitions as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocol.znodes.brokers import Endpoint
 
 NO_LEADER = -1
 LEADER_OF_DELETED = -2
-"""The leader that UpdateMetadata tells of a partition that is being deleted."""
+"""The leader of a partition that is being deleted, in UpdateMetadata."""
 NO_CONTROLLER_EPOCH = 0
 
 TopicPartition = tuple[str, int]
@@ -40,12 +40,12 @@ class Assignment(NamedTuple):
 
     @property
     def target(self) -> Replicas:
-        """What the replicas shall be."""
+        """The replicas after the reassignment."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
     @property
     def origin(self) -> Replicas:
-        """What the replicas were before the reassignment."""
+        """The replicas before the reassignment."""
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Replicas) -> Assignment:
@@ -70,12 +70,11 @@ class TopicFact(NamedTuple):
     created: int = 0
     """The czxid of the node: another one is another topic of the same name."""
     unknown: Any = None
-    """What the codec of the node keeps of keys that it doesn't know. It comes back in
-    `RewriteTopic`."""
+    """Keys of the node that its codec does not know; `RewriteTopic` writes them back."""
 
 
 class LeaderAndIsr(NamedTuple):
-    """What the state node of a partition says."""
+    """The content of a partition's state node."""
 
     leader: int
     leader_epoch: int

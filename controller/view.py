@@ -1,6 +1,6 @@
-"""What the controller shows of itself: counts for metrics, and what it waits for.
+"""The controller's view for others: counts for metrics, and the work that it waits for.
 
-Both go over all partitions, a topic at a time, so that their reader can go in slices.
+Both visit all partitions, a topic at a time, so that their reader can work in slices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Counts:
     topics: int = 0
     partitions: int = 0
     offline_partitions: int = 0
-    """Without a leader that lives; those that are being deleted are not counted."""
+    """Partitions without a live leader, except the ones that are being deleted."""
     preferred_replica_imbalance: int = 0
     """Partitions that another than the preferred replica leads, unless that is being added."""
     topics_to_delete: int = 0
@@ -35,14 +35,14 @@ class Counts:
 
 
 class Doing(NamedTuple):
-    """What the controller is at."""
+    """The operations in progress."""
 
     partitions: int
-    """Partitions that are still to be looked at."""
+    """Partitions that are still to be settled."""
     writes: int
     """Writes that ZooKeeper has not answered."""
     retries: int
-    """What failed, and is tried again in a moment."""
+    """Failed writes and reads that will be retried shortly."""
     calls: int
     """Requests of brokers and clients that wait for their answer."""
     shutdowns: Mapping[int, int]
@@ -50,7 +50,7 @@ class Doing(NamedTuple):
 
 
 def doing(work: Work) -> Doing:
-    """What it is at now."""
+    """The operations in progress."""
     return Doing(
         len(work.leaderless) + len(work.backlog),
         work.writing,
@@ -69,7 +69,7 @@ class Waits(NamedTuple):
     partition: int
     """-1: the whole topic."""
     brokers: Replicas
-    """Those that must return, catch up or answer."""
+    """The brokers that must return, catch up or answer."""
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:

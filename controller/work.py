@@ -1,4 +1,4 @@
-"""What the controller is doing: its backlog, what is being written, and the outcome so far."""
+"""The state of the controller's work: its backlog, the writes under way, and the outcome so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.requests import Send
 from controller.values import Replicas, TopicPartition
 
 RETRY_MS = 1000
-"""Whatever failed, and nobody knows why, is tried again after that."""
+"""Milliseconds until a write or a read is retried after an unknown error."""
 
 Landed = Callable[[WriteResult], None]
 
@@ -42,10 +42,10 @@ class Work:
         self.resigned = ""
         self.now_ms = 0
         self.leaderless: deque[Partition] = deque()
-        """Partitions that are to be looked at before all others: their leader is gone, or a new one
-        has been written, and is to be told."""
+        """Partitions to settle before all others: their leader is gone, or a new one has been
+        written and must be sent."""
         self.backlog: deque[Partition] = deque()
-        """The others that are to be looked at; each is in one of the two, once."""
+        """The other partitions to settle; each partition is in one of the two, once."""
         self.sweeps: deque[Iterator[None]] = deque()
         """Long work, a unit with each `next`."""
         self.results: deque[WriteResult] = deque()
@@ -61,13 +61,13 @@ class Work:
         self.unknown_deletions: set[str] = set()
         """Topics whose deletion was asked for before their nodes were seen."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None
-        """What `/admin/reassign_partitions` says; None: it isn't there."""
+        """The content of `/admin/reassign_partitions`; None: it does not exist."""
         self.moves_in_flight = False
         """It is being written."""
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
-        """What was seen of it meanwhile."""
+        """The node's content as seen during the write."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
-        """What is not done of it yet."""
+        """The reassignments of the node that are not done yet."""
         self._landed: dict[int, Landed] = {}
         self._parked: dict[int, tuple[Ticket, Reply]] = {}
         self._numbers = 0
@@ -82,7 +82,7 @@ class Work:
     # ------------------------------------------------------------------------- the outcome
 
     def take(self) -> Outcome:
-        """What has come together."""
+        """Returns the outcome so far and begins another."""
         self.flush()
         if self._states:
             self._reads.append(ReadStates(self._states))
@@ -97,7 +97,7 @@ class Work:
         return outcome
 
     def flush(self) -> None:
-        """What is told after this goes into later requests."""
+        """Closes the requests so far: later changes go into later requests."""
         self._sends += self.batch.take()
 
     def report(self, event: Event) -> None:
@@ -117,7 +117,7 @@ class Work:
         self._landed[write.ticket] = landed
 
     def delete_nodes(self, paths: Sequence[str]) -> None:
-        """Nodes that were handled go."""
+        """Deletes nodes that were handled."""
 
         def landed(result: WriteResult) -> None:
             if result.result is not Result.OK:
@@ -126,7 +126,7 @@ class Work:
         self.write(DeleteNodes(self.number(), paths), landed)
 
     def land(self, result: WriteResult) -> None:
-        """The result of a write has come."""
+        """Handles the result of a write."""
         landed = self._landed.pop(result.ticket, None)
         if landed is None:
             return
@@ -144,7 +144,7 @@ class Work:
         self._states.append(partition.key)
 
     def retry(self, again: Callable[[], None]) -> None:
-        """A write failed and nobody knows why: this is done a little later."""
+        """Calls ``again`` after `RETRY_MS`: a write or a read failed with an unknown error."""
         self.retries.append(again)
         if self.retry_due_ms is None:
             self.retry_due_ms = self.now_ms + RETRY_MS
@@ -162,7 +162,9 @@ class Work:
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
-        """A partition is to be looked at; before others if nobody can write to it meanwhile."""
+        """Adds a partition to the backlog; before others when it has no leader that can accept
+        writes.
+        """
         if not partition.dirty and self.ready:
             partition.dirty = True
             (self.leaderless if leaderless else self.backlog).append(partition)
@@ -170,23 +172,25 @@ class Work:
     # -------------------------------------------------------------------------- the tickets
 
     def park(self, ticket: Ticket, refusal: Reply) -> int:
-        """A ticket waits; the refusal is its reply if this controller resigns."""
+        """Parks a ticket and returns its number; ``refusal`` is its reply if this controller
+        resigns.
+        """
         number = self.number()
         self._parked[number] = ticket, refusal
         return number
 
     def answer(self, number: int, reply: Reply) -> None:
-        """The reply to a ticket that waits."""
+        """Answers a parked ticket."""
         parked = self._parked.pop(number, None)
         if parked is not None:
             self._replies.append((parked[0], reply))
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
-        """The reply to a ticket that did not have to wait."""
+        """Answers a ticket that was not parked."""
         self._replies.append((ticket, reply))
 
     def resign(self, reason: str) -> None:
-        """Nothing is done any more; whoever waits is refused."""
+        """Ends all work; parked tickets get their refusals."""
         if self.resigned:
             return
         self.resigned = reason
