@@ -1,9 +1,9 @@
-"""The signed tokens of OAUTHBEARER: whose they are, by the keys of who issues them.
+"""The signed tokens of OAUTHBEARER: their principal, verified with the issuer's keys.
 
-The keys are a JWKS (RFC 7517), in a file or at a URL, read again from time to time and where a
-token names a key that is not known. Reading is done in a thread of its own; a login never waits for
-it. A token without a signature, or with one by a shared secret, is refused. Nothing that is told
-has any part of a token. Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+The keys are a JWKS (RFC 7517), in a file or at a URL, read again periodically and when a token
+names an unknown key. A thread reads them; a login never waits for it. A token without a signature,
+or with one by a shared secret, is refused. Log lines and errors contain no part of a token. Source:
+KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 _UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
-"""What an answer that is no JWKS, or no answer of HTTP, raises where it is read."""
+"""The exceptions of reading a response that is not HTTP or not a JWKS."""
 
 
 @slotted(frozen=True)
@@ -56,7 +56,7 @@ class BearerSettings:
 
 
 def bearer_settings(settings: MechanismSettings) -> BearerSettings:
-    """What the properties say. Raises BadConfig."""
+    """The listener's settings of OAUTHBEARER. Raises BadConfig."""
     start = "sasl.oauthbearer."
     url = settings[start + "jwks.endpoint.url"] or ""
     parts = urlsplit(url)
@@ -130,7 +130,7 @@ class SignedTokens:
         if key.get("kty") != ALGORITHMS[algorithm] or key.get("alg", algorithm) != algorithm:
             return TokenRefused("the token's signature algorithm does not match its key")
         try:
-            # What depends on the time is judged by the broker's clock.
+            # The broker's clock decides the checks of time.
             claims = jwt.decode(
                 token,
                 jwt.PyJWK(key, algorithm).key,
@@ -199,7 +199,9 @@ def _is_time(value: Any) -> bool:
 
 
 class _ToHttpsAlone(HTTPRedirectHandler):
-    """Whoever is on the way to a URL without TLS could tell keys of his own."""
+    """Refuses redirects to a URL without TLS, where an attacker on the network could
+    insert keys.
+    """
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -219,7 +221,7 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """The keys that sign. ValueError where there are none."""
+    """The keys for signatures, by id. ValueError without any."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):

@@ -1,9 +1,10 @@
-"""A connection before its login: stands between the transport and the connection, then gives way.
+"""A connection before its login: it is between the transport and the connection until the login
+ends.
 
-Owns the bytes of a login: frames of at most ``sasl.server.max.receive.size``, read one at a time;
-the delay before a failure is told; the deadline. What a frame comes to is decided by
-`security/sasl/exchange.py`. When the peer is let in the transport calls the connection itself, so
-that nothing is paid for SASL from then on, and what came behind the last token is its first input.
+It owns the bytes of a login: frames of at most ``sasl.server.max.receive.size``, read one at a
+time; the delay before a failure is reported; the deadline. `security/sasl/exchange.py` decides each
+frame. After the login the transport calls the connection itself, so that SASL costs nothing from
+then on, and the bytes after the last token are its first input.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ READ_WITHIN_S: Final = 0.05
 """Between the answer to a failed login and the end of the connection: kafka-python says only that
 it was cut off where both come at once."""
 FRAMES_MAX: Final = 64
-"""Of one login; it takes six at most, unless ApiVersions is asked in versions that nobody knows."""
+"""Frames of one login; it needs six at most, unless the client asks ApiVersions in unknown
+versions."""
 _LENGTH: Final = struct.Struct(">i")
 _OF_SASL: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 _TLS: Final = (b"\x16\x03", b"\x80")
@@ -127,7 +129,7 @@ class LoginProtocol(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What has come and is not a whole frame."""
+        """The size of the incomplete frame that was received."""
         return len(self._received)
 
     def cut(self, reason: str) -> None:
@@ -214,7 +216,7 @@ class LoginProtocol(asyncio.Protocol):
             self._wait(wait_ms / 1000, judge)
 
     def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        """Reads no further meanwhile."""
+        """Stops reading until ``then`` is called."""
         self._waits = True
         self._transport.pause_reading()
         self._pause = self._logins.time.call_later(seconds, self._resume, then)
@@ -287,7 +289,7 @@ class LoginProtocol(asyncio.Protocol):
             return
         row.api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
         flexible = row.api.is_flexible(header.api_version)
-        # Of its own: what comes before a login is not counted as requests are.
+        # A route of its own: metrics of requests do not count logins.
         route = Route(row, header.api_version, flexible, defaultdict(int), Histogram())
         request = self._connection.handling = self._request(route, header, frame)
         try:
@@ -332,7 +334,7 @@ class LoginProtocol(asyncio.Protocol):
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """The peer is not let in: told, counted, and closed after a delay."""
+        """The login failed: logs and counts it, and closes the connection after the delay."""
         if self._has_ended:
             return
         self._end()
@@ -367,7 +369,7 @@ class LoginProtocol(asyncio.Protocol):
         self._fail(f"no login within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """It is no stranger any more; nothing that waits happens."""
+        """The login has ended, in success or failure: cancels its timers and releases its bytes."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

@@ -1,4 +1,4 @@
-"""What all logins of one broker share: counts, bounds, and what is told of those that fail."""
+"""Shared by all logins of one broker: counts, bounds, and log lines of failures."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from broker.time import Time
 STRANGERS_MAX: Final = 2000
 """Connections that have not logged in yet; beyond, the oldest of the busiest address is closed."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""What they have sent and nobody could read yet, together; beyond, who sent most is closed."""
+"""Bytes that all connections before their login have sent and that are not decoded yet; above it,
+the one with most is closed."""
 LOGIN_S_MAX: Final = 10.0
 """How long a login may take. Apache Kafka lets go of who is idle alone, after ten minutes."""
 
 LOGINS: Final = "logins"
-"""What the watchdog calls work on them."""
+"""The name of login work in the watchdog's lines."""
 TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
 """In place of a mechanism where none was chosen yet."""
 
 
 class Result(NamedTuple):
-    """What is counted: never a name that a stranger has chosen."""
+    """The label values that are counted: never a name that a client has chosen."""
 
     listener: str
     mechanism: str
@@ -50,7 +51,7 @@ class Stranger(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What it has sent of a message that is not whole."""
+        """The size of the incomplete message that it has sent."""
 
     def cut(self, reason: str) -> None:
         """Close it."""
@@ -110,7 +111,7 @@ class Logins:
         self, event: str, peer: str, address: str, listener: str, mechanism: str,
         client_id: str, reason: str,
     ) -> None:  # fmt: skip
-        """Tells the operator, once a minute for the same address and reason."""
+        """Logs a failure, once a minute for the same address and reason."""
         self._lines.tell(
             event,
             address,

@@ -1,4 +1,4 @@
-"""What a listener with SASL offers: its mechanisms, whom each lets in, and its bounds."""
+"""The SASL mechanisms of a listener, the principals that each accepts, and its bounds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A connection after its login: who it is, how long that holds, and how it is renewed (KIP-368).
+"""A connection after its login: its principal, the session's lifetime, and re-authentication
+(KIP-368).
 
-A session that may end swaps the routes by which its connection serves requests, so that none asks
-whether it has: while it is renewed nothing but SaslAuthenticate is served, and after its end
-nothing but SaslHandshake. A connection that says nothing lives on.
+A session with an end replaces the routes by which its connection serves requests, so that no
+request checks the time: during re-authentication only SaslAuthenticate is served, and after its end
+only SaslHandshake. An idle connection stays open.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ def _renewing(_: object, request: Request) -> None:
 
 
 def _route(like: Route, handle: Handler) -> Route:
-    # Of its own: what belongs to a login is not counted as requests are.
+    # A route of its own: metrics of requests do not count logins.
     route = Route(like.served, like.api_version, like.flexible, defaultdict(int), Histogram())
     route.handle = handle
     return route

@@ -1,4 +1,4 @@
-"""What a listener's settings say of its logins."""
+"""The settings of a listener's logins."""
 
 from __future__ import annotations
 

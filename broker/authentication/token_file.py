@@ -1,8 +1,8 @@
-"""The tokens of a broker alone, in ``tokens.json`` of its data directory.
+"""The delegation tokens of a standalone broker, in ``tokens.json`` of its data directory.
 
     {"version": 1, "tokens": [{"tokenId": "...", "owner": "User:alice", "tokenRequester": ...}]}
 
-The keys are those of Kafka's node in ZooKeeper. Nothing in it is secret: what proves a token is
+The keys are those of Kafka's node in ZooKeeper. Nothing in it is secret: a token's HMAC is
 computed from its id, with the secret key of the settings.
 """
 

@@ -1,9 +1,9 @@
-"""Delegation tokens: those there are, who may log in by one, and where they are kept.
+"""Delegation tokens (KIP-48): the tokens, logins by them, and their store.
 
-`Tokens` is what logins and the APIs ask. A `TokenStore` keeps them:
-`broker/authentication/token_file.py` in the data directory, or a cluster's nodes in ZooKeeper,
-which tell of what other brokers change. What a login is checked with is computed once for each
-token, in a thread, and kept in memory.
+Logins and the APIs use `Tokens`. A `TokenStore` keeps the tokens:
+`broker/authentication/token_file.py` in the data directory, or a cluster's znodes, which notify of
+changes by other brokers. The credentials of a login are computed once per token, in a thread, and
+kept in memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TokenStore(Protocol):
     """Where tokens are kept."""
 
     async def read(self, token_id: str) -> Token | None:
-        """What is kept of a token now; None where it is gone. Raises CannotKeep."""
+        """The stored token; None when it was deleted. Raises CannotKeep."""
 
     async def keep(self, token: Token, before: Token | None) -> bool:
         """Keeps a new token, or what has become of ``before``.
@@ -92,7 +92,7 @@ class Tokens:
         """By what proves a token."""
         self._credentials: dict[str, Credentials] = {}
         self._owned = Counter[Principal]()
-        """How many tokens somebody has, those too that are over and not removed yet."""
+        """The number of tokens of each owner, expired ones that are not removed yet included."""
         self._told_full_ms = -AGAIN_MS
         self._changing = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
@@ -109,7 +109,7 @@ class Tokens:
             self._take(token, self._derived(token.token_id))
 
     def _derived(self, token_id: str) -> Credentials:
-        """What logins by a token are checked with; takes milliseconds, in any thread."""
+        """The credentials for logins by a token; takes milliseconds, in any thread."""
         return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
 
     def start(self, background: Background) -> None:
@@ -124,7 +124,7 @@ class Tokens:
             self._sweeping.cancel()
 
     async def told(self, token_id: str, token: Token | None) -> None:
-        """What is kept of a token now; of a store that others change too."""
+        """The stored token has changed; in a cluster another broker may have changed it."""
         if token is None:
             self._drop(token_id)
             return
@@ -134,7 +134,7 @@ class Tokens:
         self._take(token, credentials)
 
     def ids(self) -> list[str]:
-        """Those of all tokens."""
+        """The ids of all tokens."""
         return list(self._known)
 
     def _take(self, token: Token, credentials: Credentials) -> None:
@@ -166,11 +166,11 @@ class Tokens:
         return list(self._known.values())
 
     def hmac_of(self, token: Token) -> bytes:
-        """What proves a token: who has it logs in, renews and ends it."""
+        """The HMAC that proves a token: a client with it can log in, renew and expire the token."""
         return hmac_of(token.token_id, self._secret)
 
     def found(self, mechanism: ScramMechanism, token_id: str) -> Found | None:
-        """Who logs in by a token, and how long that holds; None where nobody does."""
+        """The principal of a token and the end of its session; None for an unknown token."""
         token = self._known.get(token_id)
         if token is None or is_over(token, self._now_ms()):
             return None
@@ -185,7 +185,7 @@ class Tokens:
         self, owner: Principal, requester: Principal, renewers: tuple[Principal, ...], asked_ms: int
     ) -> Token | int:
         """A new token, or the error code."""
-        if wrong_renewer((owner, *renewers)):  # who logs in by a token is a user
+        if wrong_renewer((owner, *renewers)):  # a login by token makes a user
             return INVALID_PRINCIPAL_TYPE
         if self._wrong_new(owner, renewers):
             return POLICY_VIOLATION
@@ -195,7 +195,7 @@ class Tokens:
         )
         credentials = await self._time.in_thread(self._derived, token_id)
         async with self._changing:
-            if self._wrong_new(owner, renewers):  # others were made meanwhile
+            if self._wrong_new(owner, renewers):  # others may have been created in between
                 return POLICY_VIOLATION
             try:
                 await self._store.keep(token, None)
@@ -205,7 +205,7 @@ class Tokens:
         return token
 
     def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
-        """Whether a token may not be made; the operator is told why, once a minute."""
+        """Whether the owner or a renewer exceeds a bound; logged once a minute."""
         if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
             reason = f"its owner and renewers have more than {NAMES_BYTES_MAX} bytes"
         elif self._owned[owner] >= OWNED_MAX:
@@ -294,7 +294,7 @@ class Tokens:
 
 
 def offered_by(config: Config) -> list[ScramMechanism]:
-    """The kinds of SCRAM by which any listener lets somebody log in."""
+    """The SCRAM mechanisms that any listener offers."""
     names = {
         name
         for each in config.listeners

@@ -1,10 +1,10 @@
-"""The users of a broker alone, in ``users.json`` of its data directory.
+"""The SCRAM users of a standalone broker, in ``users.json`` of its data directory.
 
     {"version": 1, "secret": "...", "users": {"alice": {"SCRAM-SHA-256": "salt=...,..."}}}
 
-The texts are Kafka's own, as its tools and its nodes in ZooKeeper have them. ``secret`` makes the
-what is shown of names that nobody has. The file belongs to who serves the directory:
-`muster users --data-dir` writes it too, while no broker does.
+The credential texts are Kafka's own, as its tools and its nodes in ZooKeeper have them. ``secret``
+makes the decoys for unknown names. The process that serves the directory owns the file;
+`muster users --data-dir` writes it while no broker runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UserFile:
         return Users(self, self._known, self._secret)
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """See `UserStore`: the file is written anew; all are altered, or none is."""
+        """Writes the file again; either all users are altered, or none. See `UserStore`."""
         try:
             altered, self._texts = await self._time.in_thread(self._put_edits, edits)
         except OSError as error:
@@ -71,7 +71,9 @@ class UserFile:
     def _put_edits(
         self, edits: Mapping[str, Edit]
     ) -> tuple[dict[str, Credentials], dict[str, dict[str, str]]]:
-        """What these users have then, and what is in the file. In a thread; raises OSError."""
+        """The users' credentials and the file's content after the edits. In a thread; raises
+        OSError.
+        """
         altered: dict[str, Credentials] = {
             name: {
                 mechanism: made
@@ -83,7 +85,7 @@ class UserFile:
         return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
-        """Writes the file with these users changed; what is in it then. Raises OSError."""
+        """Writes the file with these users changed and returns its content. Raises OSError."""
         texts = {name: each for name, each in self._texts.items() if name not in changed}
         texts |= {name: _texts(each) for name, each in changed.items() if each}
         self._write(texts)
@@ -94,7 +96,7 @@ class UserFile:
 
 
 def fresh_secret(time: Time) -> bytes:
-    """32 bytes that nobody knows."""
+    """32 random bytes."""
     return time.fresh_id() + time.fresh_id()
 
 

@@ -1,8 +1,8 @@
-"""The users who log in by SCRAM: their credentials in memory, and where they are kept.
+"""The SCRAM users: their credentials in memory, and their store (KIP-554).
 
-`Users` is what logins and the APIs ask. A `UserStore` keeps them:
-`broker/authentication/user_file.py` in the data directory, or a cluster's nodes in ZooKeeper, which
-tell of what other brokers change.
+Logins and the APIs use `Users`. A `UserStore` keeps the credentials:
+`broker/authentication/user_file.py` in the data directory, or a cluster's znodes, which notify of
+changes by other brokers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from security.credentials import (
 )
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
-"""Of one user; none where there is no such user."""
+"""The credentials of one user by mechanism; empty for an unknown user."""
 Edit = Mapping[ScramMechanism, ScramCredential | None]
 """Credentials of one user that are to be; None for one that is taken away."""
 
@@ -71,7 +71,7 @@ class Deletion(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of the changes of one user."""
+    """The result of the changes of one user."""
 
     error_code: int = NONE
     message: str | None = None
@@ -81,7 +81,7 @@ class Users:
     """See the module; used from the event loop's thread alone."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
-        """``secret`` makes what is shown of names that nobody has; the same after each start."""
+        """``secret`` makes the decoys for unknown names; it is the same after each start."""
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
@@ -112,10 +112,12 @@ class Users:
         return find
 
     def decoys(self, mechanism: ScramMechanism) -> Decoy:
-        """For `ScramServer`: names that nobody has look like these users; tokens all look alike."""
+        """For `ScramServer`: decoys for unknown names resemble these users; all decoy tokens are
+        alike.
+        """
 
         def decoy_of(name: str, by_token: bool) -> ScramCredential:
-            # Else whoever asks for a name as both would see which of them is there.
+            # A client that tries a name as user and as token must not see which of them exists.
             kind = b"token " if by_token else b"user "
             iterations = () if by_token else self._iterations[mechanism]
             return decoy(mechanism, kind + name.encode(), self.secret, iterations)
@@ -140,9 +142,9 @@ class Users:
     async def alter(
         self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices
     ) -> dict[str, Outcome]:
-        """Makes the changes of each user that are right; what came of it by user, in order.
+        """Makes the valid changes of each user; returns the result by user, in order.
 
-        Others have their turn between ``slices``: a password is two hashes.
+        Other requests have their turn between ``slices``: a password costs two hashes.
         """
         async with self._changing:
             changes: dict[str, list[Deletion | Upsertion]] = {}

@@ -1,8 +1,8 @@
-"""The authorizer that judges by access control entries, as Kafka's StandardAuthorizer does.
+"""The authorizer that decides by ACLs, as Kafka's StandardAuthorizer does.
 
-What was decided is kept, denials too, until an entry is added or removed. So a request costs a look
-into a dict for each resource, however many entries there are. All connections share one memory, so
-that it has one bound.
+Decisions, denials included, are cached until an ACL is added or removed. So a request costs one
+dict lookup per resource, however many ACLs exist. All connections share one cache, so that it has
+one bound.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Decided = TypeVar("Decided")
 
 
 class Recent(Generic[Decided]):
-    """What was decided lately: at least the last `KEPT_MAX`, at most twice as many.
+    """The cache of recent decisions: at least the last `KEPT_MAX`, at most twice as many.
 
-    The key ends with the name of the resource; what is decided of long names is not kept.
+    The key ends with the resource's name; decisions about long names are not cached.
     """
 
     __slots__ = ("_before", "_now")
@@ -57,7 +57,7 @@ class Recent(Generic[Decided]):
         return chain(self._now, self._before)
 
     def get(self, key: tuple[Any, ...]) -> Decided | None:
-        """What was decided; None where that is not known."""
+        """The cached decision; None when it is not cached."""
         found = self._now.get(key)
         if found is None:
             found = self._before.get(key)
@@ -157,7 +157,9 @@ class AclAuthorizer:
         return bits
 
     def _who(self, connection: Connection) -> _Who:
-        """Whose decisions these are; those of other entries are forgotten."""
+        """The principal and host that the cached decisions are for; a change of ACLs clears the
+        caches.
+        """
         if self._epoch != self.index.epoch:
             self._epoch = self.index.epoch
             for decided in (self.verdicts, self.bits, self._somewhere):

@@ -1,4 +1,4 @@
-"""Changes of access control entries that clients ask for, kept by the store and told in the log."""
+"""Changes of ACLs by clients: the store keeps them, and the audit log records them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AclChanges:
     async def add(
         self, connection: Connection, entries: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Adds entries; those that were not, with the reason."""
+        """Adds entries; returns the reason for each entry that was not added."""
         failed = await self._store.change(entries, ())
         self._tell(connection, "ACLs added", entries, failed)
         return failed
@@ -41,7 +41,7 @@ class AclChanges:
     async def remove(
         self, connection: Connection, entries: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Removes entries; those that were not, with the reason."""
+        """Removes entries; returns the reason for each entry that was not removed."""
         failed = await self._store.change((), entries)
         self._tell(connection, "ACLs removed", entries, failed)
         return failed

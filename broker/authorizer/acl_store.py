@@ -1,10 +1,10 @@
-"""Where access control entries are kept: `acls.json`, in the data directory of a broker alone.
+"""The store of ACLs: `acls.json`, in the data directory of a standalone broker.
 
 An entry has Kafka's four keys and spellings (`security/acls/text.py`) and those of its pattern:
 ``{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "User:alice",
 "permissionType": "Allow", "operation": "Read", "host": "*"}``. So either of ZooKeeper's trees can
-be written from it, and it from them. The whole file is written at each change; those that come
-while it is being written wait, and are written together.
+be written from it, and it from them. Each change writes the whole file; changes that arrive during
+a write wait and are written together.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class AclStore(Protocol):
 
 
 class AclFile:
-    """The entries as a file, for whoever reads or writes it without a broker too."""
+    """The ACLs as a file, for readers and writers without a broker too."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
@@ -164,6 +164,6 @@ class FileAcls:
 
 
 def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
-    """Writes what is there after the changes; nobody else changes it meanwhile."""
+    """Writes the entries after the changes; the caller excludes other writers."""
     kept = (entry for entry in there if entry not in changed)
     file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

@@ -1,8 +1,8 @@
-"""The audit log: who was denied what, by which rule, and who changed what protects.
+"""The audit log: denials with the ACL that decided, and changes to ACLs, users, tokens and quotas.
 
-Each denial is a line of the logger ``audit`` when it comes for the first time. The same one again
-is counted, and told once a minute with its count; so are those beyond `LINES_MAX` lines a minute.
-The last denials are kept, for ``/api/denials``. Lines have names, addresses and entries, no more.
+The first occurrence of a denial is a line of the logger ``audit``. Repetitions are counted and
+logged once a minute with their count, and so are denials beyond `LINES_MAX` lines a minute.
+``/api/denials`` shows the last denials. Lines contain names, addresses and ACLs, nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOLD_EVERY_S = 60
 LINES_MAX = 100
 """Lines at once in a minute, and as many again behind it."""
 DENIALS_MAX = 1000
-"""Different denials that are remembered; those that came longest ago go first."""
+"""Different denials that are kept; the one whose last occurrence is oldest is dropped first."""
 NAMED_MAX = 20
 """Of what one request changes, so much is named in its line."""
 NAME_SHOWN = 256
@@ -36,12 +36,12 @@ NAME_SHOWN = 256
 
 logger = structlog.get_logger(__name__)
 _AUDIT = {"logger": "audit"}
-"""What each line has, so that they can be sent elsewhere than the others."""
+"""The field of every line, by which a log shipper can route them."""
 
 
 @slotted
 class Denial:
-    """What one client was denied, and how often."""
+    """A denial of one client, and its count."""
 
     principal: str
     host: str
@@ -59,7 +59,7 @@ class Denial:
     last_ms: int
     """Wall clock."""
     untold: int
-    """Those that no line has told of yet."""
+    """The occurrences that are not logged yet."""
 
 
 _Key = tuple[str, str, str, str, Operation, ResourceType, str]
@@ -74,11 +74,11 @@ class Audit:
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
         """Denials by API, operation and type."""
         self._denials: dict[_Key, Denial] = {}
-        """By whom, what and where; who was denied last is at the end."""
+        """By client, operation and resource; the latest denial is at the end."""
         self._lines = 0
-        """Written at once since the last telling."""
+        """Lines that were logged at once in the current minute."""
         self._forgotten = 0
-        """Denials that were forgotten before a line told of them."""
+        """Denials that were dropped before a line logged them."""
         self._telling: asyncio.TimerHandle | None = None
 
     def denied(
@@ -150,7 +150,7 @@ class Audit:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
     def tell(self) -> None:
-        """Tells of what no line has told yet; again in a minute, if there is more by then."""
+        """Logs the denials that are not logged yet; again in a minute if there are more by then."""
         was_told, self._lines, self._telling = self._lines, 0, None
         untold = [denial for denial in self._denials.values() if denial.untold]
         for denial in untold[-LINES_MAX:]:
@@ -165,7 +165,7 @@ class Audit:
             self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
 
     def stop(self) -> None:
-        """Tells what is left to be told; nothing more is denied."""
+        """Logs the rest on shutdown; no denials follow."""
         self.tell()
         if self._telling is not None:
             self._telling.cancel()

@@ -41,10 +41,10 @@ class Authorizer(Protocol):
         count: int = 1,
         is_logged: bool = True,
     ) -> bool:
-        """Whether the peer of a connection may do something to a resource.
+        """Whether the peer of a connection may perform an operation on a resource.
 
-        ``count`` is how often the request names it; without ``is_logged`` a denial is no news: the
-        API only looks whether it might.
+        ``count`` is the number of times that the request names the resource. Without ``is_logged``
+        a denial is not logged: the API only filters its response.
         """
 
     def allows_somewhere(

@@ -1,8 +1,8 @@
-"""Changes of the quotas that are set: kept first, and followed when that is done.
+"""Changes of client quotas: stored first, then applied.
 
-`QuotaStore` is where they are kept: a file for a broker alone, nodes of ZooKeeper in a cluster. It
-gets the edits themselves: what an entity has besides may have been changed by another broker, which
-this one has not heard of yet.
+A `QuotaStore` keeps them: a file for a standalone broker, znodes in a cluster. It gets the edits
+rather than the result: another broker may have changed the entity's other quotas, and this one may
+not have seen that yet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION: Final = 1
 _ENTITIES: Final = "quotas"
 
 Entities = Mapping[Entity, Values]
-"""Quotas of some; none where there are no values."""
+"""Quotas by entity; an entity without values has none."""
 Edit = Mapping[str, float | None]
 """Quotas by their keys; None for one that is taken away."""
 Changed = Callable[[Entities], object]
@@ -41,20 +41,20 @@ class QuotaStore(Protocol):
     """See the module."""
 
     def read(self) -> Entities:
-        """What is kept. Raises BadDirectory."""
+        """The stored quotas. Raises BadDirectory."""
 
     def follow(self, changed: Changed) -> None:
         """Has ``changed`` called when something else is kept than before."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Makes these edits of what is kept; when it returns, whoever follows has been told.
+        """Applies these edits to the stored quotas; when it returns, listeners were notified.
 
-        Returns why, by entity, for those that could not be kept; the others are kept.
+        Returns the reason for each entity that could not be stored; the others are stored.
         """
 
 
 class QuotaFile:
-    """Quotas in a file beside the list of topics."""
+    """The quotas in a file next to the list of topics."""
 
     def __init__(self, fs: FileSystem, directory: str, run_outside: Outside) -> None:
         """``run_outside`` runs a function in another thread."""
@@ -113,7 +113,7 @@ class QuotaFile:
 
 
 def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
-    """One entry of the file; ValueError for a quota that nobody can have."""
+    """One entry of the file; ValueError for an invalid quota."""
     entity = parse_entity(each["entity"].items())
     values = {key: float(value) for key, value in each["values"].items()}
     for key, value in values.items():
@@ -139,7 +139,7 @@ class QuotaChanges:
 
     @property
     def values(self) -> Mapping[Entity, Values]:
-        """What is set."""
+        """The configured quotas."""
         return self.quotas.values
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:

@@ -1,8 +1,9 @@
-"""The quotas of clients: who has which, what they have used of them, and how long they must wait.
+"""Client quotas: the quota of each client, its usage, and the throttle time (KIP-13, KIP-124,
+KIP-599).
 
-A quota is shared by all whom it names together: a user's by all his clients and connections. What
-they use goes to one bucket. Nothing is counted for whom no quota holds, and a broker without any
-does not ask here at all: see `watch`.
+All clients and connections that a quota covers share it: a user's quota is shared by all clients of
+that user, and their usage is counted in one bucket. Usage without a quota is not counted, and a
+broker without any quota never calls this module: see `watch`.
 
 Source: Kafka 3.9 ``ClientQuotaManager``, ``ClientRequestQuotaManager``.
 """
@@ -31,25 +32,26 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""So many buckets are kept, and so many answers to who shares which: client ids are free."""
+"""The buckets that are kept at most, and the client names whose shares are kept: clients choose
+their ids freely."""
 NAME_KEPT_MAX: Final = 256
 """Characters of a name that are kept with these; a client id may have 32,767."""
 UNUSED_MS: Final = 3_600_000
-"""A bucket that nobody used for so long is dropped, as in Kafka."""
+"""Milliseconds after its last use at which a bucket is dropped, as in Kafka."""
 TOLD_USERS_MAX: Final = 100
-"""So many users are counted by name."""
+"""The users that throttling metrics count by name; the others are counted together."""
 OTHERS: Final = "(others)"
 WAIT_MS_MAX: Final = (1 << 31) - 1
-"""What an answer can say."""
+"""The largest throttle_time_ms (int32) of a response."""
 
 Values = Mapping[str, float]
-"""Quotas of one entity, by their keys."""
+"""Quotas of one entity by key, in bytes per second, percent, or mutations per second."""
 Place = TypeVar("Place")
 AnyBucket = TypeVar("AnyBucket", "Bucket", "MutationBucket")
 
 
 class Kind(StrEnum):
-    """What is bounded; the values are those of metrics."""
+    """The kind of a quota; the values are those of metrics."""
 
     PRODUCE = "produce"
     FETCH = "fetch"
@@ -64,12 +66,12 @@ KEYS: Final = {
     Kind.REQUEST: REQUEST_PERCENTAGE,
     Kind.MUTATION: CONTROLLER_MUTATION_RATE,
 }
-"""The quotas of clients, by what they bound."""
+"""The setting of each kind of client quota."""
 
 
 @slotted(eq=False)
 class Bucket:
-    """What some share."""
+    """The usage that the clients under one quota share."""
 
     rate: ClientRate
     used_ms: int
@@ -77,14 +79,14 @@ class Bucket:
 
 @slotted(eq=False)
 class MutationBucket:
-    """The same for changes to topics."""
+    """The tokens that the clients under one quota share for changes to topics."""
 
     tokens: TokenBucket
     used_ms: int
 
 
 class Share:
-    """One's share of a rate: the bucket that is used, and what it may be."""
+    """The quota that covers one client, and the bucket in which its usage is counted."""
 
     __slots__ = ("allowed", "bucket", "wait_ms_max", "windows_ms")
 
@@ -96,27 +98,27 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """How much may come at a time after a pause: what is allowed for all windows but one."""
+        """The burst after a pause: the quota of all windows but one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
-        """Whether what has come until now is allowed."""
+        """Whether the usage until now is within the quota."""
         return self.bucket.rate.wait_ms(self.allowed, now_ms) == 0
 
     def use(self, amount: float, now_ms: int) -> int:
-        """So much came; how long its sender must wait, in milliseconds."""
+        """Records usage; returns the throttle time in milliseconds."""
         bucket = self.bucket
         bucket.used_ms = now_ms
         bucket.rate.record(amount, now_ms)
         return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """What was used was not: it is not sent."""
+        """Subtracts usage that was recorded but not sent."""
         self.bucket.rate.take_back(amount, now_ms)
 
 
 class MutationShare:
-    """The same for changes to topics."""
+    """The share of the quota of changes to topics."""
 
     __slots__ = ("allowed", "bucket")
 
@@ -127,7 +129,7 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """What bounds one client of one user; None where nothing does."""
+    """The quotas that cover one client of one user; None without one."""
 
     produce: Share | None = None
     fetch: Share | None = None
@@ -135,7 +137,7 @@ class Shares:
     mutation: MutationShare | None = None
 
     def allowed(self, kind: Kind) -> float | None:
-        """What holds of a kind, None where nothing does."""
+        """The quota of a kind in its own unit per second; None without one."""
         share: Share | MutationShare | None = None
         if kind is Kind.PRODUCE:
             share = self.produce
@@ -150,27 +152,27 @@ class Shares:
 
 @slotted(eq=False)
 class Throttled:
-    """How often, and for how long, somebody was told to wait."""
+    """The number of throttled responses and the sum of their throttle times."""
 
     times: int = 0
     ms: int = 0
 
     def add(self, wait_ms: int) -> None:
-        """Once more."""
+        """Counts one throttled response."""
         self.times += 1
         self.ms += wait_ms
 
 
 class ClientQuotas:
-    """Those of one broker; use from the event loop's thread alone."""
+    """The client quotas of one broker; use from the event loop's thread alone."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self.time = time
         self.values: dict[Entity, Values] = {}
-        """What is set."""
+        """The configured quotas, by entity."""
         self.throttled = {kind: Throttled() for kind in Kind}
         self.throttled_users = {OTHERS: Throttled()}
-        """`TOLD_USERS_MAX` of them, and all others together."""
+        """Throttling of `TOLD_USERS_MAX` users, and of all others together."""
         self._windows = config["quota.window.num"]
         self._window_ms = config["quota.window.size.seconds"] * 1000
         self._mutation_windows = config["controller.quota.window.num"]
@@ -178,7 +180,7 @@ class ClientQuotas:
         self._shares: dict[tuple[str, str], Shares] = {}
         """By user and client id."""
         self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
-        """By user and client id of those who share one."""
+        """By kind, user and client id of the entity whose clients share the bucket."""
         self._mutations: dict[tuple[str, str], MutationBucket] = {}
         self._watching: list[Callable[[], object]] = []
 
@@ -200,7 +202,7 @@ class ClientQuotas:
     # -- what is set
 
     def change(self, changed: Mapping[Entity, Values]) -> None:
-        """These entities have these quotas from now on; none where there are no values."""
+        """Replaces the quotas of these entities; empty values remove an entity's quotas."""
         for entity, values in changed.items():
             if values:
                 self.values[entity] = dict(values)
@@ -213,7 +215,7 @@ class ClientQuotas:
     # -- what holds for whom
 
     def shares_of(self, user: str, client_id: str) -> Shares:
-        """What bounds a client of a user."""
+        """The quotas that cover a client of a user."""
         place = user, client_id
         if len(client_id) > NAME_KEPT_MAX or len(user) > NAME_KEPT_MAX:
             place = _kept(user, client_id)
@@ -225,7 +227,7 @@ class ClientQuotas:
         return shares
 
     def share_of_address(self, address: str) -> Share | None:
-        """What bounds the connections that an address makes."""
+        """The quota of new connections from an address; None without one."""
         allowed = quota_of_address(self.values, address)
         if allowed is None:
             return None
@@ -234,7 +236,7 @@ class ClientQuotas:
         return self._share_in((Kind.CONNECTION, address, ""), allowed, now_ms)
 
     def count(self, kind: Kind, wait_ms: int, user: str | None = None) -> None:
-        """Somebody is told to wait, whose name is known behind a login."""
+        """Counts a throttled response; ``user`` is the principal after a login."""
         self.throttled[kind].add(wait_ms)
         if user is None:
             return
@@ -265,10 +267,11 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Before some shares are found, so that none of their buckets is dropped for another.
+        """Drops unused buckets, before shares are looked up, so that none of these loses its
+        bucket.
 
-        Who shared a dropped bucket looks it up anew: else those who are known would go on with it,
-        and those who come would get another of the same quota.
+        Every client that shared a dropped bucket looks it up again: otherwise known clients would
+        continue with the old bucket while new ones got another of the same quota.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -292,7 +295,9 @@ class ClientQuotas:
 
 
 def _kept(user: str, client_id: str) -> tuple[str, str]:
-    """The names of a key; of a long one its beginning and its digest, which no other name is."""
+    """The names in a key; a long name is cut and followed by its digest, so that keys
+    stay unique.
+    """
     return _name_kept(user), _name_kept(client_id)
 
 
@@ -303,8 +308,9 @@ def _name_kept(name: str) -> str:
 
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
-    """Where there are too many, drops those that were not used for long, or else the older half;
-    whether it did."""
+    """When there are too many buckets, drops those unused for `UNUSED_MS`, at least the older half;
+    returns whether it did.
+    """
     if len(buckets) < KEPT_MAX:
         return False
     by_use: Iterable[Place] = sorted(buckets, key=lambda place: buckets[place].used_ms)

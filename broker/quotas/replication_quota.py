@@ -1,11 +1,12 @@
-"""What replication may take of the network: a rate for what leads here, one for what follows.
+"""Replication throttles: one byte rate for partitions that this broker leads, one for those it
+follows (KIP-73).
 
-A replica is throttled where the topic's list names it, as ``PARTITION:BROKER``, or names all. What
-throttled replicas are sent and fetch is counted, whether they are in sync or not. While it is above
-the rate those that are *not* in sync get nothing: a leader leaves their records out of its answers,
-and a follower leaves them out of what it asks for. Replicas in sync are never held back, or a
-throttle would take them out of the in-sync replicas. Source: Kafka 3.9
-``ReplicationQuotaManager``, ``ReplicaManager.shouldLeaderThrottle``.
+A replica is throttled when the topic's list names it, as ``PARTITION:BROKER``, or names all. The
+bytes of all throttled replicas are counted, in sync or not. While they exceed the rate, replicas
+that are *not* in sync get nothing: a leader omits their records from its responses, and a follower
+omits them from its fetches. In-sync replicas are never throttled, or a throttle would remove them
+from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
+``ReplicaManager.shouldLeaderThrottle``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ReplicationQuota:
         self._rate = rate
         self._time = time
         self.throttled_bytes = 0
-        """What throttled replicas were sent, or have fetched, since the process began."""
+        """Bytes sent to throttled replicas, or fetched by them, since the process started."""
 
     def is_throttled(self, topic: str, index: int) -> bool:
         """Whether the topic's list names this broker's replica of a partition."""
@@ -60,7 +61,7 @@ class ReplicationQuota:
 
     @property
     def bytes_per_second(self) -> float:
-        """What throttled replicas take, over the last windows."""
+        """The rate of the throttled replicas over the last windows."""
         return self._rate.per_second(self._time.now().mono_ms)
 
 
@@ -77,7 +78,9 @@ def replication_quotas(
     settings_of: Callable[[str], Mapping[str, Any]],
     time: Time,
 ) -> ReplicationQuotas:
-    """Those of a broker; ``config`` and a topic's settings are read anew each time."""
+    """The replication quotas of a broker; ``config`` and a topic's settings are read again each
+    time.
+    """
     windows = config["replication.quota.window.num"]
     window_ms = config["replication.quota.window.size.seconds"] * 1000
 
