@@ -1,1 +1,1 @@
-"""What gives a pure core its turns, its log and its timer."""
+"""The runtime of pure cores: it gives them turns, a log and a timer."""

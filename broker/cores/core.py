@@ -1,4 +1,4 @@
-"""What the runtime hosts: a `Core`, which is pure, and the `Kind` that it is of.
+"""The interface of hosted cores: a `Core`, which is pure, and its `Kind`.
 
 The runtime gives any core its turns, its log and its timer, and knows no more of it than this page.
 Groups are one kind (broker/cores/groups/kind.py), transactional ids another. A kind is an internal
@@ -33,8 +33,8 @@ class Run(Protocol):
 
 
 Outcome = tuple[Sequence[Any], Sequence[tuple[Ticket, Reply]], Sequence[Event]]
-"""What a step asks for, in this order: runs to append, replies to give once these are stable, and
-facts for the observers."""
+"""The result of a step, in this order: runs to append, replies to release once these are stable,
+and events for the observers."""
 
 
 class Call(Protocol):
@@ -46,7 +46,7 @@ class Call(Protocol):
 
 
 class CoreConfig(Protocol):
-    """Settings of a core, which are its own but for this one."""
+    """Settings of a core. Each kind has its own; this one is common."""
 
     @property
     def max_record_bytes(self) -> int:
@@ -57,19 +57,20 @@ class View(Protocol):
     """All that others may read of a core, as it is now; each kind's view has more."""
 
     def known(self) -> int:
-        """How many things the log has named so far; during a load too."""
+        """How many groups or transactional ids the log has named so far; during a load too."""
 
     def live_records(self) -> int:
         """About how many of the log's records are not superseded; a cleaner leaves these."""
 
 
 class Core(Protocol):
-    """What is kept of one partition of an internal topic, and what happens in it.
+    """The state of one partition of an internal topic.
 
-    Pure: time is an argument, effects are an Outcome. One call at a time; ``now`` never goes back
-    in ``mono_ms``. Each run of an outcome is replayed at once, in order, with its log offset, so
-    that the next call sees it; the outcome's replies were made before that. Before `loaded` come
-    only `restore` by the kind's snapshot, `replay`, then `wake`. After `unload` it is thrown away.
+    Pure: time is an argument, effects are an Outcome. The caller makes one call at a time; ``now``
+    never goes back in ``mono_ms``. It replays each run of an outcome at once, in order, with its
+    log offset, so that the next call sees it; the outcome's replies were made before that. Before
+    `loaded` it calls only `restore`, by the kind's snapshot, then `replay`, then `wake`. After
+    `unload` the core is thrown away.
     """
 
     @property
@@ -90,32 +91,34 @@ class Core(Protocol):
         """Folds in a run whose first record is at that log offset, live and at load."""
 
     def restore(self, *part: Any) -> None:
-        """Takes over a part of a snapshot, before the log behind it is replayed."""
+        """Restores a part of a snapshot, before the rest of the log is replayed."""
 
     def wake(self, now: Now, budget: int) -> int:
-        """Part of `loaded`, for so many things at most; how many it was, 0 when that was all."""
+        """Does a part of the work before `loaded`, for ``budget`` ids at most; returns how many it
+        did, 0 when none was left.
+        """
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: time begins, and calls may come."""
+        """The log is replayed: deadlines are armed, and calls are accepted from now on."""
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does what is due, about so many items of it and one at least."""
+        """Does what is due, about ``budget`` items of it and one at least."""
 
     def next_deadline(self) -> int | None:
         """When `expire` has something to do next, in monotonic milliseconds; None: never."""
 
     def configure(self, config: Any) -> None:
-        """Other settings, from the next call on."""
+        """Uses other settings from the next call on."""
 
     def unload(self, error_code: int) -> Outcome:
         """Answers every parked call with the error; no records."""
 
 
 class Reader(Protocol):
-    """Makes runs of a log's batches, and takes them into a core; one for each load."""
+    """Decodes a log's batches into runs and replays them into a core; one reader for each load."""
 
     skipped: Counter[int]
-    """How many records of kinds were met that are not known, by their number."""
+    """Skipped records of unknown types, counted by type number."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
         """The (base offset, run) to replay now that this batch was read.
@@ -124,7 +127,7 @@ class Reader(Protocol):
         """
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Takes one of them into the core. Raises CorruptStoredRecord for whatever is wrong."""
+        """Replays one of them into the core. Raises CorruptStoredRecord for any defect."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
@@ -136,16 +139,16 @@ epoch, and the time of the append (wall)."""
 
 @slotted(frozen=True)
 class SnapshotForm(Generic[CoreT]):
-    """What a snapshot of a core consists of."""
+    """The format of a snapshot of a core."""
 
     file_name: str
     """In the partition's directory."""
     blocks: Callable[[CoreT, ImageWriter, ImageHead, Callable[[], bool]], Iterator[bytes]]
-    """The pieces but the last, each made of the core as it is then: one ends where a slice does,
-    as the last argument says."""
+    """The blocks but the last, each of the core as it is then; a block ends where a slice does, as
+    the last argument says."""
     restore: Callable[[CoreT, Image, int, int], Iterator[None]]
-    """Takes an image over in short steps, into a partition of so many. Raises BadImage, KeyError,
-    CorruptRecord."""
+    """Restores an image in short steps; the integers are the partition and the number of
+    partitions. Raises BadImage, KeyError, CorruptRecord."""
 
 
 @slotted(frozen=True)
@@ -155,45 +158,48 @@ class LongRuns:
     kind: type
     """Their type."""
     pieces: Callable[[Any], Sequence[Any]]
-    """What such a run is split into."""
+    """Splits such a run."""
     records_max: int
-    """How many records of such a run stay together."""
+    """The number of records of such a run that stay in one batch."""
 
 
 @slotted(frozen=True)
 class Kind(Generic[CoreT]):
-    """What the runtime must know of the cores that it hosts."""
+    """The runtime's description of the cores that it hosts."""
 
     topic: str
     """The internal topic."""
     things: str
-    """What a core keeps, for log lines and messages: "groups", "transactional ids"."""
+    """The plural name of a core's entries, for log lines and errors: "groups",
+    "transactional ids"."""
     new_core: Callable[[Any], CoreT]
     """A core with nothing in it, from its settings."""
     partition_of: Callable[[str, int], int]
-    """Which of so many partitions keeps a key."""
+    """The partition of a key, given the number of partitions."""
     reader: Callable[[CoreT, int, int, PassOver | None], Reader]
-    """What loads a core: that of a partition, of so many, without records that are passed over."""
+    """The reader that loads a core; the integers are the partition and the number of partitions. It
+    skips the records to pass over."""
     skip_setting: str
     """The broker's property that names records which a load is to skip."""
     encode: Callable[[Any, int], bytes]
-    """The records section of a run, whose offset deltas begin there."""
+    """The records section of a run, with offset deltas from the second argument on."""
     refusal: Callable[[Any, int], Reply]
-    """The reply to a call that says only an error."""
+    """The reply to a call with only an error code."""
     not_served: Callable[[Any, int], Reply]
-    """The reply to a call that reaches no core, for that reason."""
+    """The reply to a call that reaches no core, with the error code."""
     loading_error: Callable[[Any], int]
     """The error of a call while its core is loaded."""
     write_failed: Callable[[Reply], Reply]
-    """What becomes of a reply whose records can't be written."""
+    """The reply that replaces one whose records can't be written."""
     not_stable: Callable[[Reply, Exception], Reply]
-    """What becomes of a reply whose records are not stable: NotYetStable, or never will be."""
+    """The reply that replaces one whose records are not stable: NotYetStable, or never will be."""
     reads: tuple[type, ...]
-    """Calls that change nothing: they need no record, and a bug in one harms nobody else."""
+    """Types of calls that change nothing: they need no record, and an exception in one leaves the
+    core intact."""
     needs_no_record: tuple[type, ...]
     """Calls that are served while the log takes no writes."""
     sets_no_deadline: tuple[type, ...]
-    """Calls after which no timer need be looked at."""
+    """Types of calls after which the timer need not be checked."""
     counted: type
     """Calls that are counted, and answered early where settings ask for it."""
     snapshot: SnapshotForm[CoreT] | None = None

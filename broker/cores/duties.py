@@ -1,4 +1,4 @@
-"""What the shards of a kind do beside their calls, of their own accord."""
+"""The work of a kind's shards without a call."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 
 Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
-"""Takes the outcome of what a core does by itself."""
+"""Handles the outcome of work that a core does without a call."""
 
 
 class Duties(Protocol):
-    """Asked at each of these moments of a shard's life."""
+    """The runtime calls these at moments of a shard's life."""
 
     def resume(self, unfinished: Any) -> None:
-        """The shards are made, and nothing is loaded: what the process before had still to do."""
+        """The shards exist, and nothing is loaded: ``unfinished`` is the work that the last process
+        left.
+        """
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
-        """It is about to be loaded again: what it had accepted and not appended is not there."""
+        """The shard is about to be loaded again: the records that it had accepted and not appended
+        are lost.
+        """
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Another broker leads its partition, and does what is left."""
+        """Another broker leads its partition, and does the remaining work."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """All is replayed, and nobody has been answered yet; or it was loaded while its log took no
-        writes, and it does now; or it is to be made ready once more. Raises Superseded."""
+        """The log is replayed, and no call has been answered yet. Also called when a shard was
+        loaded while its log was poisoned and the log recovers, and by `renew`. Raises Superseded.
+        """
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
         """Whether its log takes no writes and a call that needs none must wait for one."""
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """It serves."""
+        """The shard serves."""
 
 
 class Superseded(Exception):

@@ -22,7 +22,7 @@ class Hooks:
     """See the module."""
 
     observer: Observer | None = None
-    """Takes the facts of each outcome; None: nobody does."""
+    """Gets the events of each outcome; None: they are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
     """Around the replies of a turn, so that each connection writes once."""

@@ -1,4 +1,4 @@
-"""One shard beside the log of its partition: what is accepted, what is appended, what is stable.
+"""One shard with the log of its partition: accepted, appended and stable records.
 
 Three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are reserved,
 since the shard is the only appender of its partition), *appended* (written to the log) and *stable*
@@ -41,7 +41,7 @@ which are written and read as tables, 20 times as fast as one by one."""
 
 
 class Phase(Enum):
-    """What a shard can do now."""
+    """The phase of a shard, which decides what it can do."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -49,12 +49,13 @@ class Phase(Enum):
     """Loaded after a failed append, or made ready once more: it reads, and refuses what needs a
     record."""
     FAILED = "failed"
-    """Its log can't be read: it refuses all until the process starts anew, and leaves the log."""
+    """Its log can't be read: it refuses all calls until the process restarts, and leaves the log as
+    it is."""
     UNLOADED = "unloaded"
 
 
 LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
-"""Those in which a shard has its groups in memory."""
+"""The phases in which a shard has its groups in memory."""
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
@@ -92,9 +93,9 @@ class HostedShard(Generic[CoreT]):
         """Whose log this is: it says what is stable."""
         self.log = partition.log
         self.producers = AcceptedProducers(partition.log.producers)
-        """Those of its log, as what it has accepted leaves them."""
+        """The producer states of its log, including accepted records."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
-        """What makes a batch: its section, count, first offset, and its two times."""
+        """Makes a batch from its section, count, first offset and two times."""
         self._form = PLAIN_FORM
         self._magic = MAGIC
         self.phase = Phase.LOADING
@@ -102,7 +103,7 @@ class HostedShard(Generic[CoreT]):
         """That of its batches: begun, and on the disk where its kind asks for that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """What others than this shard are to append at the end of the turn."""
+        """Appends of other writers at the end of the turn."""
         self.renews = False
         """At the end of the turn its duties make it ready to serve once more."""
         self.touched = False
@@ -116,7 +117,7 @@ class HostedShard(Generic[CoreT]):
         self.load_ms = -1
         """How long the last load took; -1 before its end."""
         self.loaded_records = 0
-        """Of the log; those that a snapshot spares are not among them."""
+        """Records read by the load, without those that a snapshot replaced."""
         self.loaded_bytes = 0
         self.loaded_from = -1
         """Where the snapshot of the last load begins; -1: the whole log was replayed."""
@@ -125,7 +126,7 @@ class HostedShard(Generic[CoreT]):
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
         self._has_own = False
-        """Whether any of them stands in a batch of its own; it is a unit of its own too."""
+        """Whether any of the runs needs a batch of its own; it is a unit of its own too."""
         self.reset(core)
 
     def write_as(
@@ -269,7 +270,7 @@ class HostedShard(Generic[CoreT]):
                 offset += count
 
     def reader(self) -> Reader:
-        """What loads the core that is here now."""
+        """A reader that loads the current core."""
         return self.kind.reader(self.core, self.index, self.partitions, self.pass_over)
 
     @property
@@ -278,7 +279,7 @@ class HostedShard(Generic[CoreT]):
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Nobody else writes this log now."""
+        """Refuses the appends of other writers that wait."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"

@@ -1,14 +1,14 @@
-"""The file in which a journal outlives a restart: docs/groups-journal.md has its format.
+"""The file that keeps a journal over a restart: docs/groups-journal.md has its format.
 
-Two files of the data directory are the halves of one: what is new is appended to the first; when
-that is full it becomes the second, and the old second goes. Groups, or transactional ids, of which
-only the second still has lines are carried over with their last few, unless they were removed: a
-group that rebalances without end forgets itself, not its neighbours. Apache Kafka looks only at
+Two files of the data directory are the halves of one: entries are appended to the first; when that
+is full it becomes the second, and the old second is deleted. Groups, or transactional ids, whose
+lines are only in the second are carried over with their last few, unless they were removed: a group
+that rebalances without end overwrites its own past, not that of others. Apache Kafka reads only
 directories there.
 
-A thread writes, some time after the event: the journal delays nobody. What can't be written is not
-kept, and what can't be read is passed over, with a line in the log: no start fails for it, and
-nothing else does (law 10).
+A thread writes, some time after the event: the journal delays no request. Entries that can't be
+written are dropped, and those that can't be read are skipped, with a log line: no start fails for
+it, and nothing else does (law 10).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
 """Of each group, or id, whose lines would go."""
 _CARRIED_SHARE = 4
-"""What is carried over takes such a part of the new file at most."""
+"""Carried-over entries fill at most 1/n of the new file."""
 
 
 class _OtherVersion(Exception):
@@ -40,7 +40,7 @@ class _OtherVersion(Exception):
 
 
 class JournalFile:
-    """The two halves; only its thread, or nobody else yet, calls it."""
+    """The two halves of the file. Only the journal's thread uses it, after the start."""
 
     def __init__(self, form: Form, fs: FileSystem, directory: str, bytes_max: int) -> None:
         self.name = form.file
@@ -54,7 +54,7 @@ class JournalFile:
         self._end = 0
 
     def read(self) -> Iterator[tuple[str, Entry]]:
-        """What earlier runs wrote down, the oldest first. Raises nothing."""
+        """The entries of earlier runs, oldest first. Raises nothing."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
             try:
@@ -125,7 +125,7 @@ class JournalFile:
         try:
             self._file.write(self._end, data)
         except OSError:
-            self._file = None  # what is there now is looked at anew
+            self._file = None  # the next write checks it again
             raise
         self._end += len(data)
 

@@ -1,7 +1,7 @@
-"""A journal of a broker: what it tells now, and what it writes down for the next run.
+"""The journal of a broker: its entries in memory, and their file for the next run.
 
-A thread of its own writes, a little after the event: the journal delays nobody. What can't be
-written is lost with the process, and a line in the log says so; nothing else comes of it (law 10).
+A thread of its own writes, a little after the event: the journal delays no request. Entries that
+can't be written are lost with the process, with a log line, and nothing else fails (law 10).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from log.files.filesystem import FileSystem
 logger = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 0.1
-"""So long after the first change entries are written: what changes again in between is one line."""
+"""Seconds from the first change to the write of entries: changes in between share one line."""
 LOOK_AT_AGES_S = 1.0
-"""So often ages are looked at, where a journal has something to look at."""
+"""Seconds between checks of ages, where a journal has ages."""
 TRY_AGAIN_S = 5.0
 """The same, when the last write failed."""
 ENTRIES_AT_ONCE = 500
@@ -60,7 +60,7 @@ class JournalKeeper(Generic[JournalT]):
         self._errors = errors or InternalErrors()
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
-        """What /api shows."""
+        """The journal that /api shows."""
         self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
@@ -70,7 +70,7 @@ class JournalKeeper(Generic[JournalT]):
         """The last write did."""
         self._stopped = False
         self._ripens = False
-        """Ages will be looked at."""
+        """Whether a check of ages is scheduled."""
 
     def read(self) -> None:
         """Takes over what earlier runs wrote down; before the loop runs, in any thread."""

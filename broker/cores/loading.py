@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 SLICE_NS = 8_000_000
 """How long one slice may hold the loop: everybody waits for a load."""
 AT_ONCE = 200
-"""Things that come to be, or whose time begins, between two looks at the clock: about 1 ms."""
+"""New or awakened entries between two checks of the clock: about 1 ms."""
 
 
 async def load(
@@ -38,10 +38,10 @@ async def load(
 ) -> None:
     """Replays the log of ``hosted`` into its core, ``chunk_bytes`` read at a time.
 
-    The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
-    makes another core when it turns out on the way that it is not. ``before_serving`` is awaited
-    when all is replayed and no time has begun. Raises CorruptLog or CorruptStoredRecord:
-    `give_up`. Raises Superseded when the shard was unloaded meanwhile.
+    The newest valid snapshot replaces the log below its beginning; ``fresh`` makes another core
+    when the snapshot proves invalid during the load. ``before_serving`` is awaited when the log is
+    replayed, before deadlines are armed. Raises CorruptLog or CorruptStoredRecord: `give_up`.
+    Raises Superseded when the shard was unloaded in between.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -129,7 +129,7 @@ async def _replay(
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
-    """Lets others have their turn; who leads the partition afterwards may be another broker."""
+    """Lets other work have its turn; afterwards another broker may lead the partition."""
     await slices.pause()
     if hosted.phase is not Phase.LOADING:
         raise Superseded

@@ -17,7 +17,9 @@ Report = Callable[[Event, Now], None]
 
 
 class Observer:
-    """See the module; what one report raises harms no other. Use from the event loop's thread."""
+    """Passes events to reporters, and catches their exceptions one by one. Use from the event
+    loop's thread.
+    """
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 Owns the shards of this broker, one per partition of the internal topic. A call goes to its shard at
 once, and its records are replayed at once; the turn ends with one append per touched partition, and
-then the replies that waited for it go out. One timer serves all shards. What becomes of a shard as
-a whole is `broker/cores/shard_lifecycle.py`.
+then the replies that waited for it go out. One timer serves all shards.
+`broker/cores/shard_lifecycle.py` loads, fails and gives up whole shards.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.hosted_shards = self.life.hosted_shards
         """See `Life.hosted_shards`."""
         self.duties = self.life.duties
-        """What the shards do beside their calls."""
+        """The work of the shards without a call."""
         self._ticks_ns = time.ticks_ns
         self._kind = kind
         self._counted = kind.counted
@@ -94,10 +94,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         unfinished: Any = None,
         count: int | None = None,
     ) -> None:
-        """Makes a shard of each partition's log and begins to load those that hold anything.
+        """Makes a shard for each partition's log and begins to load those that are not empty.
 
-        With the id of their topic there are snapshots too; ``unfinished``: what the process before
-        had still to do, for the duties; ``count``: how many partitions the topic has in all.
+        Snapshots need ``topic_id``. ``unfinished`` is the work that the last process left, for the
+        duties; ``count`` is the number of partitions of the topic.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -118,7 +118,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.resign(index)
 
     def forget(self) -> None:
-        """The internal topic was deleted: nobody is served until there is another."""
+        """The internal topic was deleted: no call is served until it is created again."""
         self._by_key.clear()
         self.life.forget()
 
@@ -181,7 +181,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                     ticket.take(reply)
                 except Exception as error:  # noqa: BLE001 - `deliver`, written out
                     self.errors.caught("reply", error)
-        # What the others do may set a deadline; the end of the turn looks at it.
+        # Other calls may set a deadline; the end of the turn checks it.
         if not hosted.touched and kind not in self._sets_no_deadline:
             self._touch(hosted)
         if events:
@@ -234,7 +234,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """What the core of ``key`` shows, if it is loaded and serves, else None."""
+        """The view of the core of ``key`` if it is loaded and serves, else None."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
@@ -304,10 +304,11 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Lets somebody else write a shard's log, as Kafka's admin client may; then loads it anew.
+        """Lets another writer append to a shard's log, as Kafka's admin client may; then reloads
+        the shard.
 
-        That is at the end of the turn, behind what the shard itself has accepted. Raises NotActive,
-        nothing written, and what ``append`` raises.
+        The append is at the end of the turn, after the shard's accepted records. Raises NotActive,
+        nothing written, and the exceptions of ``append``.
         """
         hosted = self.life.by_partition.get(partition)
         if hosted is None:
@@ -321,7 +322,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return await done
 
     def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
-        """What `append_foreign` has put off until now."""
+        """The deferred part of `append_foreign`."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:
@@ -342,7 +343,8 @@ class Runtime(Generic[CoreT, DutiesT]):
     def renew(self, hosted: HostedShard[CoreT]) -> None:
         """Has a shard's duties make it ready to serve once more, at the end of the turn.
 
-        What needs a record is refused meanwhile. One that does not serve now is made ready anyway.
+        Calls that need a record are refused until then. A shard that does not serve now is made
+        ready anyway.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -364,9 +366,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Works off what is due, a piece of each shard, and sets the timer anew.
+        """Does what is due, a piece of each shard, and sets the timer again.
 
-        When a slice is over the other shards have their turn in the next one, those left out first.
+        When a slice is over the remaining shards continue in the next one, first in the order.
         """
         self._timer = None
         now = self.time.now()

@@ -12,10 +12,10 @@ from broker.cores.pass_over import PassOver
 
 @dataclass(frozen=True)
 class RuntimeSettings:
-    """What the runtime reads of the configuration, in plain values of Kafka's units."""
+    """The settings of the runtime, as plain values in Kafka's units."""
 
     core: Any
-    """What the cores read, a `CoreConfig` of their own."""
+    """The settings of the cores, a `CoreConfig` of their kind."""
     stable_timeout_ms: int = 5000
     """How long replies wait until their records are stable"""
     answers_early: bool = False
@@ -33,7 +33,7 @@ class RuntimeSettings:
     magic: int = 2
     """Of the batches; below 2 in a cluster whose brokers may know no other"""
     encode: Callable[[Any, int], bytes] | None = None
-    """What encodes runs there; None: what the kind says"""
+    """Encodes runs in the topic; None: by the kind's encoder"""
     append_linger_ms: int = 0
     """How long a turn waits for more records"""
     loads_at_once: int = 1
@@ -50,7 +50,7 @@ class RuntimeSettings:
         )
 
     def pass_over(self, topic: str, partition: int) -> PassOver | None:
-        """What a load of this partition is to pass over."""
+        """The records that a load of this partition skips."""
         offsets = self.load_skips.get(partition)
         return None if offsets is None else PassOver(topic, partition, offsets)
 

@@ -62,8 +62,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
-        """Those of the partitions that this broker leads, in their order; empty while the internal
-        topic does not exist."""
+        """The shards of the partitions that this broker leads, in their order; empty while the
+        internal topic does not exist."""
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
         """The same, by partition."""
         self.partitions = 0
@@ -89,7 +89,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._loads: dict[Task[None], None] = {}
         """Loads and the writing of snapshots, in the order in which they began."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
-        """Those to be loaded, in their order."""
+        """The shards that wait for their load, in their order."""
         self._loaders = 0
         """How many tasks load one of them after the other."""
         self._without_gc = 0
@@ -127,7 +127,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             hosted.write_in_epoch()
 
     def resign(self, index: int) -> None:
-        """It leads a partition no longer: who is parked there is told, and its load is dropped."""
+        """The broker does not lead a partition any more: parked calls are answered, and its load is
+        dropped.
+        """
         hosted = self.by_partition.pop(index, None)
         if hosted is not None:
             self.hosted_shards.remove(hosted)
@@ -225,9 +227,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @property
     def settling(self) -> bool:
-        """Whether shards are being loaded, or were a moment ago: all their clients come back then.
+        """Whether shards are being loaded, or were a moment ago: all their clients return then.
 
-        What can wait, snapshots and cleanings, does.
+        Work that can wait, snapshots and cleanings, waits.
         """
         return self.loading or self._time.real.now().mono_ms < self._settled_ms
 
@@ -258,7 +260,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         )
 
     def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
-        """Loads a shard again whose log somebody else has written; not before ``after`` is done."""
+        """Loads a shard again after another writer appended to its log; not before ``after`` is
+        done.
+        """
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True, after=after)
 
@@ -284,11 +288,11 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def break_down(
         self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
-        """A bug of ours: what ``hosted`` has in memory may be half changed; it is loaded again.
+        """A bug of Muster: the state of ``hosted`` may be half changed; it is loaded again.
 
-        What it had accepted before is written. The first load is at once; when it happens again
-        and again they come ever more seldom, so that no request can keep a shard loading. Returns
-        the tickets that were answered.
+        Its accepted records are written. The first load is at once; repeated loads are delayed more
+        and more, so that no request can keep a shard loading. Returns the tickets that were
+        answered.
         """
         writable = hosted.phase is Phase.ACTIVE
         failed: Exception | None = None
@@ -381,7 +385,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """What loads stays: looking through it would only make turns long."""
+        """Turns the garbage collector off: loaded objects stay, and traversing them would only
+        prolong turns.
+        """
         self._without_gc += 1
         gc.disable()
         try:
@@ -420,13 +426,13 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 hosted.core = self._new_core()
 
     def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
-        """Whether the partition of ``hosted`` was not given up meanwhile."""
+        """Whether this broker still leads the partition of ``hosted``."""
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """Too few replicas may be in sync for what needs a record, or enough again.
+        """The number of in-sync replicas has fallen below min.insync.replicas, or risen to it.
 
-        The shard goes on as it is meanwhile; nothing of it is lost.
+        The shard keeps its state.
         """
         enough = hosted.partition.enough_in_sync
         if not enough and hosted.phase is Phase.ACTIVE:

@@ -1,8 +1,8 @@
-"""The snapshots beside the logs: an image in each partition's directory (``groups.image``).
+"""Snapshots of shards: an image in each partition's directory (``groups.image``).
 
-Owns when one is written, how it gets on the disk, and whether one is valid. It is made in slices of
-the event loop while commits go on, and a thread writes it. A snapshot that is damaged, of another
-log or ahead of this one is deleted before the first append: that costs time, never data.
+This module owns when one is written, how it gets on the disk, and whether one is valid. The event
+loop makes it in slices while commits continue, and a thread writes it. A snapshot that is damaged,
+of another log or ahead of this one is deleted before the first append: that costs time, never data.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ SLICE_NS = 2_000_000
 """How long one slice of writing may hold the loop."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
-"""A snapshot is due when so much of the log has come since the last one, and its own size: 256 KiB
-are some 6,000 offsets, replayed in some 5 ms. What did not change since then is not encoded again,
-so that a snapshot costs the loop less than what it spares a start."""
+"""A snapshot is due when this many bytes, and as many as its own size, were appended since the last
+one: 256 KiB are some 6,000 offsets, replayed in some 5 ms. Unchanged entries are not encoded again,
+so that a snapshot costs the loop less than it saves at a start."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
 AT_ONCE = 16
@@ -97,9 +97,9 @@ class Snapshots:
     # -- reading
 
     def read(self, log: PartitionLog) -> Image | None:
-        """The snapshot beside ``log``, None when there is no valid one; in any thread.
+        """The snapshot of ``log``, None without a valid one; in any thread.
 
-        What can be known without the log behind it is checked here, the rest by the loader.
+        It checks the image itself; the loader checks it against the log.
         """
         path = self._path(log)
         for known in (self._begin, self._bytes, self._place):
@@ -166,7 +166,7 @@ class Snapshots:
     ) -> None:
         self._pause_s = POLL_S
         if self._closing or busy():
-            return  # who waits for a core, or for its first answer, goes first
+            return  # parked calls and first answers have priority
         due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
         if due:
             began_s, before_s = self._time.monotonic_s(), self._cost_s
@@ -208,13 +208,14 @@ class Snapshots:
         return _bytes_from(log, begin)
 
     def _waits(self, partition: int) -> bool:
-        """Whether one was tried in vain a moment ago."""
+        """Whether a snapshot failed a moment ago."""
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """Has the snapshot, if there is one, begin behind ``offset``, as far as the log goes.
+        """Has the snapshot, if one exists, begin after ``offset``, as far as the log reaches.
 
-        Before a cleaner's work below there counts: what it does to older ones makes them useless.
+        The caller is a cleaner, before it cleans below that offset: cleaning invalidates older
+        snapshots.
         """
         while hosted.index in self._under_way:
             await self._time.sleep(0.001)
@@ -226,7 +227,7 @@ class Snapshots:
         """Writes one; False if that is not possible now, with a log line if it failed."""
         core, partition = hosted.core, hosted.index
         if partition in self._under_way:
-            return False  # somebody else's began between the look and this turn
+            return False  # another snapshot began between the check and this turn
         self._under_way.add(partition)
         try:
             done = await self._write(hosted, core)
@@ -311,7 +312,7 @@ class Snapshots:
 
 
 class _Output:
-    """The file that becomes a snapshot: written beside, renamed when it is whole."""
+    """The temporary file of a snapshot, renamed when it is complete."""
 
     def __init__(self, log: PartitionLog, path: str) -> None:
         self._log = log
@@ -348,7 +349,7 @@ class _Output:
 
 
 def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
-    """The batch that ends right below ``offset``; None when there is none such (any more)."""
+    """The batch that ends right below ``offset``; None when it does not exist (any more)."""
     if not log.log_start_offset < offset <= log.log_end_offset:
         return None
     try:

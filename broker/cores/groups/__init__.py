@@ -1,1 +1,1 @@
-"""The core of groups, hosted: what is of groups alone."""
+"""The hosted cores of groups."""

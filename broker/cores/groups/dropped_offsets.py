@@ -1,10 +1,10 @@
 """Committed offsets of deleted topics: every shard drops them, now or before it serves again.
 
-A topic's entry in the registry outlives its offsets: whatever ends the process, the next one knows
+A topic's entry in the registry outlives its offsets: after any kind of stop the next process knows
 which shards had still to drop them. A new topic of the same name loses no offsets, since each shard
-drops only those below a bound in its log: the end of that log when nobody could commit for the
-name. Nor does it find old ones: a shard whose log takes no writes answers whoever reads them that
-it is loading.
+drops only those below a bound in its log: the log end offset of the moment when no client could
+commit for the name. Nor does it find old ones: a shard whose log is poisoned answers fetches of
+them with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class _Dropping:
 
 
 class DroppedOffsets:
-    """What the shards of one broker have still to drop: the duties of groups.
+    """The offsets that the shards of one broker have still to drop: the duties of groups.
 
-    ``work`` takes the outcome of what a shard does by itself; ``on_dropped`` is called with each
-    topic of which no shard has anything left.
+    ``work`` handles the outcome of a shard's own steps; ``on_dropped`` is called with each topic
+    whose offsets all shards have dropped.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DroppedOffsets:
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """What the last process had still to drop: by topic, the bounds by partition.
+        """The work that the last process left: by topic, the bounds by partition.
 
         None: all offsets of that topic, in every shard.
         """
@@ -79,12 +79,12 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """What was accepted and not written is not there; its log offsets are given anew."""
+        """Records that were accepted and not written are lost; their log offsets are used again."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """Who leads the partition now has been told of the deletions too."""
+        """The new leader of the partition has got the deletions too."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
@@ -96,9 +96,10 @@ class DroppedOffsets:
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics for which nobody can commit; returns when it is done.
+        """Drops the offsets of topics for which no client can commit any more; returns when it is
+        done.
 
-        Shards that do not serve now are not waited for: they do it before they serve again.
+        Shards that do not serve now are not awaited: they do it before they serve again.
         """
         names = list(topics)
         for hosted in self._hosted_shards:

@@ -88,7 +88,9 @@ def blocks_of(
 def _pending_blocks(
     shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """What transactions have pending below ``begin_offset``, before all that they may change."""
+    """The pending offsets of transactions below ``begin_offset``, before all records that may
+    change them.
+    """
     encoded: list[bytes] = []
     offsets = 0
     for producer_id, epoch, group_id, topic, columns in shard.view.all_pending():

@@ -1,4 +1,4 @@
-"""Has a shard do what no request asks for; what that may be is in `coordinator/on_command.py`."""
+"""Test commands on a shard; `coordinator/on_command.py` lists them."""
 
 from __future__ import annotations
 

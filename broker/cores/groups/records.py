@@ -77,7 +77,7 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """Runs of a transaction's batch; what is not an offset of it counts at once."""
+        """The runs of a transaction's batch; records other than its offsets apply at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):

@@ -1,4 +1,4 @@
-"""What the runtime of groups, and its cores, read of the configuration."""
+"""The settings of the runtime of groups and of its cores, from the configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MINUTE_MS = 60_000
 
 
 def group_config(config: Config) -> GroupConfig:
-    """What the core reads."""
+    """The settings of the core."""
     return GroupConfig(
         min_session_timeout_ms=config["group.min.session.timeout.ms"],
         max_session_timeout_ms=config["group.max.session.timeout.ms"],
@@ -34,7 +34,7 @@ def group_config(config: Config) -> GroupConfig:
 def runtime_settings(
     config: Config, offsets_topic: Mapping[str, Any] | None = None
 ) -> RuntimeSettings:
-    """What the turns read; ``offsets_topic`` are the settings of that topic, once it is there."""
+    """The settings of the runtime; ``offsets_topic`` has those of the topic once it exists."""
     groups = group_config(config)
     codec: int | None = None
     level: int | None = None

@@ -1,10 +1,10 @@
-"""What the shards of transactional ids do beside their calls: each load begins a leader epoch.
+"""The duties of the shards of transactional ids: each load begins a leader epoch.
 
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
-a late one of an older load is refused where one of this load was (TRANSACTION_COORDINATOR_FENCED).
-A partition may know a later one of a coordinator that is gone: its data came from a Kafka cluster,
-``__transaction_state`` from a backup, or an operator's marker had it. Its transactions end under an
-epoch that is higher still.
+a partition refuses a late marker of an older load after one of this load
+(TRANSACTION_COORDINATOR_FENCED). A partition may have seen a higher epoch of a coordinator that
+does not exist any more: its data is from a Kafka cluster, ``__transaction_state`` from a backup, or
+an operator's marker had it. The transactions there end under an epoch that is higher still.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
-    """See the module; what the markers do is in markers.py."""
+    """The duties of transactional ids; markers.py sends the markers."""
 
     others_coordinate = False
     """Whether a later coordinator epoch is that of another broker."""
@@ -37,10 +37,10 @@ class TransactionDuties:
         """The log has all that is to be done."""
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
-        """Nothing is kept beside the core."""
+        """Does nothing: only the core has state."""
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Nothing is kept beside the core."""
+        """Does nothing: only the core has state."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """Begins a leader epoch, which is on the disk first. Raises Superseded.
@@ -59,13 +59,13 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """Whether a shard is to begin an epoch, above one under which a partition had markers.
+        """Whether a shard must begin an epoch above one under which a partition has had markers.
 
-        This broker is the only coordinator there is, so that whoever had the later epoch is gone.
-        Where there are others, one of them has it.
+        In a standalone broker the coordinator of the later epoch does not exist any more. In a
+        cluster another broker may have that epoch.
         """
         if coordinator_epoch <= hosted.leader_epoch:
-            return False  # begun meanwhile
+            return False  # begun in between
         if coordinator_epoch > self._above.get(hosted.index, -1):
             self._above[hosted.index] = coordinator_epoch
             logger.warning(

@@ -56,12 +56,12 @@ class LocalMarkers:
         self._timeout_ms = timeout_ms
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker; ``ticket`` takes an error code when it is stable, or never will be.
+        """Writes a marker; ``ticket`` gets an error code when it is stable, or never will be.
 
-        UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more), or none that may
-        have records of a transaction: the log of transactional ids is written by its shards alone.
-        NOT_LEADER_OR_FOLLOWER where another broker leads it. What the log's producer states refuse
-        it with (47, 52); anything else may pass.
+        UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist (any more), or may not have records
+        of a transaction, since only shards write the log of transactional ids.
+        NOT_LEADER_OR_FOLLOWER: another broker leads it. 47 and 52: the log's producer states refuse
+        it. Other errors may pass.
         """
         if topic == TRANSACTION_TOPIC:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)

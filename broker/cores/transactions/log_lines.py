@@ -1,8 +1,8 @@
 """Log lines about transactions: one for each change of a transactional id, with its cause.
 
-Transactions that run as they should are many, and their lines are ``debug``. What somebody may ask
-for is ``info``: an id that is new, one that was fenced, and the end of what was open for long. What
-ends a transaction against the will of its producer is a ``warning``.
+Healthy transactions are many, and their lines are ``debug``. Lines that an operator may need are
+``info``: a new id, a fenced producer, and the end of a transaction that was open for long. A
+transaction that ends against the will of its producer is a ``warning``.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _moved(event: Transition) -> None:
 
 
 def _whose(client: Client) -> dict[str, str]:
-    """Who asked for it; nothing where the broker did it of itself."""
+    """The fields of a client; none for the broker itself."""
     return {} if client == BROKER else {"client": client.client_id, "host": client.host}
 
 

@@ -1,14 +1,14 @@
-"""The markers of transactions that end: each partition is asked until it has its own.
+"""Sends the markers of ending transactions to each partition until the partition has its own.
 
-`MarkerSender` is the ticket that takes a `SendMarkers` once its Prepare record is stable. Each
-partition is asked until it has the marker; when all have it the shard is told, and the transaction
-is complete. A partition whose log takes no writes holds its transaction up for as long as it is so,
-and no other. One where the producer has a newer epoch was ended by somebody else; the others get
-theirs all the same, since nobody else would end them. One that has had a marker of a later
-coordinator epoch takes it when the shard has begun a higher one (duties.py); in a cluster another
-broker coordinates then, and ends the transaction: nothing more is sent, and nothing completed,
-unless this one is elected once more. Nothing is kept on disk: after a load the shard asks for
-everything anew, and a partition that has a marker already takes another without harm.
+`MarkerSender` is the ticket that gets a `SendMarkers` once its Prepare record is stable. When all
+partitions have the marker the shard is notified, and the transaction is complete. A partition whose
+log is poisoned holds up its transactions for that time, and no others. A partition where the
+producer has a newer epoch was ended by another writer; the others get their markers all the same,
+since no other writer would end them. A partition that has had a marker of a later coordinator epoch
+accepts it when the shard has begun a higher one (duties.py); in a cluster another broker
+coordinates then, and ends the transaction: this broker sends and completes nothing more, unless it
+is elected once more. Nothing is kept on disk: after a load the shard requests all markers again,
+and a partition that has a marker accepts another without harm.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
 """How soon a partition that did not take its marker is asked again."""
 TOLD_AFTER = 5
-"""So many rounds in vain, some seconds, and the log has a line."""
+"""Failed rounds, some seconds, after which a log line reports the transaction."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
 """The marker is there, or its partition is not any more."""
@@ -85,7 +85,7 @@ class MarkerSender:
         self._spawn = spawn
         self._sendings: dict[str, Sending] = {}
         self._queue: deque[Sending] = deque()
-        """Those with partitions to be asked now."""
+        """The transactions with partitions to be asked now."""
         self._is_due = False
         """A round begins with the next turn of the loop."""
         self._worker: Task[None] | None = None
@@ -93,7 +93,7 @@ class MarkerSender:
 
     @property
     def sendings(self) -> Mapping[str, Sending]:
-        """What is on its way, by transactional id."""
+        """The transactions whose markers are being sent, by transactional id."""
         return self._sendings
 
     def late(self, transactional_id: str) -> tuple[Place, ...]:
@@ -123,9 +123,10 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Waits for a slow disk, for as long as it takes.
+        """Waits until the Prepare record is stable, for as long as a slow disk takes.
 
-        A shard that was loaded meanwhile has asked anew, if the record was in its log.
+        A shard that was loaded in between has requested its markers again, if the record was in its
+        log.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
@@ -287,7 +288,7 @@ class MarkerSender:
     # -- the end
 
     def _tell(self, sending: Sending) -> None:
-        """Tells the shard how it ended."""
+        """Notifies the shard of the result."""
         markers = sending.markers
         names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
         ticket = _Ticket(partial(self._completed, sending))
@@ -299,11 +300,11 @@ class MarkerSender:
         self._transactions().submit(markers.transactional_id, call)
 
     def _completed(self, sending: Sending, error_code: int) -> None:
-        """The shard has taken note, or can't now.
+        """The shard has noted the end, or can't now.
 
-        A shard that is loaded again asks for markers anew. One whose log takes no writes does not,
-        and is told again. An answer that it gives when its record is slow to be stable is no reason
-        to: the record is in the log, and the next transaction may have begun.
+        A shard that is loaded again requests markers again. One whose log is poisoned does not, and
+        is notified again. The reply that its record is slow to be stable needs no repetition: the
+        record is in the log, and the next transaction may have begun.
         """
         if self._is_outdated(sending):
             return
@@ -315,7 +316,9 @@ class MarkerSender:
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Whether the shard has asked anew since, is not this broker's, or all of it is over."""
+        """Whether the shard has requested the markers again since, is on another broker, or is
+        closed.
+        """
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

@@ -64,9 +64,9 @@ class TransactionReader:
 
 
 def highest_producer_id(log: PartitionLog) -> int:
-    """The highest producer id that the records of a log name, -1 without any.
+    """The highest producer id in the records of a log, -1 without any.
 
-    What can't be read is passed over: the load says what it is.
+    Unreadable records are skipped: the load reports them.
     """
     highest = -1
     with suppress(CorruptLog, CorruptTransactionRecord):

@@ -22,7 +22,7 @@ Place = tuple[str, int]
 
 
 class Destination(Protocol):
-    """Who leads a partition: this broker, or another."""
+    """The leader of a partition: this broker, or another."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Has a marker written; ``ticket`` takes the partition's error code, now or later."""
@@ -60,17 +60,17 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """Those to be asked in this round, the offsets topic's first."""
+        """The partitions to be asked in this round, the offsets topic's first."""
         self.waiting = 0
         """How many were asked and have not answered."""
         self.again: dict[Place, int] = {}
-        """Those that did not take it in this round, and their errors."""
+        """The partitions that failed in this round, and their errors."""
         self.late: tuple[Place, ...] = ()
-        """Those that did not take it when they were asked last."""
+        """The partitions that failed when they were last asked."""
         self.refused = NONE
         """INVALID_PRODUCER_EPOCH if a partition has ended it under a newer epoch."""
         self.rounds = 0
-        """How many ended in vain."""
+        """The number of failed rounds."""
         self.timer: TimerHandle | None = None
         self.over = Event()
         """The transaction is complete."""

@@ -1,4 +1,4 @@
-"""What the runtime of transactional ids, and its cores, read of the configuration."""
+"""The settings of the runtime of transactional ids and of its cores, from the configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ its flushes: 50 partitions took 340 ms one after the other and 25 ms so."""
 def transaction_config(
     config: Config, marker_sender: Ticket, producer_ids: ProducerIds, max_record_bytes: int
 ) -> TransactionConfig:
-    """What the core reads."""
+    """The settings of the core."""
     return TransactionConfig(
         marker_sender=marker_sender,
         producer_ids=producer_ids,
@@ -40,7 +40,7 @@ def runtime_settings(
     producer_ids: ProducerIds,
     topic: Mapping[str, Any] | None = None,
 ) -> RuntimeSettings:
-    """What the turns read; ``topic`` are the settings of ``__transaction_state``, once it is there.
+    """The settings of the runtime; ``topic`` has those of ``__transaction_state`` once it exists.
 
     Its batches are never compressed, as in Kafka.
     """
