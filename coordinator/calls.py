@@ -44,7 +44,7 @@ class JoinGroup:
     member_id_required: bool
     """v4 and up: an unknown dynamic member is first given its id (KIP-394)."""
     supports_skip_assignment: bool
-    """v9 and up: a static leader that comes back may be asked not to assign (KIP-814)."""
+    """v9 and up: a static leader that rejoins may be asked to skip the assignment (KIP-814)."""
     fresh_id: str
     """A new UUID as text, used only when the core makes a member id; "" when one is given."""
     connection: Hashable = None
@@ -133,12 +133,13 @@ class OffsetFetch:
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
     require_stable: bool = False
-    """v7 and up: partitions in which a transaction may yet move the offset say so (KIP-447)."""
+    """v7 and up: partitions with pending offsets of a transaction get UNSTABLE_OFFSET_COMMIT
+    (KIP-447)."""
 
 
 @slotted
 class TxnOffsetCommit:
-    """TxnOffsetCommit v0 to v5, behind its check by the transaction coordinator. -> CommitReply
+    """TxnOffsetCommit v0 to v5, after the transaction coordinator's check. -> CommitReply
 
     ``generation_id`` below 0, no member and no instance: the client names no membership (below v3
     none can). ``topics`` holds only topics and partitions that exist.

@@ -1,7 +1,7 @@
-"""Facts about groups, emitted once each; the edge makes log lines and metrics of them.
+"""Events of groups, each emitted once; the edge makes log lines and metrics of them.
 
-Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is the
-sentence that a person reads.
+Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is a
+sentence for a reader.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cause(StrEnum):
     ASKED_FOR = "asked_for"
     """A test asked for it, through a broker that runs for a test; no request of the group did."""
     UNKNOWN = "unknown"
-    """Of what only the log knows; never of an event."""
+    """Of generations that only the log knows; no event has it."""
 
 
 @slotted
@@ -59,14 +59,15 @@ class Transition:
     member_id: str = ""
     """The member that caused it; "" when not a single member did."""
     awaited: tuple[str, ...] = ()
-    """The member ids that the group waits for in its new state; the one who caused it left out."""
+    """The member ids that the group waits for in its new state, without the member that
+    caused it."""
     wait_ms: int = 0
     """How long it waits for them at most; 0 when it waits for no member."""
 
 
 @slotted
 class MemberJoined:
-    """A member entered the group (not each rejoin)."""
+    """A member was added to the group (not each rejoin)."""
 
     group_id: str
     member_id: str
@@ -77,15 +78,15 @@ class MemberJoined:
     replaces: str = ""
     """The member id whose place a static member took over."""
     fences: tuple[str, str] | None = None
-    """Client id and host of that member, if its process lived: its connection was open, and it was
-    another one."""
+    """Client id and host of that member if its process was alive: its connection was open, and
+    differs from the new one."""
     away_ms: int = -1
-    """How long ago the connection of that member had closed; -1 where it had not."""
+    """Milliseconds since that member's connection closed; -1 when it had not."""
 
 
 @slotted
 class MemberLeft:
-    """A member is out: it left, expired, was removed or was replaced."""
+    """A member was removed: it left, expired or was replaced."""
 
     group_id: str
     member_id: str
@@ -95,9 +96,9 @@ class MemberLeft:
     cause: Cause
     detail: str
     silent_ms: int = -1
-    """How long nothing was heard of it, where that is why it is out; else -1."""
+    """Milliseconds since its last request when its session expired; else -1."""
     connection_closed: bool = False
-    """The connection had closed by which it spoke."""
+    """Whether its connection had closed before."""
 
 
 @slotted
@@ -124,7 +125,7 @@ class GenerationFormed:
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """How long all others waited for it alone."""
+    """Milliseconds for which all others waited for it alone."""
 
 
 class AssignedMember(NamedTuple):
@@ -139,7 +140,7 @@ class AssignedMember(NamedTuple):
 
 @slotted
 class Assigned:
-    """The leader's assignment was taken."""
+    """The coordinator accepted the leader's assignment."""
 
     group_id: str
     generation_id: int
@@ -161,7 +162,7 @@ class CommitRejected:
 
 @slotted
 class JoinRefused:
-    """A JoinGroup was refused, other than to give the client its member id."""
+    """A JoinGroup was refused, except with MEMBER_ID_REQUIRED."""
 
     group_id: str
     member_id: str
@@ -189,9 +190,9 @@ class OffsetsMovedBack:
     client_id: str
     client_host: str
     offsets: int
-    """How many."""
+    """The number of offsets moved back."""
     examples: tuple[MovedOffset, ...]
-    """The first few of them."""
+    """The first `EXAMPLES_KEPT` of them."""
     principal: str = ""
     """The sender's principal; set only for a commit without membership."""
 
@@ -209,12 +210,12 @@ class Loss(StrEnum):
 
 
 EXAMPLES_KEPT = 8
-"""Offsets that an event of many names."""
+"""How many offsets an event about many offsets names."""
 
 
 @slotted
 class LostByAdmin:
-    """A request of an admin after which a group misses records, or may."""
+    """An admin request after which a group misses records, or may miss them."""
 
     group_id: str
     loss: Loss
@@ -222,22 +223,23 @@ class LostByAdmin:
     client_id: str
     client_host: str
     offsets: int
-    """How many of the group's committed offsets it concerned."""
+    """The number of the group's committed offsets that it affects."""
     examples: tuple[MovedOffset, ...]
-    """The first few of them, to where they were set or to the new start of the log; -1: deleted."""
+    """The first `EXAMPLES_KEPT` of them; ``offset`` is the new offset or the new log start offset,
+    -1: deleted."""
 
 
 @slotted
 class TransactionalOffsets:
-    """A transaction has ended in which offsets of the group were committed."""
+    """A transaction that committed offsets of the group has ended."""
 
     group_id: str
     producer_id: int
     producer_epoch: int
     committed: bool
-    """False: they were dropped."""
+    """False: the offsets were dropped."""
     offsets: int
-    """How many were pending."""
+    """The number of pending offsets."""
 
 
 @slotted
@@ -257,20 +259,20 @@ class OffsetsExpiring:
     offsets: int
     within_ms: int
     soonest_ms: int
-    """Wall time at which the first of them may go."""
+    """Wall time, in Unix milliseconds, at which the first of them may be dropped."""
     detail: str
 
 
 @slotted
 class GroupRemoved:
-    """The group is forgotten."""
+    """The group was removed from memory."""
 
     group_id: str
     cause: Cause
 
 
 LOADED_ID_CHARACTERS = 160
-"""Of the ids in a `LoadedGeneration`: there are as many as there are groups."""
+"""Characters of each id in a `LoadedGeneration`: as many of these exist as groups."""
 
 
 class LoadedGeneration(NamedTuple):
@@ -286,11 +288,11 @@ class LoadedGeneration(NamedTuple):
 
 @slotted
 class ShardLoaded:
-    """The groups of one partition are back, as the log has them."""
+    """The groups of one partition are loaded from its log."""
 
     groups: int
     generations: Mapping[str, Sequence[LoadedGeneration]]
-    """By group id, oldest first; the last one is what the group is restored to."""
+    """By group id, oldest first; the group is restored to the last one."""
 
 
 Event = (

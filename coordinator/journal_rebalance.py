@@ -147,8 +147,8 @@ class Rebalance:
     phase: str = "join"
     """"join", "sync" or "ended"."""
     outcome: str = ""
-    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded", "stopped" with
-    the broker; "" while it is under way."""
+    """``assigned``, ``nobody left`` (no member), ``interrupted`` by the next rebalance,
+    ``unloaded``, ``stopped`` with the broker; "" while it is under way."""
     ended_ms: int = 0
     join_ms: int = -1
     """Time in the join phase; -1 before its end."""

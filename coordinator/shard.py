@@ -1,7 +1,7 @@
 """A shard: the groups of one ``__consumer_offsets`` partition, and the core's whole surface.
 
 The caller makes one call at a time. ``now`` never goes back in ``mono_ms``. Tickets are hashable,
-and each is used once. The caller gives every run of an outcome to ``replay`` at once, in order,
+and each is used once. The caller passes every run of an outcome to ``replay`` at once, in order,
 with its log offset, so that the next call sees it; the replies of the outcome were made before
 that. It releases the replies when the records before them are stable. Before ``loaded`` it may call
 only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``. After
@@ -53,7 +53,7 @@ from protocol.errors import INVALID_GROUP_ID
 from protocol.now import Now
 
 GENERATIONS_KEPT = 8
-"""Of each group, while its partition is loaded: the journal begins with them."""
+"""How many generations of each group a load keeps: the journal begins with them."""
 
 _WOKEN_AT_ONCE = 1 << 30
 
@@ -68,7 +68,7 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
 def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
     """A handler that collects its outcome in a Step.
 
-    A call that must name a group and does not is refused before its handler sees it.
+    A call with an empty group id that needs one is refused before its handler sees it.
     """
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -119,9 +119,10 @@ class GroupShard:
     def __init__(self, config: GroupConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called: then groups are changed by handlers, not by ``replay``."""
+        """Whether ``loaded`` was called: then handlers change groups, ``replay`` does not."""
         self._generations: dict[str, list[LoadedGeneration]] = {}
-        """The last few generations of each group that were replayed; given away by ``loaded``."""
+        """The last `GENERATIONS_KEPT` generations of each group that were replayed; ``loaded``
+        emits and clears them."""
         self._recorded: dict[str, tuple[int, GroupValue]] = {}
         """Each group's last record and its log offset, for snapshots."""
         self._waking: Iterator[str] | None = None
@@ -139,7 +140,7 @@ class GroupShard:
         return _HANDLERS[type(call)](self._state, call, now)
 
     def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
-        """Do to groups what no request asks for; a test does, of a broker that runs for one."""
+        """Run ``work`` on groups without a request; test mode uses it."""
         return _stepped(lambda step, _: work(step))(self._state, None, now)
 
     def configure(self, config: GroupConfig) -> None:
@@ -148,11 +149,11 @@ class GroupShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections by which members speak: live, not to be kept over a call."""
+        """The open connections of members. Live: do not keep it over a call."""
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
-        """A connection has closed; nothing happens for one by which no member speaks."""
+        """Note that a connection has closed; no effect for one without members."""
         return _stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
@@ -193,11 +194,13 @@ class GroupShard:
         return bool(self._state.sweeps)
 
     def sweep(self, now: Now, budget: int) -> Outcome:
-        """Go on with unfinished work for about so many items; deadlines are left alone."""
+        """Continue unfinished work for about ``budget`` items; deadlines are not checked."""
         return _stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """The next begins with another step, when all that this one wrote is replayed."""
+        """One sweep at a time; the next begins in another step, when this step's records are
+        replayed.
+        """
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
@@ -222,7 +225,9 @@ class GroupShard:
                 session_due(step, group, member)
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do or to check next, in monotonic milliseconds."""
+        """The next time at which ``expire`` has work, in monotonic milliseconds; 0: now; None:
+        never.
+        """
         if self._state.sweeps:
             return 0
         return self._state.deadlines.next_ms
@@ -256,10 +261,10 @@ class GroupShard:
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Fold in a run that is in the log from ``base_offset`` on, live and at load.
+        """Apply a run that is in the log from ``base_offset`` on, live and at load.
 
-        Committed offsets are written here alone. A group's record builds the group at load; live,
-        the group has moved already and only notes where its record is.
+        Only this method changes committed offsets. A group's record builds the group at load; live,
+        the handler has changed the group already, and its record's log offset is noted.
         """
         if not isinstance(run, GroupRun):
             self._state.cache.replay(run, base_offset)
@@ -285,7 +290,7 @@ class GroupShard:
             del seen[:-GENERATIONS_KEPT]
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Take over offsets from a snapshot, before the log behind it is replayed."""
+        """Restore offsets from a snapshot, before the rest of the log is replayed."""
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
@@ -297,15 +302,17 @@ class GroupShard:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Take over what a transaction has pending from a snapshot, like ``restore``."""
+        """Restore a transaction's pending offsets from a snapshot, like ``restore``."""
         assert not self._live
         pending = self._state.cache.pending
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Do a part of ``loaded`` for at most ``budget`` groups; how many, 0 when all are awake.
+        """Do a part of ``loaded`` for at most ``budget`` groups; returns how many, 0 when none is
+        left.
 
-        The log is replayed: sessions start in full, and groups that only have offsets are made.
+        The log is replayed: sessions start with their full timeout, and groups with offsets alone
+        are created.
         """
         assert not self._live
         state = self._state
@@ -330,7 +337,8 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: wake the groups that ``wake`` has not seen; calls may follow.
+        """The log is replayed: wake the groups that ``wake`` has not visited; accept calls from now
+        on.
 
         A group with more members than group.max.size rebalances.
         """

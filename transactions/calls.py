@@ -68,7 +68,8 @@ class AddPartitions:
 
 @slotted
 class VerifyPartitions:
-    """Whether partitions are in the transaction, as a Produce of TV1 asks. -> Sequence[int]
+    """Asks whether partitions are in the transaction, for a Produce of TV1 (KIP-890). ->
+    Sequence[int]
 
     A code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or the error of all.
     """
@@ -127,14 +128,15 @@ class DescribeTransaction:
 
 @slotted
 class ListTransactions:
-    """The ids of this shard; an empty filter lets all through. -> ListReply"""
+    """The ids of this shard; an empty filter matches all. -> ListReply"""
 
     ticket: Ticket
     states: frozenset[str]
     """State names on the wire; a name that is not a state matches nothing."""
     producer_ids: frozenset[int]
     duration_ms: int
-    """Only those that have been open for longer (wall time); below 0: all."""
+    """Only transactions that have been open for longer, in milliseconds (wall time);
+    below 0: all."""
     among: Sequence[str] | None = None
     """The ids to consider; None: all."""
 

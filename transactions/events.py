@@ -1,5 +1,7 @@
-"""Facts that a shard of transactional ids reports; log lines, metrics and the journal are made of
-them. An event is one for a request, never one for a partition."""
+"""Events of a shard of transactional ids; log lines, metrics and the journal are made of them.
+
+Events are per request, never per partition.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ class Cause(Enum):
     """Why a transactional id moved to another state; the value is for log lines and metrics."""
 
     CLIENT = "client"
-    """The producer asked for it: InitProducerId, a partition, EndTxn."""
+    """The producer's request: InitProducerId, a partition, EndTxn."""
     TIMEOUT = "timeout"
     """Open for longer than its timeout."""
     FENCED = "fenced"
@@ -29,7 +31,7 @@ class Cause(Enum):
 
 @slotted
 class Transition:
-    """A transactional id is in another state; its record is accepted."""
+    """A transactional id has changed its state; its record is accepted."""
 
     transactional_id: str
     old: State | None
@@ -42,11 +44,11 @@ class Transition:
     """The cause with its figures: a sentence without a subject."""
     client: Client = BROKER
     partitions: int = 0
-    """How many the transaction has touched."""
+    """The number of partitions in the transaction."""
     open_ms: int = -1
-    """How long it has been open (wall); -1 where none is."""
+    """Milliseconds for which it has been open (wall time); -1 without a transaction."""
     since_prepare_ms: int = -1
-    """COMPLETE_*: how long the markers took."""
+    """COMPLETE_*: milliseconds from Prepare to the last marker."""
 
 
 @slotted
@@ -59,17 +61,17 @@ class PartitionsAdded:
     partitions: Partitions
     client: Client
     group_id: str = ""
-    """Whose offsets partition it is."""
+    """The group whose offsets partition was added; "" for none."""
 
 
 @slotted
 class ProducerFenced:
-    """A newer producer has taken the id over: the epochs below are refused from now on."""
+    """A newer producer has taken the id over: epochs below its own are refused from now on."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """The newer one."""
+    """The newer producer's epoch."""
     client: Client
     """The new owner of the id."""
     fenced: Client
@@ -91,21 +93,22 @@ class TransactionRefused:
 
 @slotted
 class EndedPastCoordinator:
-    """WriteTxnMarkers ended what a producer had open on partitions; no coordinator asked for it.
+    """WriteTxnMarkers ended a producer's open transaction on partitions without its coordinator.
 
-    So an operator ends what hangs. The edge reports it: no shard need know of the producer.
+    An operator ends hanging transactions so. The edge reports it: the shard need not know the
+    producer.
     """
 
     transactional_id: str
-    """The id that has this producer; "" where none has it any more."""
+    """The id that has this producer; "" for none."""
 
     producer_id: int
     producer_epoch: int
     committed: bool
     partitions: Partitions
-    """Where it was open."""
+    """The partitions where it was open."""
     since_ms: int
-    """Wall time of the producer's last record there."""
+    """Wall time of the producer's last record there, in Unix milliseconds."""
     client: Client
 
 
@@ -115,7 +118,7 @@ class ShardLoaded:
 
     transactional_ids: int
     completing: int
-    """Of these so many were between Prepare and Complete: their markers are sent again."""
+    """How many of these are between Prepare and Complete: their markers are sent again."""
 
 
 Event = (

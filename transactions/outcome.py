@@ -64,17 +64,17 @@ class ListReply(NamedTuple):
 
 @slotted(frozen=True)
 class SendMarkers:
-    """Given to the ticket ``TransactionConfig.marker_sender`` once the Prepare record is stable.
+    """The ticket ``TransactionConfig.marker_sender`` gets it once the Prepare record is stable.
 
     Never before (a marker before its Prepare record breaks atomicity), and again after each load.
-    The sender answers with `MarkersWritten` or `MarkersRefused`. The coordinator epoch is the
-    edge's to add: the leader epoch of the shard's partition.
+    The sender answers with `MarkersWritten` or `MarkersRefused`. The edge adds the coordinator
+    epoch: the leader epoch of the shard's partition.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """TV1: that of the transaction; TV2: one more."""
+    """TV1: the transaction's epoch; TV2: one more."""
     committed: bool
     rules: int
     """TV1 or TV2: transaction_version of WriteTxnMarkers, 1 is sent as 0."""

@@ -65,7 +65,7 @@ class TransactionShard:
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called: then ids are held to the legal moves."""
+        """Whether ``loaded`` was called: from then on only legal moves are allowed."""
         self._waking: Iterator[Transaction] | None = None
         """The open transactions that ``wake`` has still to visit; None before its first call."""
         self._woken: list[SendMarkers] = []
@@ -85,11 +85,11 @@ class TransactionShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """None: no call is parked, so that none of them matters."""
+        """Empty: no call is parked, so that the end of a connection has no effect."""
         return ()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
-        """There is nothing to do."""
+        """Does nothing."""
         return NOTHING
 
     def configure(self, config: TransactionConfig) -> None:
@@ -115,15 +115,15 @@ class TransactionShard:
         return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Gives the partition up; no call is parked."""
+        """Gives the partition up; no call is parked, so that none is answered."""
         return NOTHING
 
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:  # noqa: ARG002
-        """Folds in a record that is in the log at ``base_offset``, live and at load.
+        """Applies a record that is in the log at ``base_offset``, live and at load.
 
-        Nothing else changes an id, so that a shard that was loaded is as it was.
+        Only this method changes an id, so that a loaded shard equals the one before.
         """
         state, live = self._state, self._live
         transactional_id = run.transactional_id
@@ -145,7 +145,9 @@ class TransactionShard:
         raise AssertionError("transactional ids have no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """A part of ``loaded``, for at most so many transactions; how many, 0 when that was all."""
+        """A part of ``loaded``, for at most ``budget`` transactions; returns how many, 0 when none
+        is left.
+        """
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
         awake = 0
@@ -156,7 +158,9 @@ class TransactionShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: calls may follow. Markers of each PREPARE_* are sent again."""
+        """The log is replayed: calls are accepted from now on. Markers of each PREPARE_* are sent
+        again.
+        """
         while self.wake(now, _WOKEN_AT_ONCE):
             pass
         self._live = True
