@@ -1,8 +1,9 @@
-"""This broker as a member of its cluster: all that a broker by itself does not have, made once.
+"""This broker as a member of its cluster: all parts that a standalone broker does not have.
 
-It comes in three steps. `join` knows ZooKeeper, the ids and the topics, before any log is opened.
-`make` makes what stands on the logs. `start` begins before the broker answers anybody: a controller
-that was deposed may still send what it had for the process before, and is known by its epoch.
+They are made in three steps. `join` reads ZooKeeper, the ids and the topics, before any log is
+opened. `make` makes the parts that need the logs. `start` starts them before the broker serves
+requests: a deposed controller may still send requests meant for the previous process, and the
+broker epoch reveals them.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ class ClusterBroker:
         )
 
     def broker_epoch(self) -> int:
-        """That of the registration; -1 while there is none."""
+        """The epoch of the registration; -1 while this broker is not registered."""
         return self.registration.epoch
 
     async def strays(self) -> list[str]:
@@ -210,7 +211,7 @@ class ClusterBroker:
             return known is not None and node_id in known.replicas
 
         if self.cache.controller_id < 0:
-            return []  # nobody has told yet what is here
+            return []  # no controller has sent yet which partitions are here
         names = await startup.time.in_thread(partial(startup.fs.list, startup.directory))
         return strays_among(names, is_here)
 
@@ -220,7 +221,8 @@ class ClusterBroker:
         self,
         settings_of: Callable[[str], Mapping[str, Any] | None],
     ) -> ReplicaServices:
-        """What each replica uses; ``settings_of`` gives those of a topic that is here."""
+        """The services of each replica; ``settings_of`` returns the settings of a topic that
+        exists."""
         common = self._startup.partition_services
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
@@ -250,7 +252,7 @@ class ClusterBroker:
         hooks: ReplicaHooks,
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
-        """What does as the controller says; ``settings_changed`` gives others those that hold."""
+        """Makes the replica manager; ``settings_changed`` runs after each change of settings."""
         startup, journal_recorder = self._startup, self._journal_recorder
         self.configs = ClusterConfigs(
             startup.config,
@@ -286,14 +288,16 @@ class ClusterBroker:
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
+        """The settings of the group coordinator; ``topic`` has its topic's settings, None if
+        unknown."""
         known = self._startup.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
-        """What asks the coordinators of transactions that are other brokers.
+        """Makes the client that asks remote transaction coordinators to add partitions.
 
-        ``partition_count``: of their topic; metadata may have told only some of its partitions.
+        ``partition_count`` returns the partitions of ``__transaction_state``; metadata may not list
+        all of them yet.
         """
         startup = self._startup
         self.enlisting = RemoteEnlisting(
@@ -304,7 +308,8 @@ class ClusterBroker:
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
-        """Who is asked for the marker of a partition: this broker, or its leader."""
+        """Returns where the marker of a partition is written: this broker, or the partition's
+        leader."""
         startup = self._startup
         self.remote_markers = RemoteMarkers(
             self.cache,
@@ -329,7 +334,7 @@ class ClusterBroker:
         while True:
             try:
                 return await self.configs.nodes.topic(name)
-            except SessionExpired:  # the controller will not ask again: the next session tells
+            except SessionExpired:  # the controller does not ask again; the next session does
                 await self._startup.time.sleep(AGAIN_S)
 
     async def _directory_changed(self) -> None:

@@ -1,7 +1,7 @@
 """The journal of a cluster as this broker saw it; its file: docs/cluster-journal.md.
 
-It tells what this broker did as controller and why, which replicas fell out of sync of what it
-leads, who told it what, and what became of its session. What other brokers saw is in theirs:
+It records what this broker did as controller and why, which replicas of its partitions left the
+ISR, what controllers sent, and the state of its session. Other brokers record their own view:
 `muster cluster why` asks them all.
 """
 
@@ -31,7 +31,7 @@ class ClusterJournal(Pages[HappenedPage]):
         self._controller = Story(node_id)
 
     def of(self, name: str) -> list[Happened]:
-        """What is kept of a name, the oldest first."""
+        """The entries of a name, the oldest first."""
         page = self.get(name)
         return [] if page is None else page.entries()
 
@@ -54,7 +54,8 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Whether the controller here has told of that leader, or it is the one of before."""
+        """Whether this broker as controller recorded that leader already, or the leader is
+        unchanged."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

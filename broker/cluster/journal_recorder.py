@@ -1,7 +1,7 @@
-"""What this broker of a cluster sees happen, given to its journal.
+"""Records in the journal the events of a cluster that this broker sees but did not cause.
 
-The controller and the leaders report their events by themselves. Here are those of others: who says
-that whom is the leader, which controller tells it, the session with ZooKeeper, the registration.
+The controller and the leaders report their own events. This module adds those of others: changed
+leaders, the controller that sent them, the session with ZooKeeper, the registration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JournalRecorder:
         self._cache = cache
         self._errors = errors
         self._controller = NOBODY, -1
-        """Who told this broker anything last, and in which epoch."""
+        """The controller that last sent metadata to this broker, and its epoch."""
         self._session: Session | None = None
 
     def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:
@@ -100,7 +100,7 @@ class JournalRecorder:
         )
 
     def told(self) -> None:
-        """The controller has told of the cluster."""
+        """The controller has sent metadata: records a change of controller."""
         controller = self._cache.controller_id, self._cache.controller_epoch
         if controller != self._controller:
             self._controller = controller

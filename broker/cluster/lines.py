@@ -14,11 +14,11 @@ logger = structlog.get_logger(__name__)
 FEW = 20
 """So many partitions have a line each; more have one together, which names the first of them."""
 AGAIN_MS = 60_000
-"""How often something is told that goes on."""
+"""Interval between log lines for a failure that continues."""
 
 
 class PartitionLines:
-    """What was done to partitions in one go: `write` writes it down."""
+    """Changes of partitions in one operation; `write` logs them."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[dict[str, Any]]] = {}
@@ -28,7 +28,7 @@ class PartitionLines:
         self._found.setdefault(event, []).append({"partition": partition, **about})
 
     def write(self) -> None:
-        """Writes what was added, and begins anew."""
+        """Logs the changes added since the last call."""
         found, self._found = self._found, {}
         for event, each in found.items():
             if len(each) <= FEW:
@@ -40,7 +40,7 @@ class PartitionLines:
 
 
 class Trouble:
-    """Something that may fail again and again: told at once, once a minute, and when it is over."""
+    """A repeated failure: logged at once, then once a minute, and when it ends."""
 
     __slots__ = ("_now_ms", "_told_ms", "attempts")
 
@@ -51,7 +51,7 @@ class Trouble:
         """How often in a row it has failed."""
 
     def is_news(self) -> bool:
-        """It has failed once more: whether that is to be told."""
+        """Counts one more failure; True if it is to be logged."""
         now_ms = self._now_ms()
         self.attempts += 1
         if self.attempts > 1 and now_ms - self._told_ms < AGAIN_MS:

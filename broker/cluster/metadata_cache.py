@@ -1,8 +1,8 @@
-"""What the controller has told of the cluster last: live brokers, topics, leaders.
+"""The last metadata from the controller: live brokers, topics, leaders.
 
-UpdateMetadata alone writes it; Metadata, FindCoordinator and the others read it (`ClusterView`). A
-request has all live brokers and only the partitions that have changed. Before the first one the
-cache is empty, and this broker tells nobody of any other.
+UpdateMetadata alone writes it; Metadata, FindCoordinator and other requests read it
+(`ClusterView`). A request has all live brokers and only the partitions that have changed. Before
+the first one the cache is empty, and this broker names no other broker to clients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What is new of topics after an update."""
+    """The changes of topics by an update."""
 
     deleted: tuple[tuple[str, int], ...] = ()
     """Partitions that are being deleted."""
@@ -32,10 +32,10 @@ class Learnt:
 
 @dataclass(slots=True)
 class KnownTopic:
-    """A topic as the controller tells it."""
+    """A topic as the controller describes it."""
 
     topic_id: bytes | None = None
-    """None: it has none, or none that was told."""
+    """None if the topic has no id, or none was received."""
     partitions: dict[int, ShownPartition] = field(default_factory=dict)
 
 
@@ -47,19 +47,19 @@ class MetadataCache:
         self.controller_id = -1
         """See `ClusterView`."""
         self.controller_epoch = -1
-        """The epoch of the last controller that told anything."""
+        """The epoch of the last controller that sent metadata."""
         self.topics: dict[str, KnownTopic] = {}
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
         self.doubted: set[str] = set()
-        """Topics of which nothing was told since `doubt_all`: they may have been deleted."""
+        """Topics absent from all updates since `doubt_all`: they may have been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
-        """What is waited for to be told, and who waits."""
+        """The awaited conditions, each with the event of its waiter."""
 
-    # -- what is told
+    # -- from the controller
 
     def update(self, told: UpdateMetadataRequest) -> Learnt:
-        """Takes what a controller says; whether it may is asked before."""
+        """Applies an update; the caller has checked that it is valid."""
         self.controller_id = told.controller_id
         self.controller_epoch = told.controller_epoch
         self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
@@ -84,11 +84,11 @@ class MetadataCache:
         return Learnt(tuple(deleted), tuple(changed))
 
     def doubt_all(self) -> None:
-        """This broker was away: nobody tells it of topics that were deleted meanwhile."""
+        """Doubts all topics: this broker was away and may have missed their deletion."""
         self.doubted = set(self.topics)
 
     def forget(self, names: Collection[str]) -> Learnt:
-        """These topics are no more, though no controller said so."""
+        """Removes topics that were deleted although no controller said so."""
         deleted = [(name, index) for name in names for index in self.topics[name].partitions]
         for name in names:
             self.doubted.discard(name)
@@ -98,7 +98,7 @@ class MetadataCache:
     async def until(
         self, wanted: Mapping[Key, Callable[[], bool]], timeout: asyncio.Timeout
     ) -> Collection[Key]:
-        """Waits until all of ``wanted`` was told; returns the keys of what was not in time."""
+        """Waits until all of ``wanted`` are true; returns the keys of those that timed out."""
         left = [(key, is_so, asyncio.Event()) for key, is_so in wanted.items() if not is_so()]
         entries = [(is_so, event) for _, is_so, event in left]
         self._awaited += entries

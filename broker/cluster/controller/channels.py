@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 AGAIN_S = 0.1
 """How soon a request is repeated."""
 SLICE = 1000
-"""So many requests and partitions are looked at in one go: some milliseconds."""
+"""Requests and partitions that are tidied in one slice: some milliseconds."""
 LOAD_MIN = 1000
 """So many requests and partitions may wait before it is looked what of them holds."""
 
@@ -52,11 +52,11 @@ class ChannelSettings:
 
 
 class Unanswered(NamedTuple):
-    """What a broker has not answered yet."""
+    """Requests that a broker has not answered yet."""
 
     broker_id: int
     requests: int
-    """With those that wait behind the first."""
+    """The requests in its queue, with the one that was sent."""
     request: str
     """The first."""
     since_ms: int
@@ -112,7 +112,7 @@ class Channels:
         return {key[0]: len(each.queue) for key, each in self._channels.items()}
 
     def unanswered(self) -> list[Unanswered]:
-        """Who is waited for."""
+        """The brokers that have not answered yet, each with its queue."""
         return [
             Unanswered(
                 broker_id,
@@ -182,7 +182,8 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Queues a request; what waits is cut down to what holds, whenever it has doubled."""
+        """Queues a request; whenever the queue has doubled, superseded requests are removed from
+        it."""
         self.queue.append(request)
         self._load += load(request)
         if self._load > self._most and self._tidying is None:
@@ -190,7 +191,8 @@ class _Channel:
         self._news.set()
 
     async def _tidy(self) -> None:
-        """Cuts down what waits, in slices; in vain where the broker has answered meanwhile."""
+        """Removes superseded requests in slices; drops the result if the broker answered in
+        between."""
         first, *waiting = self.queue or (None,)  # the first may be on its way
         tidy, done = without_superseded(waiting), 0
         try:

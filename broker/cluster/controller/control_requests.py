@@ -1,7 +1,7 @@
-"""The controller's requests to brokers: values to messages of a version, and back.
+"""Encodes and decodes the controller's requests to brokers, in each version.
 
-The values have no versions (`controller/requests.py`). What a version does not have is left out of
-its message, and reads as it was meant before there was such a field.
+The values have no versions (`controller/requests.py`). Encoding leaves out the fields that a version
+lacks; decoding fills them in with their meaning before the field existed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _topic(topic: ToldTopic | ShownTopic, states: list[Value]) -> Value:
 
 
 def _state(each: ToldPartition | ShownPartition) -> Value:
-    """What is told and shown of a partition in the same words."""
+    """The fields of a partition that LeaderAndIsr and UpdateMetadata share."""
     return {
         "partition_index": each.partition,
         "controller_epoch": each.controller_epoch,
@@ -223,7 +223,7 @@ RECEIVED = -1
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
-    """What a LeaderAndIsr of any version says."""
+    """Decodes a LeaderAndIsr of any version."""
     return LeaderAndIsrRequest(
         RECEIVED,
         value["broker_epoch"],
@@ -260,7 +260,7 @@ def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
 
 
 def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
-    """What an UpdateMetadata of any version says."""
+    """Decodes an UpdateMetadata of any version."""
     return UpdateMetadataRequest(
         RECEIVED,
         value["broker_epoch"],
@@ -291,7 +291,7 @@ def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
 
 
 def decode_stop_replica(value: Value) -> StopReplicaRequest:
-    """What a StopReplica of any version says; -1 for leader epochs that it does not have."""
+    """Decodes a StopReplica of any version; leader epochs that the version lacks are -1."""
     deletes = value["delete_partitions"]
     if value["topic_states"]:
         topics = [

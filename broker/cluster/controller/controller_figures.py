@@ -1,4 +1,4 @@
-"""What the controller shows of itself, as of the last look: nothing where another broker is it."""
+"""The controller's figures as of the last `look`; empty while another broker is the controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.time import Time
 from controller.view import Counts, Doing, Waits
 
 WAITING = ("deletion", "reassignment", "leader")
-"""What may wait for a broker."""
+"""The kinds of work that may wait for a broker."""
 NOTHING = Doing(0, 0, 0, 0, {})
 
 
@@ -30,7 +30,7 @@ class ControllerFigures:
         self.counts = Counts()
         self.waiting = {each: Waiting() for each in WAITING}
         self.doing = NOTHING
-        """What the core is at."""
+        """The operations in progress."""
         self.requests: Mapping[int, int] = {}
         """How many requests wait for each broker."""
         self._host = host
@@ -44,7 +44,7 @@ class ControllerFigures:
         return self._host.is_active
 
     def look(self) -> Iterator[int]:
-        """Looks anew, a topic at a time."""
+        """Counts again, one topic for each step."""
         term = self._host.term
         if term is None:
             self.counts, self.doing, self.requests = Counts(), NOTHING, {}

@@ -1,8 +1,9 @@
-"""Hosts the controller: elects, feeds it facts, does what it says, resigns.
+"""Hosts the controller: runs elections, passes facts to the core, carries out its outcomes,
+resigns.
 
-A broker that wins has a `Term`: a core (`controller.Controller`), its channels, its watches. With
-the session, or with the first write that its epoch fences, the term is over and leaves nothing
-behind: what still comes of its reads and writes is dropped. Use it from the event loop's thread.
+A broker that wins has a `Term`: a core (`controller.Controller`), its channels, its watches. The
+term ends with the session, or with the first write that its epoch fences; results of its reads and
+writes that arrive later are dropped. Use it from the event loop's thread.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class ControllerHost:
             self._look()
 
     def _look(self) -> None:
-        """Looks who is the controller, and tries to be it where nobody is."""
+        """Reads which broker is the controller, and runs for election if the cluster has none."""
         self._again = True
         if not self._electing and not self._stopped:
             self._electing = True
@@ -135,7 +136,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the node of a term that has ended, if it is there: whoever is first wins."""
+        """Deletes the node of a term that has ended, if it still exists; the next election is
+        open."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

@@ -1,8 +1,8 @@
-"""Log lines of the controller: who leads what and why, which brokers and topics come and go.
+"""Log lines of the controller: new leaders with the reason, brokers and topics added and removed.
 
-What happens together is told together: of a thousand partitions that a lost broker led, each broker
-that leads them now is one line with a count. So a line may be late by a moment, and their number
-is bounded whatever happens.
+Events within `TOGETHER_S` share log lines: when a broker that led a thousand partitions is lost,
+each broker that leads them now has one line with a count. So a line may be late by that time, and
+the number of lines is bounded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from protocol.errors import NAMES
 logger = structlog.get_logger(__name__)
 
 TOGETHER_S = 0.5
-"""What happens within so long is told together."""
+"""Events within this window share one log line."""
 LINES_MAX = 50
 """So many lines at once; of what is more, one line says how much."""
 NAMES_MAX = 5
@@ -57,7 +57,7 @@ class _Line(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """What is to be told in one line."""
+    """The events that share one log line."""
 
     count: int = 0
     names: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class ControllerLines:
         self._left_out = 0
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event, and tells it soon."""
+        """Adds an event to the lines that are logged soon."""
         said = _said(event)
         if said is None:
             return

@@ -1,7 +1,7 @@
-"""What the controller reads: nodes to facts, with the watches that tell of their changes.
+"""The controller's reads: nodes become facts, and watches report their changes.
 
-A watch is a hint: whoever gets it reads again, with another watch. A node that does not parse is
-told once and left out, so that it harms its own topic or broker and no other.
+A watch is a hint: its receiver reads again, with another watch. A node that does not parse is
+logged once and left out, so that it harms only its own topic or broker.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ControllerReads:
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._told: set[str] = set()
-        """The nodes that don't parse, each told once."""
+        """The nodes that don't parse, each logged once."""
         self._moves_czxid = -1
         """Of the node that asked for reassignments last."""
 
@@ -76,7 +76,7 @@ class ControllerReads:
         return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
 
     async def names(self, path: str, watch: Watch) -> list[str]:
-        """The children of a node; none where there is no such node."""
+        """The children of a node; empty if the node does not exist."""
         return await children_of(self._zookeeper, path, watch)
 
     async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
@@ -152,10 +152,10 @@ class ControllerReads:
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
     async def reassignments(self, watch: Watch) -> ReassignmentsSeen | None:
-        """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode.
+        """The reassignments that an old tool asks for; ``watch`` reports the next. Raises BadNode.
 
-        None: the node was read before. The controller itself writes into it what is left, and who
-        took that for a wish would begin all that is under way again.
+        None: the node was read before. The controller itself writes the remaining reassignments
+        into it; reading them as a request would restart all that are under way.
         """
         found = await self._asked(admin.REASSIGN, watch)
         if found is None:

@@ -1,7 +1,7 @@
 """One term of this broker as controller: from an election that it won to its end.
 
-Facts go to the core one after the other, and what each outcome says is done at once. What still
-comes of reads and writes after the end is dropped.
+The core handles facts one after the other, and each outcome is carried out at once. Results of
+reads and writes that arrive after the end are dropped.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ Observe = Callable[[Sequence[Event]], None]
 
 @dataclass(frozen=True, slots=True)
 class HostServices:
-    """What a host and its terms use."""
+    """The services that a host and its terms use."""
 
     zookeeper: ZooKeeper
     channels: ChannelSettings
@@ -123,14 +123,14 @@ class Term:
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """What is being read, and whether it has changed meanwhile."""
+        """The paths that are being read, and whether each has changed since the read began."""
 
     def _spare_id(self, name: str) -> bytes:
         """That by which brokers know a topic: an old tool may have dropped it (KAFKA-14190)."""
         return self._services.known_id(name) or self._time.fresh_id()
 
     async def begin(self) -> None:
-        """Reads all there is, and has the core begin. What was watched comes again."""
+        """Reads the cluster's state and starts the core. Watches cause later reads."""
         reads = self._reads
         await write_feature(self._services.zookeeper, self._services.channels.spoken)
         await self._read("brokers", self._reader("brokers"))
@@ -169,15 +169,16 @@ class Term:
         return self.core.epoch
 
     def doing(self) -> Doing:
-        """What the controller is at."""
+        """The operations in progress."""
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """What it waits for, topic by topic, or of that one."""
+        """The operations that wait and their reasons, topic by topic, or only those of topic
+        ``only``."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
-        """What there is, counted topic by topic."""
+        """Counts of topics, partitions and replicas, updated topic by topic."""
         return self.core.counts()
 
     def end(self) -> None:
@@ -228,7 +229,7 @@ class Term:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """A bug of ours: who is elected next begins with what ZooKeeper has."""
+        """Ends the term after a bug of ours: the next controller starts from ZooKeeper's state."""
         self._services.errors.caught("controller", error)
         if not self._over:
             self._ended(self, f"internal error: {error!r}")
@@ -295,7 +296,7 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Takes note of writes: what is known in one turn is one fact."""
+        """Collects results of writes: all results of one turn are one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -322,7 +323,7 @@ class Term:
         self._take(await fact)
 
     def _take(self, fact: Fact | None) -> None:
-        """What was read, unless it says nothing."""
+        """Handles a fact that was read; None is ignored."""
         if fact is not None:
             self.handle(fact)
 
@@ -333,9 +334,9 @@ class Term:
         nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
-        """What an old tool asks for by a node of /admin.
+        """Reads the request that an old tool left in a node of /admin.
 
-        A node that does not parse is deleted, or the tools would refuse to ask again for ever.
+        A node that does not parse is deleted, otherwise the tools could never ask again.
         """
         try:
             return await read(watch)
@@ -369,7 +370,8 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """A watch of ``what`` has rung: it is read again, once for all that ring meanwhile."""
+        """Reads ``what`` again after its watch fired; watches that fire during a read share the
+        next."""
         self._read_again(what, self._reader(what))
 
     def _watched_topic(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What this broker did as the controller, counted since the process began."""
+"""Counts of this broker's work as the controller, since the process began."""
 
 from __future__ import annotations
 

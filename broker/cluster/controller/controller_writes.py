@@ -1,14 +1,16 @@
-"""What the controller writes: each write fenced by its epoch, each answer looked at.
+"""The controller's writes: its epoch fences each of them, and each result is checked.
 
 A write is a multi with a check of ``/controller_epoch`` at the version that this controller got at
-its election (KAFKA-6082): whoever lost it writes nothing more. After a lost connection a write may
-have been done although the answer is a refusal; then what is there is compared with what was
-wanted. States that are to be written at once share a multi, and stand alone where that is refused.
+its election (KAFKA-6082), so a deposed controller writes nothing. After a lost connection a write
+may be applied although its result is an error; then the node's content is compared with the wanted
+content. States that are written at the same time share a multi; if it is rejected, each is written
+in its own.
 
-A state that is changed is fenced by the brokers' registrations too: each Muster that registers sets
-``/brokers/ids``, and a state that was decided before that is not written. A leader that lost power
-and registers again would otherwise lead on with a log that has lost its end, where the controller
-dies before it sees that: the next one takes the state for newer than the registration.
+The brokers' registrations fence a changed state too: each Muster that registers sets
+``/brokers/ids``, and a state that was decided before that is not written. Otherwise a leader that
+lost power and registers again could stay the leader with a log that has lost its end, if the
+controller dies before it sees the registration: the next controller takes the state for newer than
+the registration.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ STATES_AT_ONCE = 128
 """So many states share a multi: 40 kB, and a millisecond of the loop."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
-"""How often a tree is deleted in which others create nodes meanwhile."""
+"""The attempts to delete a tree in which others create nodes at the same time."""
 
 
 class _Fenced(Exception):

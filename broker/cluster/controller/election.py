@@ -1,8 +1,8 @@
-"""The election of the controller: who creates ``/controller`` first, raises its epoch with it.
+"""The election of the controller: the first broker that creates ``/controller`` raises its epoch.
 
-Both in one multi, so that no two controllers ever have one epoch, and the version of the epoch's
-node is the fence of all that this one writes. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates
-the node first and raises the epoch afterwards.
+Both are one multi, so that two controllers never share an epoch; the version of the epoch's node
+fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates the node
+first and raises the epoch afterwards.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ NOBODY = -1
 
 
 class Elected(NamedTuple):
-    """What a broker has that won."""
+    """The result of an election for the broker that won."""
 
     epoch: int
     epoch_version: int
-    """That of the node ``/controller_epoch``."""
+    """The version of the node ``/controller_epoch``."""
 
 
 async def controller_of(zookeeper: ZooKeeper) -> int:
-    """The controller's broker, NOBODY where there is none."""
+    """The id of the controller's broker, `NOBODY` if the cluster has no controller."""
     try:
         data, _ = await zookeeper.get(cluster.CONTROLLER)
     except NoNode:

@@ -1,16 +1,17 @@
-"""A channel's queue without what a later request in it says anew.
+"""A channel's queue without the parts that a later request in it repeats.
 
-A broker that is registered and does not answer is told nothing, and what it has to be told grows
-with each change. Kafka keeps all of it. Here an older LeaderAndIsr, UpdateMetadata or StopReplica
-loses the partitions that a later one of its kind names too, and goes when it has none left. The
-order of what is left stays, so that a broker is known to live before somebody is to follow it.
+The controller sends nothing more to a registered broker that does not answer, and its queue grows
+with each change. Kafka keeps the whole queue. Here an older LeaderAndIsr, UpdateMetadata or
+StopReplica loses the partitions that a later one of its kind names too, and is removed when none
+are left. The rest keeps its order, so that a broker is shown as live before others have to follow
+it.
 
-| what | why it is kept |
+| kept | reason |
 |---|---|
-| is_new of a LeaderAndIsr | the replica was never told of: the later request gets it |
-| an UpdateMetadata that shows a deletion | a topic of the same name may come after it |
-| what UpdateMetadata says first of a partition | it is shown in one piece with its neighbours |
-| a StopReplica that deletes | a later one that does not delete is no substitute |
+| is_new of a LeaderAndIsr | the broker does not know the replica yet: the later request gets it |
+| an UpdateMetadata that shows a deletion | a topic of the same name may follow it |
+| the first UpdateMetadata of a partition | it is shown in one piece with its neighbours |
+| a StopReplica that deletes | a later one that does not delete does not replace it |
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def load(request: Send) -> int:
 
 
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
-    """Those requests, in their order, without what later ones say anew.
+    """Returns the requests in their order, without the parts that later ones repeat.
 
-    Yields how much it was after each that it looks at; it looks at each twice.
+    Reads each request twice, and yields its size after each.
     """
     kept: list[Send] = []
     told, stopped = set[Key](), set[Key]()
@@ -73,10 +74,10 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """What is said of partitions for the first time."""
+    """The first request that names each partition."""
 
     new: set[TopicPartition] = field(default_factory=set)
-    """Replicas that some LeaderAndIsr tells of as new."""
+    """Replicas that a LeaderAndIsr marks as new."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
     """The number of the UpdateMetadata that shows a partition first since its last deletion."""
 
@@ -128,8 +129,8 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """What no later request says, and what is said first; what ends a partition stands for all
-    that came before it."""
+    """Yields the partitions that no later request names, and the first mention of each; the end of
+    a partition replaces all that came before it."""
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
         if (*place, True) in seen:
@@ -141,13 +142,13 @@ def _needed(
 
 
 class _Shown:
-    """What is left of each UpdateMetadata, from the last to the first."""
+    """The remaining parts of each UpdateMetadata, from the last to the first."""
 
     def __init__(self, first: _First) -> None:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """Those of the request that was kept last, which takes up the ones before it."""
+        """Topics of the newest queued request; older requests merge into it."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
         """All partitions of theirs."""
@@ -170,7 +171,7 @@ class _Shown:
         return None if merges else request._replace(topics=self._topics)
 
     def _take(self, topic: ShownTopic) -> None:
-        """What a later request says of a partition stands."""
+        """Adds a topic's partitions, unless a later request has named them."""
         there = self._by_name.get(topic.name)
         if there is None:
             there = self._by_name[topic.name] = topic._replace(partitions=[])

@@ -1,16 +1,17 @@
-"""Coordinators in a cluster: who leads a partition of an internal topic keeps what is in it.
+"""Coordinators in a cluster: the leader of a partition of an internal topic serves its shard.
 
-| what the controller tells | what becomes of the partition's shard |
+| request of the controller | effect on the partition's shard |
 |---|---|
-| this broker leads it, and did not | it is loaded; what it has read is told once that is stable |
-| it leads on, in a newer leader epoch | it goes on, and writes in that epoch |
-| another leads it, or it is stopped here | who is parked is told at once, its load is dropped |
-| anything of an older leader epoch | nothing |
-| the internal topic is deleted | all shards are gone; the next topic of the name is another one |
-| another topic is deleted | its committed offsets are dropped, by the shards of this broker |
+| this broker becomes the leader | it is loaded, and serves once what it has read is stable |
+| it stays the leader in a newer leader epoch | it continues, and writes in that epoch |
+| another broker leads, or it is stopped | parked requests are answered, its load is dropped |
+| any request of an older leader epoch | ignored |
+| the internal topic is deleted | all shards are removed; a new topic of the name is another one |
+| another topic is deleted | the shards of this broker drop its committed offsets |
 
-Which partition has a key says how many the topic has. That is read from the topic's node once, for
-metadata may have told only some of them; until it is known every key gets NOT_COORDINATOR.
+The partition of a key depends on the topic's partition count. It is read once from the topic's
+node, since metadata may not list all partitions yet; until it is known every key gets
+NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Coordinators:
             TRANSACTION_TOPIC: _Coordinated(TRANSACTION_TOPIC, transactions),
         }
 
-    # -- what is told
+    # -- from the controller
 
     def on_leader(self, replica: Replica, leader_epoch: int) -> None:
         """This broker leads a partition, in that leader epoch; it may have led it before."""
@@ -101,7 +102,7 @@ class Coordinators:
             self._spawn(self._drop_offsets(gone), "offsets of deleted topics")
 
     async def _drop_offsets(self, topics: set[str]) -> None:
-        """Every coordinator is told of the deletion, and drops what its own partitions have."""
+        """Has every shard of this broker drop the committed offsets of deleted topics."""
         await self._groups.duties.drop(topics, self._slicer.work("offsets of deleted topics"))
 
     # -- how many partitions there are
@@ -121,7 +122,7 @@ class Coordinators:
                     data, _ = await self._zookeeper.get(topic_path(topic))
                     node = decode_topic(topic_path(topic), data)
                 except (NoNode, Closed):
-                    return  # whoever makes it anew tells of it
+                    return  # a new topic of the name is reported by its creator
                 except (ZooKeeperError, BadNode) as error:
                     logger.error(
                         "partition count of coordinator topic can't be read, its requests fail",
@@ -147,15 +148,15 @@ class _Coordinated:
         self.topic = topic
         self.runtime = runtime
         self.led: dict[int, Replica] = {}
-        """Those that this broker leads, by partition."""
+        """The replicas that this broker leads, by partition."""
         self.is_being_read = False
         self.deletions = 0
         """How often the topic was deleted."""
         self._epochs: dict[int, int] = {}
-        """The highest leader epoch that was told, by partition."""
+        """The highest leader epoch received, by partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """Whether what is told of a partition is not older than what was."""
+        """Whether a request for a partition is not older than the last one."""
         if leader_epoch < 0:
             return True
         if leader_epoch < self._epochs.get(index, -1):

@@ -1,8 +1,8 @@
-"""Blocks of producer ids in a cluster: taken from one node by compare-and-set.
+"""Blocks of producer ids in a cluster: reserved in one node by compare-and-set.
 
-Every broker takes its own, beside a controller that gives blocks to others (AllocateProducerIds,
-KIP-730) and beside older brokers, which do the same as this: the node's version decides who got
-which. So no id is given out twice, whoever the controller is. Source: Kafka 3.9
+Every broker reserves its own, also where a controller hands blocks to other brokers
+(AllocateProducerIds, KIP-730) and where older brokers use the same node: the node's version decides
+who got which block. So no id is used twice, whichever broker is the controller. Source: Kafka 3.9
 ``ZkProducerIdManager``.
 """
 

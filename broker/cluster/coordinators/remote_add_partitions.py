@@ -41,7 +41,7 @@ _AS_TAKEN = {
     PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
     CLUSTER_AUTHORIZATION_FAILED: INVALID_TXN_STATE,
 }
-"""What the producer whose records these are can be told."""
+"""The codes that the producer of these records receives in place of the coordinator's."""
 
 Errors = Mapping[tuple[str, int], int]
 """By topic and partition: NONE where it is in the transaction."""
@@ -73,7 +73,7 @@ class _Asking:
         self.take(dict.fromkeys(self.places(), error_code))
 
     def take(self, errors: Errors) -> None:
-        """Its answer; who asked may be gone."""
+        """Sets the result, unless the caller has given up."""
         if not self.answer.done():
             self.answer.set_result(errors)
 
@@ -105,8 +105,8 @@ class RemoteEnlisting:
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """``partition_count``: how many partitions ``__transaction_state`` has, 0 while there is no
-        such topic."""
+        """``partition_count`` returns the partitions of ``__transaction_state``, 0 before it
+        exists."""
         self._cluster = cluster
         self._node_id = settings.node_id
         self._partition_count = partition_count
@@ -123,9 +123,9 @@ class RemoteEnlisting:
         *,
         verify_only: bool,
     ) -> Errors:
-        """What the coordinator of a transactional id says of partitions, one code for each.
+        """Asks the coordinator of a transactional id; returns one code for each partition.
 
-        COORDINATOR_NOT_AVAILABLE where there is none, NETWORK_EXCEPTION where it was lost.
+        COORDINATOR_NOT_AVAILABLE if it has no leader, NETWORK_EXCEPTION if the connection was lost.
         """
         answer: Future[Errors] = get_running_loop().create_future()
         asking = _Asking(
@@ -135,7 +135,7 @@ class RemoteEnlisting:
         if coordinator == NO_LEADER:
             asking.take_all(COORDINATOR_NOT_AVAILABLE)
         elif coordinator == self._node_id:
-            asking.take_all(NOT_COORDINATOR)  # this broker has not been told of it yet
+            asking.take_all(NOT_COORDINATOR)  # the controller has not sent that leadership yet
         elif not self._is_outdated(coordinator, asking):
             self._outboxes.put(coordinator, asking)
         return await answer

@@ -1,10 +1,10 @@
 """Markers for partitions that other brokers lead: WriteTxnMarkers, batched by broker.
 
-What a leader answers is what `MarkerSender` takes: it asks again, with pauses, until each partition
-has its marker. A partition without a leader, or whose leader can't be reached, answers
-NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION, and by the next time metadata may name another. One
-that metadata does not know may only not have been told yet: it counts as deleted when its topic's
-node is gone.
+`MarkerSender` handles the leader's answers: it asks again, with pauses, until each partition has
+its marker. A partition without a leader, or with one that can't be reached, answers
+NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader by the next attempt.
+Metadata may not list a new partition yet: an unknown one counts as deleted only when its topic's
+node does not exist.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """Who waits to learn whether a topic is there."""
+        """The tickets that wait until it is known whether a topic exists."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """See `Destination`."""
@@ -174,7 +174,7 @@ def _errors(answer: dict[str, Any]) -> dict[tuple[str, int, int], int]:
 
 
 class Destinations:
-    """Who is asked for a partition's marker: this broker where it leads, else the leader."""
+    """Chooses where a partition's marker is written: this broker if it leads, else the leader."""
 
     def __init__(self, logs: LogManager, local: LocalMarkers, remote: RemoteMarkers) -> None:
         self._logs = logs
@@ -182,7 +182,8 @@ class Destinations:
         self._remote = remote
 
     def of(self, topic: str, partition: int) -> Destination:
-        """What LeaderAndIsr has said of this broker counts more than metadata."""
+        """The destination of a partition; LeaderAndIsr at this broker takes precedence over
+        metadata."""
         found = self._logs.get(topic, partition)
         led = found is not None and found.serving_error(-1) == NONE
         return self._local if led else self._remote

@@ -1,11 +1,12 @@
-"""What a broker asks before it stops: the controller shall give away what it leads.
+"""Controlled shutdown: a stopping broker asks the controller to move its leaderships away.
 
-It asks with ControlledShutdown until the controller answers that nothing is left, or often enough;
-then it stops in any case. Whoever asks serves meanwhile, since leaders are replaced one by one. A
-broker that is the controller asks itself, by its own listener as all others do.
+It sends ControlledShutdown until the controller answers that no partition is left, or the retries
+are used up; then it stops in any case. The broker serves requests during that time, since leaders
+are replaced one by one. A broker that is the controller asks itself through its own listener, as
+all others do.
 
-Without ZooKeeper no controller can give anything away, and each attempt would wait for as long as
-`controller.socket.timeout.ms`. So it is looked meanwhile whether ZooKeeper answers.
+Without ZooKeeper the controller can't move anything, and each attempt would wait for
+`controller.socket.timeout.ms`. So the broker also checks whether ZooKeeper answers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ShutdownSettings(NamedTuple):
 
 
 def shutdown_settings(config: Config) -> ShutdownSettings:
-    """Those that hold now."""
+    """The settings in effect now."""
     return ShutdownSettings(
         config["controlled.shutdown.enable"],
         config["controlled.shutdown.max.retries"],

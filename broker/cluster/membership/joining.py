@@ -40,7 +40,7 @@ class Joined:
     node_id: int
     cluster_id: str
     topics: Sequence[Topic]
-    """Those in ZooKeeper that have a directory here."""
+    """The topics in ZooKeeper that have a directory on this broker."""
 
 
 async def join(
@@ -128,10 +128,10 @@ def _here(names: Iterable[str]) -> dict[str, list[int]]:
 async def _topic(
     zookeeper: ZooKeeper, nodes: ConfigNodes, name: str, of_disk: Callable[[str], Topic]
 ) -> Topic | None:
-    """A topic as ZooKeeper has it, None where it has none.
+    """A topic as in ZooKeeper, None if it does not exist there.
 
-    A node that does not parse says nothing of the topic: then it is as its directories are, and
-    the controller tells more once the node is put right.
+    If the node does not parse, the topic is as its directories show; the controller sends more once
+    the node is fixed.
     """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))

@@ -1,8 +1,8 @@
 """This broker in ZooKeeper: the cluster's id, its own id, and its registration.
 
-The node ``/brokers/ids/<id>`` is ephemeral; the transaction that created it is the broker's epoch
-(KIP-380). With the session it goes, and with the next session the broker registers anew. In between
-there is no epoch, and nobody may be told of the old one.
+The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created it is the
+broker's epoch (KIP-380). ZooKeeper deletes it with the session, and the broker registers again in
+the next session. In between the broker has no epoch, and must not report the old one.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
 
 
 UNSEEN_MS = 3000
-"""How long an id stays unregistered where controllers know brokers by their ids alone (before 2.2,
-KIP-380): one that does not see it gone tells the new process of no partition."""
+"""How long an id stays unregistered where controllers know brokers by id alone (before 2.2,
+KIP-380): a controller that misses the gap sends no partitions to the new process."""
 
 
 class BrokerRegistration:
@@ -99,7 +99,7 @@ class BrokerRegistration:
         self.epoch = NO_EPOCH
         """The broker's epoch, NO_EPOCH while it has none."""
         self.last_epoch = NO_EPOCH
-        """The last that it had: whoever speaks to an earlier registration is late."""
+        """The last epoch of this broker: a request for an earlier registration is late."""
         self._zookeeper = zookeeper
         self._broker = broker
         self._node_version = node_version
@@ -109,7 +109,7 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """Those of this process, the old ones too: their nodes are ours."""
+        """All sessions of this process, with expired ones: it owns their nodes."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
@@ -183,10 +183,11 @@ class BrokerRegistration:
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """The node is there: ours (its epoch), gone meanwhile (None), or another broker's.
+        """Handles an existing node: returns its epoch if it is ours, None once it is deleted.
 
-        The node of a session before this one is deleted if that was this process's own, and waited
-        for otherwise: it goes when that session's time is over (ZOOKEEPER-2985).
+        If an earlier session of this process owns the node, it is deleted. For any other owner this
+        waits until that session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if the owner
+        lives on.
         """
         gone = Event()
         stat = await self._zookeeper.exists(path, gone.set)
@@ -207,7 +208,7 @@ class BrokerRegistration:
             async with self._time.within(2 * self._session_timeout_ms / 1000):
                 await gone.wait()
         except TimeoutError:
-            # It may have gone unseen: this process has stood still, or was cut off.
+            # The deletion may have been missed: this process was paused, or cut off.
             there = await self._zookeeper.exists(path)
             if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
                 raise AlreadyRegistered(

@@ -1,12 +1,12 @@
-"""The mandate: whether this broker is still what the controller has last told it to be.
+"""The registration fence: whether this broker still has the roles that the controller gave it.
 
-Who stood still for longer than its session leads and coordinates nothing any more, and is the last
-to hear of it. What it appends nobody acknowledges, but a committed offset that it tells from memory
-may be an old one. So after a pause that could have cost the session, ZooKeeper is asked before such
-an answer is given; and once the session was lost, the controller must have spoken in the new one.
+A broker paused beyond its session has lost its leaderships and does not know it yet. Its appends
+are not acknowledged, but a committed offset that it returns from memory may be old. So after a
+pause that could have cost the session, it asks ZooKeeper before such an answer; and once the
+session was lost, it waits until the controller has sent a request in the new one.
 
-While ZooKeeper is away nobody else is elected, and this broker goes on: a lost connection alone
-puts nothing in doubt.
+While ZooKeeper is down no other leader is elected, and this broker continues: a lost connection
+alone does not raise the fence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""How soon ZooKeeper is asked again, behind a session whose end is not told yet."""
+"""Pause before ZooKeeper is asked again, after a session whose end is not reported yet."""
 
 
 class RegistrationFence:
@@ -48,7 +48,7 @@ class RegistrationFence:
         """A shorter pause costs no session: ZooKeeper hears of a client twice as often as that."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
-        """What the clock had left out when the session was last known to live."""
+        """The clock's paused time when the session was last known to be alive."""
         self._is_lost = False
         self._told = Event()
         self._asking = Lock()
@@ -57,7 +57,7 @@ class RegistrationFence:
     @property
     def is_sure(self) -> bool:
         """Whether answers may be given from memory."""
-        self._time.now()  # whoever reads first after a pause finds it left out
+        self._time.now()  # the first read of the clock after a pause counts that pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost
 

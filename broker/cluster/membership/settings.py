@@ -1,4 +1,4 @@
-"""What a broker's properties say about its cluster; refused where they ask for what can't be."""
+"""The cluster settings in a broker's properties; values that can't be met are rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClusterSettings:
 
     zookeeper: Where
     spoken: InterBroker
-    """What brokers speak among themselves."""
+    """The inter-broker protocol."""
     listener: str
     """The name of the listener by which brokers reach each other."""
     connect: Connect
@@ -98,7 +98,7 @@ def channel_settings(config: Config, settings: ClusterSettings, node_id: int) ->
 
 
 def controller_config(config: Config, spoken: InterBroker, node_id: int) -> ControllerConfig:
-    """What the controller is told of the settings as they are now."""
+    """The controller's part of the settings, as they are now."""
     return ControllerConfig(
         broker_id=node_id,
         unclean_leader_election_enable=config["unclean.leader.election.enable"],

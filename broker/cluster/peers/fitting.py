@@ -1,4 +1,4 @@
-"""Values for messages of any version: what a version does not have is left out."""
+"""Fits values to messages of any version: fields that the version lacks are left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What brokers speak among themselves, by ``inter.broker.protocol.version``.
+"""The inter-broker protocol, by ``inter.broker.protocol.version``.
 
-Kafka's channels between brokers ask no ApiVersions: what the setting says is sent, and a broker
-that lacks it stops the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9 ``MetadataVersion``,
+Kafka's channels between brokers send no ApiVersions: the setting decides the versions, and a broker
+that lacks one stops the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9 ``MetadataVersion``,
 ``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
 """
 

@@ -1,7 +1,7 @@
-"""A connection to another broker that is made when it is needed, and again when it was lost.
+"""A connection to another broker that opens on first use, and again after it was lost.
 
-Its address is asked for each time, since a broker may come back at another one. What a broker
-serves is asked by those requests alone that Kafka's brokers negotiate; the others go by
+Each attempt reads its address again, since a broker may return at another one. ApiVersions is sent
+only for the requests whose version Kafka's brokers negotiate; the others follow
 ``inter.broker.protocol.version``.
 """
 
@@ -46,7 +46,8 @@ class LastingPeer:
         self._time = time
         self._peer: Peer | None = None
         self._versions: dict[int, range] = {}
-        """What the other one serves; empty until it was asked."""
+        """The version ranges of the other broker, by API key; empty before ApiVersions was
+        answered."""
 
     async def version_of(self, api: Api) -> int:
         """The newest version of an API that both know. Raises PeerLost, NotServed."""

@@ -1,8 +1,8 @@
-"""What is asked of other brokers in batches: one request at a time to each, with all that came
-while the last one was under way.
+"""Batched requests to other brokers: one request at a time to each, with all items that arrived
+during the last one.
 
-When a broker is lost everybody who waits for it is told at once: who leads may be another by the
-time that they ask again.
+When a connection is lost, all its items fail at once: the leader may have changed by the time of
+the next attempt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Item(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """Answers are told apart by it: a request has each once."""
+        """Identifies the item's answer; a request has each key once."""
 
     @property
     def weight(self) -> int:
@@ -76,7 +76,7 @@ class Outboxes(Generic[ItemT]):
             outbox.worker = self._spawn(outbox.work(), self._name)
 
     def queued(self, broker_id: int) -> deque[ItemT]:
-        """What waits to be sent to a broker."""
+        """The items that are not sent to a broker yet."""
         outbox = self._outboxes.get(broker_id)
         return deque() if outbox is None else outbox.queue
 
@@ -96,7 +96,7 @@ class Outboxes(Generic[ItemT]):
 
 
 class _Outbox(Generic[ItemT]):
-    """What one broker is to be asked."""
+    """The items for one broker."""
 
     def __init__(self, peer: LastingPeer, ask: Ask[ItemT], weight_max: int) -> None:
         self.peer = peer

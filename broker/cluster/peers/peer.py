@@ -1,8 +1,8 @@
 """A connection to another broker: requests out, answers in their order.
 
-Many may be under way. An answer that does not come in time, or is none, ends the connection: what
-comes behind it could not be told apart. Frames are cut as those of clients are, so that no claimed
-length is ever allocated.
+Many requests may be under way. A late or malformed answer ends the connection: the answers that
+follow could not be matched to requests. Frames are cut as those of clients are, so that a claimed
+length is never allocated.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Peer(asyncio.Protocol):
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """One request whose body has been encoded; what ``decode`` makes of its answer.
+        """Sends one request whose body is encoded; returns the result of ``decode`` on its answer.
 
         Raises PeerLost.
         """
@@ -102,7 +102,7 @@ class Peer(asyncio.Protocol):
         return await self._answer_to(frame, expected, decode, api.name, timeout_ms)
 
     async def exchange(self, token: bytes, timeout_ms: int) -> bytes:
-        """Bytes that are no request, and the bytes that answer them. Raises PeerLost."""
+        """Sends a raw token in a frame; returns the bytes of the answer. Raises PeerLost."""
         frame = [_LENGTH.pack(len(token)), token]
         answer: bytes = await self._answer_to(frame, b"", _as_it_is, "a login", timeout_ms)
         return answer
@@ -127,7 +127,7 @@ class Peer(asyncio.Protocol):
             raise
 
     def close(self, reason: PeerLost | None = None) -> None:
-        """Ends the connection; who still waits gets ``reason``."""
+        """Ends the connection; pending requests fail with ``reason``."""
         if self.lost is None:
             self.lost = reason or PeerLost(f"the connection to {self.address} was closed")
         if self._transport is not None:

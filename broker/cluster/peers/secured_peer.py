@@ -1,8 +1,8 @@
-"""Connections to other brokers where brokers encrypt what they say, or have to log in.
+"""Connections to other brokers by TLS, by SASL, or by both.
 
-A login is renewed before the session that it began is over, between two requests: those that were
-sent before are answered first, and the next wait. Which versions of a login the other broker takes
-it is asked; before Kafka 1.0 tokens go without a request around them.
+The login is renewed before its session expires, between two requests: earlier requests are answered
+first, and later ones wait. The other broker is asked which versions of the login it accepts; before
+Kafka 1.0 tokens are sent without a request around them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AUTHENTICATE_VERSION_MAX: Final = 2
 
 
 class BrokerLogin(NamedTuple):
-    """Who a broker is to the others."""
+    """The credentials of a broker for the other brokers."""
 
     mechanism: str
     who: Credentials
@@ -62,7 +62,8 @@ class LoggedInPeer(Peer):
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """By the system's clock, which goes on while this process stands, as the session does."""
+        """By the system's clock, which continues while this process is paused, as the session
+        does."""
         self._handshake_version = 0
         self._authenticate_version = 0
 
@@ -137,7 +138,7 @@ class LoggedInPeer(Peer):
         lifetime_ms = 0
         while token is not None:
             said, lifetime_ms = await self._said(token, timeout_ms)
-            # A proof takes some milliseconds, which nobody else has to wait for.
+            # A proof takes some milliseconds; a thread keeps the event loop free.
             token = await self._time.in_thread(login.answer, said)
         return lifetime_ms
 

@@ -1,1 +1,1 @@
-"""What protects a cluster and is kept in ZooKeeper: entries of access control."""
+"""Security data of a cluster in ZooKeeper: ACLs and delegation tokens."""

@@ -1,11 +1,13 @@
-"""Access control entries in ZooKeeper, as Kafka's brokers keep and follow them.
+"""ACLs in ZooKeeper, as Kafka's brokers store and follow them.
 
-A node has all entries of a pattern. It is changed in the version in which it was read, or read
-again; the notice behind it tells every other broker. What a node has that is understood by nobody
-here stays in it, and is told. Source: Kafka 3.9 ``AclAuthorizer``, ``ZkAclStore``.
+A node has all entries of a pattern. A write names the version that was read; if it has changed, the
+node is read again. The notice after it reaches every other broker. Entries that this broker does
+not understand stay in the node, and are logged. Source: Kafka 3.9 ``AclAuthorizer``,
+``ZkAclStore``.
 
-A node may have 1 MB, which is thousands of entries: so much is read and written in a thread, and
-taken in slices. What ZooKeeper answered last about a pattern holds, whichever is read first.
+A node may have 1 MB, which is thousands of entries: large nodes are decoded and encoded in a
+thread, and applied in slices. The newest answer of ZooKeeper about a pattern wins, in whichever
+order they are read.
 """
 
 from __future__ import annotations
@@ -134,7 +136,7 @@ class ZooKeeperAcls:
         try:
             known, strange = await self._understood(place, data)
         except BadNode as error:
-            # What is known of it holds: it may deny something.
+            # The known entries remain: one of them may deny something.
             logger.error("ACLs can't be read from ZooKeeper", reason=str(error))
             return
         if strange:
@@ -157,7 +159,7 @@ class ZooKeeperAcls:
                 self._taken.clear()
 
     async def _understood(self, place: Place, data: bytes) -> Understood:
-        """What a node has. Raises BadNode."""
+        """Parses a node's entries. Raises BadNode."""
         if len(data) <= AT_ONCE * ENTRY_BYTES:
             return _understood(place, data)
         return await self._time.in_thread(_understood, place, data)
@@ -168,7 +170,7 @@ class ZooKeeperAcls:
             if self._taken.get(place, -1) > answer:
                 return
             self._taken[place] = answer
-            before = self._known.setdefault(place, frozenset())  # whoever reads all looks there
+            before = self._known.setdefault(place, frozenset())  # a read of all nodes lists it here
             now = set(before)
             work = self._slicer.work("access control entries")
             try:
@@ -182,7 +184,7 @@ class ZooKeeperAcls:
                     now.add(entry)
                     if work.over:
                         await work.pause()
-            finally:  # whoever waited for it may have given up
+            finally:  # the waiting caller may have been cancelled
                 work.end()
                 self._known[place] = frozenset(now)
                 if not now:
@@ -266,7 +268,7 @@ class ZooKeeperAcls:
 
 
 def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
-    """What a pattern's node has then."""
+    """The new data of a pattern's node."""
     return acls.encode_entries([*strange, *map(json_of, sorted(entries))])
 
 

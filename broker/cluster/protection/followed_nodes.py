@@ -1,7 +1,7 @@
-"""Nodes in ZooKeeper that every broker follows: read whole at the start, then notice by notice.
+"""Nodes in ZooKeeper that every broker follows: all are read at the start, then notice by notice.
 
-All are read before anybody is served, and again in every new connection: notices may have gone
-meanwhile. Whose nodes they are says how they are read.
+All are read before the broker serves clients, and again in every new connection: notices may have
+been removed in between. The owner of the nodes reads and parses them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class FollowedNodes:
         read_all: Callable[[], Awaitable[None]],
         handle: Handle,
     ) -> None:
-        """``changes`` are the directories of notices, each handed to ``handle``; ``trees`` have
-        the nodes, which ``read_all`` reads. ``what`` they are is told in plural."""
+        """``changes`` are the directories of notices, each passed to ``handle``; ``trees`` have the
+        nodes, which ``read_all`` reads. ``what`` names them in log lines, in the plural."""
         self._zookeeper = zookeeper
         self._spawn = spawn
         self._errors = errors
@@ -83,7 +83,7 @@ class FollowedNodes:
             self._look()
 
     def _look(self) -> None:
-        """Looks what is new, once for all watches that ring meanwhile."""
+        """Starts reading changes; watches that fire during a read share the next one."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True

@@ -1,8 +1,8 @@
-"""Delegation tokens in ZooKeeper, as Kafka's brokers keep and follow them.
+"""Delegation tokens in ZooKeeper, as Kafka's brokers store and follow them.
 
-A token is a node; the notice behind a change tells every other broker, and so does the one behind
-its removal. A token's password is computed from its id, so brokers of one cluster have the same
-secret key. Source: Kafka 3.9 ``DelegationTokenManagerZk``.
+A token is a node; a notice after each change or removal reaches every other broker. A token's
+password is computed from its id, so brokers of one cluster have the same secret key. Source: Kafka
+3.9 ``DelegationTokenManagerZk``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ logger = structlog.get_logger(__name__)
 
 
 class Followers(Protocol):
-    """Who is told of tokens."""
+    """Receives changed tokens."""
 
     def ids(self) -> list[str]:
-        """Those of all tokens that are known."""
+        """The ids of all known tokens."""
 
     async def told(self, token_id: str, token: Token | None) -> None:
-        """What a token is now; None where it is gone."""
+        """Receives the state of a token; None if it was removed."""
 
 
 class ZooKeeperTokens:
@@ -54,7 +54,7 @@ class ZooKeeperTokens:
         errors: InternalErrors,
         tokens: Followers,
     ) -> None:
-        """``tokens`` are told what becomes of them."""
+        """``tokens`` receives each change."""
         self._zookeeper = zookeeper
         self._tokens = tokens
         self._nodes = FollowedNodes(
@@ -102,12 +102,12 @@ class ZooKeeperTokens:
         await self._tokens.told(token_id, token)
 
     async def get(self, token_id: str) -> Token | None:
-        """What a token is now, None where it is gone. Raises ZooKeeperError and BadNode."""
+        """Reads a token, None if it does not exist. Raises ZooKeeperError and BadNode."""
         token, _ = await self._kept(token_id)
         return token
 
     async def _kept(self, token_id: str) -> tuple[Token | None, int]:
-        """What a token is now, with the version of its node."""
+        """Reads a token and the version of its node."""
         path = nodes.path(token_id)
         try:
             data, stat = await self._zookeeper.get(path)
@@ -128,7 +128,7 @@ class ZooKeeperTokens:
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:
-            with suppress(NodeExists):  # ours: nobody else has this id
+            with suppress(NodeExists):  # ours: ids are unique
                 await self._zookeeper.create(path, data)
         else:
             kept, version = await self._kept(token.token_id)
@@ -144,7 +144,7 @@ class ZooKeeperTokens:
 
     async def delete(self, token: Token) -> None:
         """Removes a token. Raises ZooKeeperError."""
-        with suppress(NoNode):  # perhaps it was we, and the answer was lost: tell all the same
+        with suppress(NoNode):  # perhaps our own attempt deleted it: notify in any case
             await self._zookeeper.delete(nodes.path(token.token_id))
         await self._tell(token)
 

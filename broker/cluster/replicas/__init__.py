@@ -1,1 +1,1 @@
-"""What is replicated here: obeying the controller, following leaders, writing in-sync replicas."""
+"""Replication: carries out the controller's requests, follows leaders, changes in-sync replicas."""

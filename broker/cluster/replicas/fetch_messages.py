@@ -1,7 +1,7 @@
-"""Fetch between brokers, written and read by hand: a follower sends one all the time.
+"""Fetch between brokers, encoded and decoded by hand: a follower sends it continuously.
 
-The reference codec would copy all records, and take ten times as long for many partitions. Tests
-compare both in every version. What a follower has no use for is skipped.
+The reference codec would copy all records, and needs ten times as long for many partitions. Tests
+compare both in every version. Fields that a follower does not use are skipped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
 
 
 class FetchHead(NamedTuple):
-    """What a Fetch says once."""
+    """The fields of a Fetch outside its partitions."""
 
     replica_id: int
     replica_epoch: int
@@ -69,7 +69,7 @@ class FetchHead(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What a leader answers for one partition."""
+    """A leader's answer for one partition."""
 
     partition: int
     error_code: int

@@ -1,11 +1,11 @@
-"""A follower's side of a fetch session (KIP-227): only what has changed is asked for, and answered.
+"""A follower's side of a fetch session (KIP-227): requests and answers have only the changes.
 
 | epoch | the next Fetch has | its answer |
 |---|---|---|
-| 0 | all partitions; a session of before is closed | begins epoch 1; without an id there is none |
-| n | those that are new or have moved, and those to be left out | begins epoch n + 1 |
+| 0 | all partitions; closes the previous session | begins epoch 1; no id: no session |
+| n | partitions that are new or have moved, and those to remove | begins epoch n + 1 |
 
-When a turn is refused, or nobody knows whether it was taken, the epoch is 0 again.
+When a Fetch is rejected, or its answer is lost, the epoch returns to 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Place = tuple[TopicKey, int]
 
 
 class Turn(NamedTuple):
-    """What one Fetch of a session says."""
+    """The session's part of one Fetch."""
 
     session_id: int
     epoch: int
@@ -38,10 +38,10 @@ class FetchSession:
         self._epoch = 0
         self._by_id = False
         self._known: Mapping[Place, Asked] = {}
-        """What the leader knows."""
+        """The partitions that the leader has in the session."""
 
     def turn(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> Turn:
-        """What is to be said so that the leader knows of these partitions, and of no others.
+        """The request that leaves exactly the ``wanted`` partitions in the leader's session.
 
         A session names topics in one way: by their ids, or by their names.
         """
@@ -62,7 +62,7 @@ class FetchSession:
 
     @property
     def lasts(self) -> bool:
-        """Whether the leader keeps what it was told."""
+        """Whether the leader keeps the session."""
         return self._epoch > 0
 
     def same_turn(self) -> Turn:
@@ -79,7 +79,8 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def broken(self, *, is_unknown: bool = False) -> None:
-        """The leader may not have taken it, or does not know the session: all is said anew."""
+        """Starts over with a full Fetch: the leader may have missed the last one, or lost the
+        session."""
         self._epoch, self._known = 0, {}
         if is_unknown:
             self._id = NO_SESSION

@@ -1,22 +1,21 @@
-"""One fetcher: what this broker follows of one leader, over one connection.
+"""One fetcher: fetches the partitions that this broker follows of one leader, by one connection.
 
-One request at a time is under way. What becomes of a partition in a round is a matter of its next
-step:
+One request at a time is under way. A partition's next step decides its part in a round:
 
-| next step | what is done | then |
+| next step | action | then |
 |---|---|---|
-| CUT | its log is cut to its high watermark | FETCH |
-| ASK | the leader is asked where its last epoch ended; its log is cut there | FETCH, or ASK again |
-| FETCH | records behind its end are asked for and appended | FETCH |
-| RESET | the leader is asked where its log begins and ends | FETCH |
-| WAIT | nothing, until the controller names another leader epoch | |
+| CUT | truncates its log to its high watermark | FETCH |
+| ASK | asks the leader where its last epoch ended, truncates its log there | FETCH, or ASK again |
+| FETCH | fetches the records after its end and appends them | FETCH |
+| RESET | asks the leader where its log begins and ends | FETCH |
+| WAIT | waits until the controller names another leader epoch | |
 
-Which of the first three it begins with, and what follows from an error, `replication/follower.py`
-says. An answer is used only for a partition that is followed as it was when it was asked for.
+`replication/follower.py` decides which of the first three comes first, and what follows an error.
+An answer is used only for a partition that is followed in the same way as when it was requested.
 
-While a leader has nothing for any of thousands of partitions, its next request says so in one go:
-what is asked for is looked at again when something has come, from the leader or the controller, and
-at least every `LOOKED_THROUGH_MS`.
+While a leader has no records for any of thousands of partitions, the next request repeats the last
+one: the partitions are read again when the leader or the controller has sent a change, and at least
+every `LOOKED_THROUGH_MS`.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""What nobody hears of, as where a log begins after its retention, is told to leaders so often."""
+"""How often silent changes, such as a log start offset after retention, are sent to leaders."""
 
 
 class FetcherParts(NamedTuple):
-    """What every fetcher of a broker uses."""
+    """The services that all fetchers of a broker use."""
 
     settings: ReplicationSettings
     cache: MetadataCache
@@ -83,7 +82,7 @@ class FetcherParts(NamedTuple):
 
 
 class Fetcher:
-    """What is fetched from one leader over one connection."""
+    """Fetches from one leader over one connection."""
 
     def __init__(self, leader: int, number: int, parts: FetcherParts) -> None:
         self.leader, self.number = leader, number
@@ -93,7 +92,7 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """What the last Fetch named or had named before, and its version."""
+        """The partitions in the last Fetch or in its session, by the names of its version."""
         self._version = OLDEST
         self._quiet_until_ms = 0
         """Until then the session has all that is followed as it is, unless there are news."""
@@ -206,7 +205,7 @@ class Fetcher:
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Whether it is followed as it was: nothing has come from the controller meanwhile."""
+        """Whether the partition is followed as before: the controller has not changed it."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -240,10 +239,10 @@ class Fetcher:
     async def _fetch(
         self, peer: Peer, fetching: list[Followed], slices: Slices
     ) -> FetchAnswer | None:
-        """Asks for these, and takes what comes; None: the session is begun anew."""
+        """Fetches these partitions and appends the records; None: the session starts over."""
         self._version, self._places = version, places = self._named(fetching)
         asked: dict[Named, Asked] = {}
-        for place, each in places.items():  # one that moves meanwhile is answered with an error
+        for place, each in places.items():  # one that moves during this is answered with an error
             asked[place] = each.asked(
                 self._settings.partition_max_bytes, by_epoch=version >= FLEXIBLE
             )
@@ -256,7 +255,7 @@ class Fetcher:
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
-        """The leader had nothing, and is asked once more: nothing has to be said anew."""
+        """Repeats the last Fetch: the leader had no records, and no partition has changed."""
         answer = await self._answer(peer, self._session.same_turn())
         if answer is None or answer.partitions or not self._session.lasts:
             self._quiet_until_ms = 0
@@ -268,7 +267,7 @@ class Fetcher:
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, turn: Turn) -> FetchAnswer | None:
-        """What the leader answers; None: it has no such session. Raises PeerLost."""
+        """The leader's answer; None if it does not have the session. Raises PeerLost."""
         settings, version = self._settings, self._version
         head = FetchHead(
             settings.node_id,
@@ -300,7 +299,7 @@ class Fetcher:
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """All is said anew to the leader."""
+        """Starts the session over: the next Fetch is a full one."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 

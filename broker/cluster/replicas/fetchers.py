@@ -1,7 +1,6 @@
-"""Fetchers: what this broker follows is fetched from its leaders.
+"""Fetchers: they fetch the partitions that this broker follows from their leaders.
 
-Partitions of one leader share a connection (``num.replica.fetchers`` of them at most), with a
-`Fetcher` each.
+Partitions of one leader share at most ``num.replica.fetchers`` connections, with a `Fetcher` each.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ NEVER = 1 << 62
 
 
 class Next(Enum):
-    """What a fetcher does next with a partition; see `broker/cluster/replicas/fetchers.py`."""
+    """A fetcher's next step with a partition; see `broker/cluster/replicas/fetcher.py`."""
 
     CUT = "cut"
     ASK = "ask"
@@ -40,7 +40,7 @@ _FIRST = {Begin.CUT: Next.CUT, Begin.ASK: Next.ASK, Begin.FETCH: Next.FETCH}
 
 
 class EndOfEpoch(NamedTuple):
-    """What a leader says of an epoch."""
+    """A leader's answer about the end of an epoch."""
 
     error_code: int
     leader_epoch: int
@@ -63,10 +63,10 @@ def way_of(spoken: InterBroker) -> Way:
 
 
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
-    """Brings to the disk what was cut, in a thread, before anything more is fetched.
+    """Fsyncs truncated logs in a thread, before anything more is fetched.
 
-    A Fetch tells the leader where the log ends now, and what it answers is appended there. Whoever
-    follows the partition by then waits for this, whatever leader it was cut for.
+    A Fetch reports the log end offset to the leader, and its records are appended there. A later
+    fetcher of the partition waits for this too, whichever leader the log was truncated for.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
     if cut:
@@ -110,7 +110,7 @@ class Followed:
         self.trouble: str | None = None
         """Why it did not go on when it was tried last."""
         self._silent_until_ms = 0
-        """No error is told before (monotonic)."""
+        """No error is logged before this time (monotonic)."""
         self.behind_since_ms = NEVER
         """Since when it lacks records that its leader has committed (monotonic)."""
 
@@ -135,7 +135,7 @@ class Followed:
     # -- what is asked
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
-        """What a Fetch asks for: all behind its end."""
+        """The partition's part of a Fetch: all records after its log end offset."""
         log = self.replica.log
         last_epoch = log.epochs.latest if by_epoch else -1
         return Asked(
@@ -200,7 +200,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """The leader has answered a Fetch; what is left of many batches, to be given once more."""
+        """Handles a leader's answer to a Fetch; returns the batches not appended yet, for the next
+        call."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -281,7 +282,7 @@ class Followed:
             self.wait()
 
     def _failed(self, error: Exception, again_ms: int) -> None:
-        """What the leader sent could not be taken: again later, unless that is useless."""
+        """Handles a failed append: tries again later, unless the log has failed for good."""
         replica = self.replica
         self.trouble = str(error)
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
@@ -292,7 +293,7 @@ class Followed:
         self._rest(again_ms)
 
     def _is_news(self, again_ms: int) -> bool:
-        """Whether an error is told, after which it is tried again then."""
+        """Whether an error is to be logged; ``again_ms`` is the time of the next attempt."""
         if again_ms < self._silent_until_ms:
             return False
         self._silent_until_ms = again_ms + AGAIN_MS

@@ -29,10 +29,10 @@ class IsrChange:
 
     @property
     def holds(self) -> bool:
-        """Whether it is wanted still: its leader leads, and has learnt nothing since.
+        """Whether the change is still wanted: the leader leads in the same epoch and version.
 
-        A leader that was stopped meanwhile may write nothing more: a topic that was deleted and
-        made anew has the same versions again.
+        A leader that was stopped must not write any more: a topic that was deleted and recreated
+        starts at the same versions.
         """
         state = self.partition.state
         return (
@@ -43,7 +43,7 @@ class IsrChange:
         )
 
     def decided(self, lines: PartitionLines, error_code: int, partition_epoch: int = -1) -> None:
-        """Tells the leader, and the log's lines, what became of it, if that matters still."""
+        """Reports the result to the leader and adds a log line, if the change is still wanted."""
         if not self.holds:
             return
         name, isr = f"{self.partition.topic}-{self.partition.index}", list(self.isr)
@@ -56,6 +56,6 @@ class IsrChange:
 
 
 def wanted_change(partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> IsrChange:
-    """What `IsrWriter.wanted` is told."""
+    """The argument of `IsrWriter.wanted`."""
     assert partition.state is not None
     return IsrChange(partition, isr, expected_epoch, partition.state.leader_epoch)

@@ -1,7 +1,7 @@
 """In-sync replicas that their leaders write into ZooKeeper themselves (before 2.7-IV2).
 
-A leader sets the partition's ``state``, if that has the version that it knows. A notice tells the
-controller to look: changes of 5 s share one, and none waits for more than a minute.
+A leader sets the partition's ``state`` if the node still has the version that it knows. A notice
+has the controller read it: changes within 5 s share one, and none waits for more than a minute.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class IsrStates:
             pass
 
     async def _write(self, change: IsrChange) -> bool:
-        """Sets one state; False when nobody knows whether it is set."""
+        """Sets one state; False if it is unknown whether it was set."""
         state = change.partition.state
         assert state is not None
         node = StateNode(state.leader, state.leader_epoch, change.isr, state.controller_epoch)

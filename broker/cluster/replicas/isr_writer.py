@@ -1,12 +1,12 @@
-"""What leaders want to be written of their in-sync replicas, on its way into ZooKeeper.
+"""Writes changes of in-sync replicas that leaders want into ZooKeeper.
 
-| ``inter.broker.protocol.version`` | who writes the partition's state |
+| ``inter.broker.protocol.version`` | writer of the partition's state |
 |---|---|
 | 2.7-IV2 and newer | the controller, asked by AlterPartition (KIP-497) |
-| older | the leader, and a notice tells the controller to look |
+| older | the leader; a notice has the controller read it |
 
 Either way the write is conditional on the version that the leader knows. A writer is made before
-the partitions, which use it: `make_isr_writer`.
+the partitions that use it: `make_isr_writer`.
 """
 
 from __future__ import annotations

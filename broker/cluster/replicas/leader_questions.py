@@ -1,4 +1,4 @@
-"""What a follower asks its leader besides records: where epochs ended, where logs begin and end."""
+"""A follower's questions to its leader: where epochs ended, where logs begin and end."""
 
 from __future__ import annotations
 

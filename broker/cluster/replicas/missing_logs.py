@@ -138,7 +138,7 @@ class MissingLogs:
             if missing:
                 await self._make(name, topic_id, missing)
         except (OSError, BadDirectory):
-            return 0  # it was told when it failed first
+            return 0  # it was logged at the first failure
         del self._missing[name]
         if missing:
             logger.info("replica logs created after a retry", topic=name, partitions=missing)

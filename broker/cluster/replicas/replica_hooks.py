@@ -1,4 +1,4 @@
-"""Who is told of what the controller has changed in this broker's replicas."""
+"""Callbacks for the controller's changes of this broker's replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.topics.replicas.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHooks:
-    """Who is told of what has changed; what they raise is caught."""
+    """Receives changes of replicas; exceptions of the callbacks are caught."""
 
     on_leader: Callable[[Replica, int], None]
     """This broker leads a partition, in that leader epoch; it may have led it before."""

@@ -1,15 +1,16 @@
-"""What the controller tells of this broker's replicas, done.
+"""Carries out the controller's requests on this broker's replicas.
 
-| request | what it does to a replica here |
+| request | effect on a replica here |
 |---|---|
-| LeaderAndIsr | its log is made where there is none; it leads, or follows another |
-| StopReplica | it leads and follows no more; it is put away where it is to be deleted |
-| UpdateMetadata | it leads and follows no more if it was moved away; the metadata cache learns |
+| LeaderAndIsr | creates its log if it does not exist; makes it leader or follower |
+| StopReplica | ends its role; schedules its log's deletion if the request deletes it |
+| UpdateMetadata | ends its role if it was moved away; updates the metadata cache |
 
-Requests of an older controller are refused, and those for an earlier registration of this broker
-(KIP-380): one for a later one is not, since the controller may know of it first. One request at a
-time changes replicas. A partition's own leader epoch tells a late request from a new one: equal is
-late too. Source: Kafka 3.9 ``ReplicaManager``, ``KafkaApis``; table of errors in the methods.
+Requests of an older controller are rejected, and so are those for an earlier registration of this
+broker (KIP-380). Requests for a later registration are accepted: the controller may know of it
+first. One request at a time changes replicas. A partition's own leader epoch distinguishes a late
+request from a new one: an equal epoch is late too. Source: Kafka 3.9 ``ReplicaManager``,
+``KafkaApis``; table of errors in the methods.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ Place = tuple[str, int]
 
 
 class LeaderAndIsrResult(NamedTuple):
-    """What a request is answered."""
+    """The result of a LeaderAndIsr."""
 
     error_code: int
     partitions: Mapping[Place, int]

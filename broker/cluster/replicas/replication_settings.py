@@ -1,4 +1,4 @@
-"""What the settings say of replication."""
+"""The replication settings of a broker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def replication_settings(
     listener: str,
     connect: Connect = connect,
 ) -> ReplicationSettings:
-    """Those of a broker's properties."""
+    """Reads the replication settings from a broker's properties."""
     return ReplicationSettings(
         node_id,
         spoken,

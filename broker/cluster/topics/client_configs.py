@@ -1,9 +1,9 @@
 """Quotas and credentials in ZooKeeper, of clients, users and addresses.
 
-They are read, kept, and given to those who follow settings of these names. What is set and nobody
-follows is told, by its names alone: a value may be a credential. Quotas and credentials of a user
-share a node, so each change is made to the node as it is read, in its version. Source: Kafka 3.9
-``ZkAdminManager``, ``AdminZkClient``.
+They are read, cached, and passed to the parts that follow settings of these names. Settings that no
+part follows are logged by their names alone: a value may be a credential. Quotas and credentials of
+a user share a node, so each change is conditional on the version of the node that was read. Source:
+Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ Changed = Callable[[ClientEntity, Mapping[str, str]], None]
 
 
 class NotFollowed(NamedTuple):
-    """What is set for an entity."""
+    """The settings of an entity that this broker does not follow."""
 
     entity: str
-    """In words."""
+    """Describes the entity in words."""
     settings: list[str]
     """Their names, sorted."""
 
 
 class ClientConfigs:
-    """What is set for each entity; one without settings is not kept."""
+    """The settings of each entity; entities without settings are not kept."""
 
     def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes, time: Time) -> None:
         self.settings: dict[ClientEntity, Mapping[str, str]] = {}
@@ -75,10 +75,10 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """Whether it was told that there is more than is kept."""
+        """Whether it was logged that there are more entities than are kept."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Settings of these names are followed by somebody: no operator has to be told of them."""
+        """Marks settings of these names as followed, so that no log line reports them."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
@@ -86,9 +86,9 @@ class ClientConfigs:
         self._on_change.append(changed)
 
     async def alter(self, entity: ClientEntity, edit: Mapping[str, str | None]) -> None:
-        """Sets what is set for an entity, takes away what is None, and tells all brokers.
+        """Sets an entity's settings, removes those that are None, and notifies all brokers.
 
-        Raises ZooKeeperError, and BadNode where the node can't be understood.
+        Raises ZooKeeperError, and BadNode if the node does not parse.
         """
         path = f"{CONFIG}/{entity.path}"
         for attempt in range(ATTEMPTS):
@@ -164,7 +164,7 @@ class ClientConfigs:
         self._take(entity, await self._nodes.client(entity), tell=True)
 
     def not_followed(self, at_most: int) -> list[NotFollowed]:
-        """What is set, entity by entity."""
+        """At most ``at_most`` entities with settings that this broker does not follow."""
         found = (
             NotFollowed(entity.words, names)
             for entity, settings in self.settings.items()
@@ -173,7 +173,7 @@ class ClientConfigs:
         return list(islice(found, at_most))
 
     def count_not_followed(self) -> int:
-        """How many entities have settings that nobody follows."""
+        """The number of entities with settings that this broker does not follow."""
         return sum(bool(self._not_followed(each)) for each in self.settings.values())
 
     def _not_followed(self, settings: Mapping[str, str]) -> list[str]:

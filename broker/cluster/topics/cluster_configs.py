@@ -1,8 +1,8 @@
 """Settings in ZooKeeper: of topics, of this broker, of every broker, and those of clients.
 
-Each entity has a node. Whoever writes it leaves a notice, a sequential node that names it; every
-broker watches the notices and reads the entities again that new ones name. A node that does not
-parse, or a setting that does not fit, is told and passed. Source: Kafka 3.9 ``ZkConfigManager``.
+Each entity has a node. Its writer leaves a notice, a sequential node that names it; every broker
+watches the notices and reads the named entities again. A node that does not parse, or a setting
+that does not fit, is logged and ignored. Source: Kafka 3.9 ``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ClusterConfigs:
         unclean_changed: Callable[[str], None],
         clients: ClientConfigs | None = None,
     ) -> None:
-        """``applied`` gives those who keep copies of settings the ones that hold now;
-        ``unclean_changed`` tells the controller of a topic, or ("") of all."""
+        """``applied`` runs after each change, so that others copy the new settings;
+        ``unclean_changed`` notifies the controller of a topic, or ("") of all."""
         self.changing = asyncio.Lock()
         """See `SettingsStore`."""
         self.nodes = ConfigNodes(zookeeper, config)
@@ -78,7 +78,7 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """What the controller was told of the broker's own."""
+        """The broker's own value, as last sent to the controller."""
         self._unread: set[str] = set()
         """Topics whose settings are to be read."""
         self._clients_unread = True
@@ -91,7 +91,7 @@ class ClusterConfigs:
         self._stopped = False
 
     def start(self) -> None:
-        """Follows notices from now on; those that are there are followed again."""
+        """Follows notices from now on; existing ones are followed again."""
         self._zookeeper.on_session(self._session_changed)
         self._look()
 
@@ -100,7 +100,7 @@ class ClusterConfigs:
         self._stopped = True
 
     def learnt(self, shown: Iterable[Topic]) -> None:
-        """Topics are new: there is no notice of the settings that they were created with."""
+        """Reads the settings of new topics: no notice reports the settings of their creation."""
         self._unread.update(topic.name for topic in shown)
         self._look()
 
@@ -112,7 +112,7 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Looks what is new, once for all watches that ring meanwhile."""
+        """Starts reading changes; watches that fire during a read share the next one."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -206,7 +206,7 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """What ``work`` returns. Raises CannotChange, also where ZooKeeper does not answer."""
+        """The result of ``work``. Raises CannotChange, also if ZooKeeper does not answer."""
         try:
             return await in_time(self._time, work)
         except ZooKeeperError as error:

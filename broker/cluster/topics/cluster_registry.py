@@ -1,8 +1,7 @@
-"""The registry of a broker in a cluster: the topics that the controller tells of.
+"""The registry of a broker in a cluster: the topics in the controller's metadata.
 
-Which topics there are, their ids and how many partitions they have, says UpdateMetadata
-(`MetadataCache`); their own settings are in ZooKeeper (`cluster_configs.py`). A topic may be told
-before its settings are read, and its settings be read before it is told.
+UpdateMetadata has the topics, their ids and their partition counts (`MetadataCache`); their own
+settings are in ZooKeeper (`cluster_configs.py`). Either may arrive first.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from protocol.schema import ZERO_UUID
 
 
 class TopicsLearnt(NamedTuple):
-    """What an update of the cache has changed."""
+    """The changes by an update of the cache."""
 
     shown: tuple[Topic, ...] = ()
     """Topics that are new, or have another id or more partitions."""
@@ -36,7 +35,7 @@ class ClusterRegistry(TopicLookups):
         rules of version 1."""
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
-        """Own settings by topic, also of topics that were not told of yet."""
+        """Own settings by topic, with topics that are not in the metadata yet."""
 
     # -- what is learnt
 
@@ -51,7 +50,7 @@ class ClusterRegistry(TopicLookups):
                 self._hide(before)
                 gone.append(before)
                 if topic is not None:
-                    topic = topic.with_configs({})  # those were the old one's
+                    topic = topic.with_configs({})  # the settings belong to the old topic
             if topic is not None and topic != before:
                 self._show(topic, before)
                 shown.append(topic)

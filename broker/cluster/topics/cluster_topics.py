@@ -1,9 +1,10 @@
 """Topics of a cluster: created, grown and deleted by writes of ZooKeeper's nodes.
 
-The controller watches the nodes and does the rest, whoever has written them. So a change has only
-begun when its node is written: `led` and `gone` wait until the controller has told of it. For
-clients the controller alone changes topics; a topic that is created at its first use is written by
-the broker that was asked. Source: Kafka 3.9 ``AdminZkClient``, ``AutoTopicCreationManager``.
+The controller watches the nodes and does the rest, whichever broker or tool has written them. So a
+change has only begun when its node is written: `led` and `gone` wait until the controller has sent
+the result. For clients the controller alone changes topics; a topic that is created at its first
+use is written by the broker that received the request. Source: Kafka 3.9 ``AdminZkClient``,
+``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class ClusterTopics:
         if name in self._pending:
             await asyncio.shield(self._pending[name])
             return self._registry.topic(name)
-        with suppress(TopicExists):  # another broker was faster, or it has still to be told of
+        with suppress(TopicExists):  # another broker was faster, or metadata lacks it yet
             await self.create(name, partitions, own, self.placed(partitions, factor))
         return self._registry.topic(name)
 
@@ -199,7 +200,7 @@ class ClusterTopics:
                 error = failed.error
                 unsure = unsure or error.unsure
                 if failed.index == 0 and isinstance(error, NodeExists | NoNode):
-                    # What an unfinished creation has left, or our own first attempt.
+                    # Left by an unfinished creation, or by our own first attempt.
                     is_there = isinstance(error, NodeExists)
                     write = Set(path, settings) if is_there else Create(path, settings)
                 elif failed.index == 1 and isinstance(error, NodeExists):
@@ -236,7 +237,7 @@ class ClusterTopics:
         return topic.with_partitions(max(total, topic.partitions))
 
     async def _grown(self, name: str, total: int, assignment: Assignment | None) -> bool:
-        """Writes the partitions that are not there; False where somebody else has written too."""
+        """Writes the missing partitions; False if another writer has changed the node."""
         path = topics.topic_path(name)
         if await self._zookeeper.exists(admin.delete_path(name)) is not None:
             raise NoSuchTopic(name)
@@ -290,7 +291,7 @@ class ClusterTopics:
     async def _ask_for_deletion(self, name: str) -> None:
         if await self._zookeeper.exists(topics.topic_path(name)) is None:
             raise NoSuchTopic(name)
-        with suppress(NodeExists):  # it is being deleted already: whoever asks waits too
+        with suppress(NodeExists):  # it is being deleted already: this caller waits too
             await self._zookeeper.create(admin.delete_path(name), None)
 
     # -- waiting
@@ -315,13 +316,14 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """Those that did not come true in time; with no time to wait all of them, as in Kafka."""
+        """The keys that did not become true in time; with a timeout of 0 all of them, as in
+        Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))
 
     def _racks(self) -> dict[int, str | None]:
-        """The live brokers. Raises CannotChange before the controller has told of any."""
+        """The live brokers' racks. Raises CannotChange before the controller has sent metadata."""
         racks = self._cache.racks()
         if not racks:
             raise CannotChange("No broker is known yet: the controller has sent no metadata.")

@@ -16,7 +16,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ConfigNodes:
-    """The nodes of settings, read and written; what is raised is a ZooKeeperError."""
+    """Reads and writes the nodes of settings; its methods raise ZooKeeperError."""
 
     def __init__(self, zookeeper: ZooKeeper, config: Config) -> None:
         self._zookeeper = zookeeper
@@ -35,9 +35,9 @@ class ConfigNodes:
     async def write(
         self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
     ) -> None:
-        """Replaces an entity's settings that are ``known`` by others, and leaves a notice.
+        """Replaces an entity's ``known`` settings by the ``wanted`` ones, and leaves a notice.
 
-        What the node has besides, which fits other brokers and not this one, stays.
+        Other settings of the node, which fit other brokers and not this one, remain.
         """
         zookeeper = self._zookeeper
         path, there = configs.path(kind, name), await self._stored(kind, name)
@@ -61,7 +61,7 @@ class ConfigNodes:
         return await self._read(configs.path(kind, name))
 
     async def _read(self, path: str) -> dict[str, str]:
-        """What an entity's node has; nothing where it does not parse."""
+        """The settings in an entity's node; empty if it does not parse."""
         try:
             data, _ = await self._zookeeper.get(path)
             return configs.decode_config(path, data)

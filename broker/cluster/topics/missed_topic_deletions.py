@@ -1,8 +1,9 @@
-"""Topics that were deleted while this broker was not registered: they go from its metadata cache.
+"""Removes topics from the metadata cache that were deleted while this broker was not registered.
 
-The controller tells those who are registered that a topic is being deleted, and nobody once it is.
-A broker that registers is shown all topics that there are. What it knew before and is not shown is
-looked for in ZooKeeper, until it is shown or has no node. This holds with controllers of any kind.
+The controller announces a deletion only to registered brokers, and only while it is under way. A
+broker that registers receives all existing topics. A topic that it knew before and that is missing
+there is read in ZooKeeper, until it is shown or has no node. This holds with controllers of any
+kind.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ logger = structlog.get_logger(__name__)
 FIRST_LOOK_S = 1.0
 """So long the controller has to show what there is."""
 LOOK_S_MAX = 60.0
-"""The pause doubles up to this: a topic that nobody can lead is not shown for as long."""
+"""The pause doubles up to this: a topic without any possible leader is not shown for long."""
 
 
 class MissedTopicDeletions:
@@ -48,7 +49,8 @@ class MissedTopicDeletions:
         self._looking: Task[None] | None = None
 
     def registered(self, _epoch: int) -> None:
-        """This broker was away until now: what it knows of topics is in doubt."""
+        """Starts checking topics: this broker was away until now, so its known topics are in
+        doubt."""
         self.stop()
         self._cache.doubt_all()
         if self._cache.doubted:
@@ -62,14 +64,14 @@ class MissedTopicDeletions:
 
     async def _look(self) -> None:
         pause_s = FIRST_LOOK_S
-        with suppress(SessionExpired, Closed):  # the next registration begins anew
+        with suppress(SessionExpired, Closed):  # the next registration starts over
             while True:
                 await self._time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LOOK_S_MAX)
                 if not self._cache.doubted:
                     return
                 gone = self._cache.doubted.difference(await children_of(self._zookeeper, TOPICS))
-                gone &= self._cache.doubted  # one may have been shown meanwhile: it is new
+                gone &= self._cache.doubted  # one may have been shown in between: it is new
                 if gone:
                     logger.info(
                         "topics deleted while this broker was not registered",

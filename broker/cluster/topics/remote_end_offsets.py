@@ -1,12 +1,12 @@
-"""Where the logs begin and end that other brokers lead, for the lag of groups coordinated here.
+"""Offsets of logs that other brokers lead, for the lag of groups coordinated on this broker.
 
-| this broker's replica | what is believed |
+| this broker's replica | source of the offsets |
 |---|---|
 | leads, or follows in sync | its own log, up to the high watermark that it knows |
-| follows and is not in sync, or is not there | what the leader answers to ListOffsets |
+| follows out of sync, or does not exist | the leader's answer to ListOffsets |
 
-A partition that somebody wants to know of is asked for within a second, and then every few seconds
-while it is wanted. Nobody waits for an answer: what is not known yet is None.
+A partition whose offsets are read is fetched within a second, and then every few seconds while
+reads continue. Readers do not wait: unknown offsets are None.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOOK_S = 1.0
 EVERY_MS = 5_000
 """A partition is asked for so often, while it is wanted."""
 WANTED_MS = 60_000
-"""It is wanted for so long after somebody wanted it."""
+"""A partition stays wanted for this long after its last read."""
 WANTED_MAX = 100_000
 """So many partitions are wanted at once; of those beyond nothing is known."""
 PARTITIONS_AT_ONCE = 1_000
@@ -82,7 +82,7 @@ class _Question:
         return len(self.places)
 
     def lost(self, lost: PeerLost) -> None:
-        """See `Item`. What was known stays; it is asked again in its time."""
+        """See `Item`. Known offsets remain; the partition is asked again at its next turn."""
         logger.debug("log end offsets of a leader unknown: it does not answer", reason=str(lost))
 
 
@@ -103,7 +103,7 @@ class RemoteEndOffsets:
         self._time = time
         self._background = background
         self._wanted: dict[Place, int] = {}
-        """When somebody wanted it last (monotonic)."""
+        """When each partition was last read (monotonic)."""
         self._asked: dict[Place, int] = {}
         """When it was asked for last (monotonic)."""
         self._known: dict[Place, Ends] = {}
@@ -147,7 +147,7 @@ class RemoteEndOffsets:
         return found[1]
 
     def ends(self, topic: str, partition: int) -> Ends | None:
-        """What its leader said last; None where it has said nothing yet. It will be asked."""
+        """The leader's last answer, None before the first; the partition is asked again."""
         place = (topic, partition)
         if place in self._wanted or (
             len(self._wanted) < WANTED_MAX and self._cache.partition(*place) is not None
@@ -156,7 +156,7 @@ class RemoteEndOffsets:
         return self._known.get(place)
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Those of all its partitions; 0 where nothing is known. Nothing is asked for."""
+        """The high watermarks of all its partitions, 0 if unknown; sends no requests."""
         known = self._cache.topics.get(topic)
         found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
         here = self.trusted(topic)

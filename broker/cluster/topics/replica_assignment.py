@@ -46,10 +46,11 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """Where in the row of brokers more partitions begin, for a topic that begins at ``broker``.
+    """The index in the list of brokers at which added partitions begin, for a topic that begins at
+    ``broker``.
 
-    That of the next higher id where the broker is gone, 0 where there is none. As in Kafka the row
-    is that of ids, with racks too.
+    If that broker is gone, the index of the next higher id, or 0 if none is higher. As in Kafka the
+    list is in the order of ids, with racks too.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)

@@ -1,7 +1,7 @@
-"""Looks through ZooKeeper for nodes that don't parse, on an operator's request.
+"""Searches ZooKeeper for nodes that don't parse, on an operator's request.
 
-Whoever reads such a node passes over it, so that it harms no other; here all of them are found at
-once, those too that nobody has read since they were spoilt.
+A reader ignores such a node, so that it harms no other; this search finds all of them at once, also
+nodes that were not read since they were damaged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Node = tuple[str, Callable[[bytes], Any]]
 
 @dataclass(slots=True)
 class Looked:
-    """What was found."""
+    """The result of a search."""
 
     nodes: int = 0
     """How many were read."""

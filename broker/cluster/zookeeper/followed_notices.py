@@ -1,9 +1,8 @@
 """The notices of one directory in ZooKeeper: each is followed once, and removed when it is old.
 
-Whoever writes a node leaves a notice, a sequential node that names it; every broker watches the
-directory and reads again what new ones name. One that cannot be understood is told and passed: it
-must not keep later ones from being followed. Source: Kafka 3.9, its
-``ZkNodeChangeNotificationListener``.
+The writer of a node leaves a notice, a sequential node that names it; every broker watches the
+directory and reads the named nodes again. A notice that does not parse is logged and ignored: it
+must not block later ones. Source: Kafka 3.9, its ``ZkNodeChangeNotificationListener``.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class FollowedNotices:
             logger.error("notification can't be read, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
-        """Removes notices that are old, whoever has seen them."""
+        """Removes old notices, whether or not every broker has read them."""
         before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
         for path, created_ms in [*self._created_ms.items()]:
             if path not in there:

@@ -59,16 +59,16 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 logger = structlog.get_logger(__name__)
-logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes here too
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # exceptions reach us anyway
 
 _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
-"""The request may have been done; nobody knows."""
+"""The request may have been applied: the result is unknown."""
 _EPHEMERAL, _SEQUENCE = 1, 2
 """The flags of a create in the protocol."""
 CLOSED_WITHIN_S = 3
 """How long the end of a session is waited for."""
 _AGAIN_S = 0.01
-"""What was lost is sent again after so long: kazoo may not have noticed yet."""
+"""Pause before a lost request is sent again: kazoo may not have noticed the loss yet."""
 _ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
     NoNodeError: NoNode,
     NodeExistsError: NodeExists,
@@ -105,7 +105,7 @@ class KazooZooKeeper:
         """See `ZooKeeper`."""
 
     async def start(self, timeout_ms: int) -> None:
-        """Connects, and creates the chroot. Raises TimeoutError when nobody answers in time."""
+        """Connects, and creates the chroot. Raises TimeoutError without an answer in time."""
         self._client.add_listener(self._state_changed)
         self._client.start_async()
         async with self._time.within(timeout_ms / 1000):
@@ -189,7 +189,7 @@ class KazooZooKeeper:
         if self._closed:
             return
         self._closed = True
-        self._connected.set()  # those who wait are told
+        self._connected.set()  # wakes the waiting callers
         ended = asyncio.Event()
         self._time.start_thread(partial(self._stop, ended), "end of a ZooKeeper session")
         try:
@@ -275,7 +275,7 @@ class KazooZooKeeper:
             path = self._full(each.path)
             if isinstance(each, Create):
                 flags = each.ephemeral * _EPHEMERAL | each.sequence * _SEQUENCE
-                # What kazoo has for this takes no node without data.
+                # kazoo's own method accepts no node without data.
                 made = serialization.Create(path, each.data, OPEN_ACL_UNSAFE, flags)
                 transaction.operations.append(made)
             elif isinstance(each, Set):
@@ -310,7 +310,7 @@ class KazooZooKeeper:
             call(connection)
         if connection is Connection.EXPIRED:
             self._sessions_over += 1
-            self._connected.set()  # who waits is told, and does nothing in the next session
+            self._connected.set()  # wakes the waiting callers; they do nothing in the next session
         if connection is Connection.CONNECTED:
             self._connected.set()
         else:
@@ -351,7 +351,7 @@ async def connect(where: Where, time: Time) -> KazooZooKeeper:
 
 
 class _Refused(Exception):
-    """What ZooKeeper said of one request."""
+    """An error of ZooKeeper for one request."""
 
     def __init__(self, error: KazooException, unsure: bool) -> None:
         super().__init__(str(error))

@@ -1,12 +1,12 @@
 """ZooKeeper as the cluster's parts see it: reads, conditional writes, watches, a session.
 
-`ZooKeeper` is the interface. `kazoo_zookeeper.py` speaks to a real one. Use it from
-the event loop's thread alone; every callback comes there.
+`ZooKeeper` is the interface. `kazoo_zookeeper.py` connects to a real one. Use it from the event
+loop's thread alone; every callback runs there.
 
 A request that meets a lost connection is sent again until it is answered or the session has
-expired. So a write may have been done although its answer says otherwise: `ZooKeeperError.unsure`
-says so, and whoever wrote compares what is there with what it wanted (trap of every conditional
-write).
+expired. So a write may be applied although its answer is an error: then `ZooKeeperError.unsure` is
+set, and the writer compares the node with its wanted content. That holds for every conditional
+write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ again, with another watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5
-"""So long a client of ours waits for ZooKeeper: then it is told, and may try again."""
+"""Seconds that a client of ours waits for ZooKeeper before its request fails."""
 AT_ONCE = 200
 """How many nodes are read at once: their answers may all come in one turn of the loop."""
 
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class Stat(NamedTuple):
-    """What ZooKeeper knows of a node besides its data."""
+    """ZooKeeper's data about a node, without its content."""
 
     version: int
     """How often its data was set."""
@@ -96,7 +96,7 @@ class ZooKeeperError(Exception):
 
 
 class NoNode(ZooKeeperError):
-    """There is no such node, or no parent of the one to be created."""
+    """The node, or the parent of the node to be created, does not exist."""
 
 
 class NodeExists(ZooKeeperError):
@@ -130,7 +130,7 @@ class MultiFailed(Exception):
 
 
 class Connection(Enum):
-    """What `ZooKeeper.on_session` tells."""
+    """The states that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
     """There is a session: the old one again, or a new one."""
@@ -145,11 +145,11 @@ class ZooKeeper(Protocol):
 
     @property
     def session(self) -> int:
-        """The session's id, 0 while there is none."""
+        """The session's id, 0 without a session."""
 
     @property
     def connection(self) -> Connection:
-        """What was told last."""
+        """The last reported state."""
 
     @property
     def request_times(self) -> Histogram:
@@ -162,7 +162,7 @@ class ZooKeeper(Protocol):
         """A node's data; a node without any has b"". Raises NoNode, which sets no watch."""
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """A node's stat, None where there is none; the watch tells of its creation too."""
+        """A node's stat, None if it does not exist; the watch also fires on its creation."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """The names of a node's children, in no order. Raises NoNode."""
@@ -205,11 +205,11 @@ class Where(NamedTuple):
 
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
-"""Begins a session, below a chroot that is there then. Raises TimeoutError: nobody answers."""
+"""Begins a session, below a chroot that it creates. Raises TimeoutError without an answer."""
 
 
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
-    """What comes of requests that somebody waits for. Raises ZooKeeperError when nothing does."""
+    """The result of ``work``. Raises ZooKeeperError if it takes longer than `ANSWERS_S`."""
     try:
         async with time.within(ANSWERS_S):
             return await work
@@ -241,7 +241,7 @@ async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = Non
 
 
 def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """What has nodes to be read, so much at a time that reading and taking them in is short."""
+    """Splits items whose nodes are to be read into parts that are short to read and apply."""
     rest = iter(items)
     while some := list(islice(rest, AT_ONCE)):
         yield some
