@@ -1,1 +1,1 @@
-"""What `muster serve --test` adds to a broker: a test controls its time, files and faults."""
+"""The test mode of `muster serve --test`: tests control a broker's time, files and faults."""

@@ -1,9 +1,9 @@
 """The addresses of a tested broker: bound for the life of the process, listened on by each run.
 
-A socket that is bound and does not listen keeps its port, and connections to it are refused. Linux
-lets a run bind the same address beside it, and listen there, as long as both have SO_REUSEADDR;
-while no run has it ours is without, so that nobody else gets the port. Other systems allow no
-second socket: there a run gets the port itself, and we take it back behind it.
+A bound socket that does not listen keeps its port, and its connections are refused. Linux lets a
+run bind the same address again and listen there, if both sockets have SO_REUSEADDR; while no run
+has it ours is without, so that no other process gets the port. Other systems allow no second
+socket: there a run uses the port itself, and this module binds it again after the run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Addresses:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given."""
+        """The address for clients."""
         return self.listeners[0].address
 
     @property
@@ -77,7 +77,7 @@ class Addresses:
             return
         self._let_go()
         for endpoint in self.listeners:
-            with suppress(OSError):  # somebody has it; the next start says so
+            with suppress(OSError):  # another process has it; the next start reports that
                 self._held.append(bind(endpoint.host, endpoint.port, self._limits))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The arguments of verbs: their kinds, and the one place in which they are checked.
 
-An argument comes as JSON in a body or as text in a query; each kind takes both. What is wrong is
-one sentence that names the verb, the argument and what it takes.
+An argument arrives as JSON in a body or as text in a query; each kind accepts both. The error for a
+wrong one is a sentence with the verb, the argument and the accepted values.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class NotTaken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an argument may be."""
+    """The accepted values of an argument."""
 
     name: str
     """As it is shown, such as ``whole number``."""
     take: Callable[[object], Any]
     """The value of JSON as the verb gets it; raises NotTaken."""
     from_text: Callable[[str], object] = str
-    """What a text of a query is as JSON; raises ValueError."""
+    """Converts a query's text to JSON; raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Argument:
     help: str
     required: bool = False
     default: Any = None
-    """What the verb gets where it is not given."""
+    """The value if the argument is missing."""
     keyword: str = ""
     """The parameter of the verb's function, where the name is a word of Python."""
 
@@ -126,7 +126,7 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """One of ``names``, in upper or lower case; the verb gets it as it stands there."""
+    """One of ``names``, in upper or lower case; the verb gets it as spelled in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:
@@ -145,7 +145,7 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
 def values_of(
     verb: str, arguments: Sequence[Argument], given: Mapping[str, object], *, as_text: bool
 ) -> dict[str, Any]:
-    """What the verb's function gets, by parameter; WrongArgument for what it does not take."""
+    """The values for the verb's function, by parameter. Raises WrongArgument."""
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:

@@ -61,7 +61,7 @@ class CleanerThread:
 
         def ended(result: asyncio.Future[CleanDone]) -> None:
             if not result.cancelled():
-                result.exception()  # somebody has seen it, if nobody waits any more
+                result.exception()  # marks it as retrieved, since its waiter may be gone
             groups.put_nowait(None)
 
         result.add_done_callback(ended)
@@ -84,7 +84,7 @@ class CleanerThread:
 
 
 class Stopped(Exception):
-    """Nobody wants this cleaning any more."""
+    """The cleaning was cancelled."""
 
 
 class _Work:

@@ -50,7 +50,7 @@ class Told(Fail):
 
 
 def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """The shard is led by nobody; returns what leads it again."""
+    """Takes the shard's leadership from this broker; returns the function that restores it."""
     partition = hosted.partition
     broker.groups.resign(hosted.index)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ALL = "all"
-"""What stands for every id."""
+"""Means every id."""
 
 
 class NoSuchFault(Exception):
@@ -19,7 +19,7 @@ class Fault:
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
-        """What it was asked for with."""
+        """The arguments of its request."""
         self.fault_id = ""
         """Given by `Faults.begin`."""
         self.hits = 0
@@ -41,7 +41,7 @@ class Fault:
                 end()
 
     def row(self) -> dict[str, Any]:
-        """What is told of it."""
+        """The fault as a row of JSON."""
         return {"id": self.fault_id, "kind": self.kind, **self.shown, "hits": self.hits}
 
 
@@ -80,7 +80,7 @@ class Faults:
                 self.end(fault.fault_id)
 
     def rows(self) -> list[dict[str, Any]]:
-        """What is told of each."""
+        """A row of JSON for each fault."""
         return [fault.row() for fault in self._faults.values()]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The group or the member that a verb names, or a sentence why there is none to be had."""
+"""Finds the group or the member that a verb names, or raises an error with the reason."""
 
 from __future__ import annotations
 

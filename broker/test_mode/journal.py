@@ -20,7 +20,7 @@ _NOT_ENDED = {
 
 
 def events(sources: Sources, hosted: HostedGroups | None, group_id: str) -> list[View]:
-    """What happened to the group, the oldest first; nothing where neither it nor its journal is."""
+    """The group's events, the oldest first; empty if neither the group nor its journal exists."""
     head = journal_head(sources, hosted, group_id)
     if head is None:
         return []

@@ -1,4 +1,4 @@
-"""The last lines of the broker's log, kept for whoever asks what happened."""
+"""The last lines of the broker's log, kept for tests."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ class Refused(Exception):
 
 
 class UnknownVerb(Refused):
-    """There is no such verb, or nothing of this name."""
+    """The verb, or the named object, does not exist."""
 
     status = 404
 

@@ -1,7 +1,8 @@
-"""HTTP of a tested broker: /test from the table of verbs, all else from the run that serves.
+"""HTTP of a tested broker: the verbs serve /test, the current run serves all other paths.
 
-The server outlives every run. A request of /test is a verb's arguments: a JSON object in the body,
-or the query where there is no body. Every answer is a JSON object, every error ``{"error": ...}``.
+The server outlives every run. The arguments of a verb are a JSON object in the body of a request to
+/test, or its query if the body is empty. Every answer is a JSON object, every error ``{"error":
+...}``.
 """
 
 from __future__ import annotations

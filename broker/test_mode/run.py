@@ -1,8 +1,8 @@
 """One run of a tested broker, as if it were a process: it starts, and it stops or is killed.
 
-What a `Broker` has outside of itself are its files, its time, its connections and its tasks. Each
-run has its own view of these, and its end takes them away: nothing of a killed run writes, waits or
-answers any more, while the process goes on.
+A `Broker` uses files, time, connections and tasks outside of itself. Each run has its own view of
+these, and its end cuts them off: a killed run writes, waits and answers nothing more, while the
+process continues.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Run:
         self.is_over = False
         """It was ended: nothing of it writes, waits or answers any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
-        """What it has at work."""
+        """The tasks under way."""
         self._system = Time()
         self._http = http
         self._pages: ASGIApp | None = None
@@ -106,7 +106,7 @@ class Run:
         self.broker.release()
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """What ``work()`` returns; the tasks and timers that it begins end with the run."""
+        """Calls ``work``; the tasks and timers that it begins end with the run."""
         return self.context.copy().run(work)
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -141,7 +141,7 @@ class Run:
 
 
 def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A processor of log lines: what a killed run finds out of its own end is nobody's concern."""
+    """A processor of log lines: drops the lines of a run that has ended."""
     run = _WHOSE.get()
     if run is not None and run.is_over:
         raise structlog.DropEvent
@@ -149,7 +149,7 @@ def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> Even
 
 
 def tell_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Has ``loop`` tell each run of its tasks."""
+    """Makes ``loop`` register each task with its run."""
     loop.set_task_factory(_told)  # type: ignore[arg-type]
 
 

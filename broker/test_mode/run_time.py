@@ -1,7 +1,7 @@
-"""The time of one run of a tested broker: what the run waits for, and has at work, ends with it.
+"""The time of one run of a tested broker: its waits and its work end with the run.
 
-It is the tested broker's own time, seen by one run. A killed run must not be called once more:
-so whatever it has asked for is written down here, and is dropped when it ends.
+It is the tested broker's own time, seen by one run. A killed run must not be called again: so its
+requests for calls are recorded here, and are dropped when it ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RunTime(Time):
         self._real = self if whole.real is whole else RunTime(whole.real)
         self._is_over = False
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
-        """Those that have not fallen due, and some that have."""
+        """The timers that are not due yet, and some that were."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
 
@@ -59,7 +59,7 @@ class RunTime(Time):
 
     @property
     def real(self) -> Time:
-        """See `Time`; what is asked of it ends with the run too."""
+        """See `Time`; waits on it end with the run too."""
         return self._real
 
     @property

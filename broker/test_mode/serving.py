@@ -42,7 +42,7 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     version: str
     directory: str | None
@@ -52,7 +52,7 @@ class Options:
     ahead_ms: int
     """How far its clock is ahead of the system's in the beginning."""
     stands_at_ms: int | None
-    """Where it stands in the beginning; None: it goes on."""
+    """The wall clock's fixed start; None: the clock runs."""
 
 
 def keep_lines() -> KeptLines:
@@ -83,7 +83,7 @@ def serve_test(
 async def _serve(
     config: Config, options: Options, addresses: Addresses, lines: KeptLines, time: MockTime
 ) -> None:
-    gc.freeze()  # what was imported is there for good; a run's objects go with it
+    gc.freeze()  # imported modules stay; a run's objects are collected
     tested = TestedBroker(config, addresses, options.directory, lines, time)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -124,7 +124,7 @@ async def _set_clock(time: MockTime, options: Options) -> None:
 def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
     """Serves HTTP, by the system's time, for as long as the process lives.
 
-    In a thread: what is imported here takes longer than the start, and clients are served already.
+    In a thread: the imports here take longer than the start, and the broker serves clients already.
     """
     from broker.test_mode.routes import Routes
     from broker.test_mode.verbs.table import VERBS
@@ -161,7 +161,7 @@ def _ready(tested: TestedBroker, options: Options) -> str:
 
 
 def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """Has ``ended`` set when standard input closes; what is written to it is not read."""
+    """Sets ``ended`` when standard input closes; its data is ignored."""
 
     def readable() -> None:
         data = b""

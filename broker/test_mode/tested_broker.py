@@ -28,14 +28,14 @@ from broker.test_mode.run import Run, tell_tasks
 logger = structlog.get_logger(__name__)
 
 CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
-"""What a start raises besides OSError, each with its sentence."""
+"""Exceptions of a start besides OSError; each message is a whole sentence."""
 
 
 class TestedBroker:
     """One for a process; use from the event loop's thread."""
 
     __test__ = False
-    """It is no test, whatever its name."""
+    """Keeps pytest from collecting it as a test."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class TestedBroker:
         """``directory``: where the data are; None: in memory."""
         self.addresses = addresses
         self.lines = lines
-        """What the broker has logged."""
+        """The last lines of the broker's log."""
         self.time = time or MockTime()
         """The broker's, of all runs."""
         self.system = self.time.real
         """The system's time, whatever the broker's is."""
         self.disk = Disk(directory, self.time)
         self.faults = Faults()
-        """Those that are on, of every kind."""
+        """The active faults, of every kind."""
         self.recorder = RequestRecorder(self.time)
         self.interposed = Interposed(self.recorder)
         self.ended = asyncio.Event()
@@ -69,7 +69,7 @@ class TestedBroker:
         self._failed: str | None = None
         """Why the last run could not go on, or the next not begin."""
         self._changing = asyncio.Lock()
-        """Held by whoever starts or ends a run."""
+        """Held while a run starts or ends."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- what serves now
@@ -81,14 +81,14 @@ class TestedBroker:
 
     @property
     def run(self) -> Run:
-        """The run that serves now. Raises NotNow, with the reason, where there is none."""
+        """The run that serves now. Raises NotNow, with the reason, if none serves."""
         if self._run is None or self._run.broker.fatal is not None:
             raise NotNow(self._why_not())
         return self._run
 
     @property
     def broker(self) -> Broker:
-        """The broker that serves now. Raises NotNow, with the reason, where there is none."""
+        """The broker that serves now. Raises NotNow, with the reason, if none serves."""
         return self.run.broker
 
     def _why_not(self) -> str:
@@ -114,7 +114,7 @@ class TestedBroker:
             await self._end(Run.stop)
 
     async def kill(self) -> None:
-        """Ends as by SIGKILL: nothing is flushed or written, nobody is told."""
+        """Ends as by SIGKILL: nothing is flushed, written or sent."""
         async with self._changing:
             await self._end(Run.kill)
 
@@ -148,7 +148,7 @@ class TestedBroker:
                 partition.probe_now()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Does ``work`` beside all runs; it handles its own errors."""
+        """Runs ``work`` independently of the runs; it handles its own errors."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -182,7 +182,7 @@ class TestedBroker:
         run, self._run = self._run, None
         self._failed = failed
         if run is not None:
-            run.broker.stopped.set()  # whoever watches it is done
+            run.broker.stopped.set()  # ends the watch of the run
             await how(run)
             self.addresses.hold()
             self.interposed.broker_gone()

@@ -1,7 +1,7 @@
 """Encodes and decodes the controller's requests to brokers, in each version.
 
-The values have no versions (`controller/requests.py`). Encoding leaves out the fields that a version
-lacks; decoding fills them in with their meaning before the field existed.
+The values have no versions (`controller/requests.py`). Encoding leaves out the fields that a
+version lacks; decoding fills them in with their meaning before the field existed.
 """
 
 from __future__ import annotations

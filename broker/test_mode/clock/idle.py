@@ -25,7 +25,7 @@ WITHIN_S = 30.0
 
 
 class IdleWatch:
-    """What is under way; use from the event loop's thread alone."""
+    """Watches the work under way; use from the event loop's thread alone."""
 
     def __init__(self, real: Time) -> None:
         self._real = real
@@ -80,7 +80,7 @@ class IdleWatch:
             self.forget()
 
     def forget(self) -> None:
-        """What is under way now is not waited for any more."""
+        """Stops waiting for the work that is under way now."""
         self._work.clear()
 
     async def _settle(self) -> None:

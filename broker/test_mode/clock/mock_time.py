@@ -166,8 +166,8 @@ class MockTime(Time):
     async def set_wall(self, wall_ms: int) -> int:
         """Sets the wall clock; returns how many timers fired.
 
-        Forward is an advance of both clocks. Backward moves the wall clock alone: what waits waits
-        as long as before. Raises ValueError for a time before 1970 or ten years and more ahead.
+        Forward is an advance of both clocks. Backward moves the wall clock alone: timers keep their
+        remaining time. Raises ValueError for a time before 1970 or ten years and more ahead.
         """
         if wall_ms < 0:
             raise ValueError(f"can't set the wall clock to {wall_ms} ms: before 1970")
@@ -227,7 +227,7 @@ class MockTime(Time):
         self._stands, self._moving = start, True
         self._arm()
         try:
-            await self._idle_watch.settle()  # what was under way before is before
+            await self._idle_watch.settle()  # finishes the work that began before the move
             return await self._move_to(start.mono_ms + ms)
         finally:
             if self._moving:

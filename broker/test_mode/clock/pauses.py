@@ -1,9 +1,9 @@
-"""The pauses of repeated work by which things expire: retention, cleaning, silent producers.
+"""The pauses of repeated work by which things expire: retention, cleaning, idle producers.
 
-Such work says in how long it would find something to do, if nothing happened meanwhile. While the
-clock is moved by hand a pause whose end would find nothing goes on, to the first of its ends that
-does; when something else has happened it is asked anew. So each round that would have done
-something is done at the moment at which it would have been, and a week has not 40,000 rounds.
+Such work reports when it would next find something to do if nothing else happened. While the clock
+is moved by hand, a pause skips the ends at which the work would find nothing; after any other event
+the work is asked again. So each round that would have an effect runs at its own moment, and a week
+does not need 40,000 rounds.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Something has happened: those that were put off end with their next end again."""
+        """Lets pauses that were put off end at their next end: something else has happened."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False

@@ -12,7 +12,7 @@ _STALE_MIN = 64
 
 
 class MockTimer(asyncio.TimerHandle):
-    """What `Time.call_later` returns; it is due at a monotonic millisecond of the mock clock."""
+    """The result of `Time.call_later`; it is due at a monotonic millisecond of the mock clock."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class MockTimer(asyncio.TimerHandle):
     def cancel(self) -> None:
         """It is not called."""
         if not self.cancelled():
-            asyncio.Handle.cancel(self)  # a TimerHandle's own tells a loop that does not know it
+            asyncio.Handle.cancel(self)  # TimerHandle.cancel would notify the loop
             if self.is_set:
                 self._timers.one_was_cancelled()
 
@@ -42,12 +42,12 @@ class MockTimer(asyncio.TimerHandle):
         return id(self)
 
     def fire(self) -> None:
-        """Calls what it is for; what that raises goes to the loop's handler of exceptions."""
+        """Runs its callback; exceptions are passed to the loop's exception handler."""
         self._run()
 
 
 class Timers:
-    """All timers of one clock. Those of the same millisecond keep the order of their making."""
+    """All timers of one clock. Timers of the same millisecond keep the order of their creation."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, MockTimer]] = []
@@ -85,9 +85,10 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """The first that is due, which is no longer here; none that was made behind ``made_max``.
+        """Removes and returns the first timer that is due, if it was made no later than
+        ``made_max``.
 
-        Those that fall due while others are worked off wait for the next time.
+        So timers that fall due during a round wait for the next one.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:

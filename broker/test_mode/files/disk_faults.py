@@ -1,5 +1,5 @@
-"""What a test has a disk do: be full, fail to fsync. One set of faults for a disk in memory and a
-real one; it outlives the brokers that meet it."""
+"""The faults of a disk: full, failing fsync. One set serves disks in memory and real ones, and
+outlives the brokers that use them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class FaultyFile:
         return self._file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """See File. What lies within the file already may be written on a full disk too."""
+        """See File. Writes within the file's size succeed on a full disk too."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and position + len(data) > self._file.size():
                 faults.taking_more(self._file.path)
@@ -110,7 +110,7 @@ class FaultyFiles:
         self._files = files
         self.faults = faults
         self.lock_of_changes = RLock()
-        """Held by whoever changes something, so that `kill` comes before it or behind it."""
+        """Held during each change, so that `kill` takes effect before or after it."""
         self._is_dead = False
         self._locks: list[Lock] = []
 

@@ -1,4 +1,4 @@
-"""What files in memory are made of: a file's bytes, a directory's names, and the room they take."""
+"""The parts of files in memory: a file's bytes, a directory's names, and the space they use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def error(code: int, path: str, other: str | None = None) -> OSError:
 
 
 class Capacity:
-    """How much room files take. It knows none of them: each gives its room back when it goes."""
+    """The space that files use. It has no list of files: each releases its space when it is
+    deleted."""
 
     __slots__ = ("bytes_max", "lock", "taken_bytes")
 
@@ -27,7 +28,8 @@ class Capacity:
         """None: no bound."""
         self.taken_bytes = 0
         self.lock = RLock()
-        """Held by whoever changes a file, a name or what is taken. A file may go meanwhile."""
+        """Held during changes of a file, a name or the used space. Releasing a file needs no other
+        lock."""
 
     def free_bytes(self, wanted: int) -> int:
         """How many of ``wanted`` bytes there is room for."""
@@ -82,7 +84,7 @@ class Inode:
         return self.taken_bytes
 
     def truncate(self, size: int) -> bool:
-        """Cut or pad to ``size`` bytes; False when there is no room. Under the lock."""
+        """Cuts or pads to ``size`` bytes; False if space is short. The caller holds the lock."""
         data = self.data
         if size > len(data):
             if self.taken_bytes < size > self.take(size):

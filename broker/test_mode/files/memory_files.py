@@ -1,9 +1,9 @@
-"""Files in memory, for a broker whose data nobody needs when the test is over.
+"""Files in memory, for a broker whose data is not needed after the test.
 
 `MemoryFiles` is a `log.files.filesystem.FileSystem`. Nothing of it is on a disk, and all of it is
-freed with the last reference to it. It loses nothing and fails in nothing but a full capacity; what
-tests do to a disk is in `faulty_files.py`, which goes over this one and over real files alike.
-Errors are those that Linux gives for the same call.
+freed with the last reference to it. It loses no data, and only a full capacity makes it fail;
+`faulty_files.py` adds the faults of a disk, to this file system and to real files alike. Errors are
+the ones that Linux raises for the same call.
 
 Paths are absolute, without "." and "..", and do not end with a slash.
 """
@@ -89,7 +89,7 @@ class MemoryFile:
                 inode.take(size)
 
     def fsync(self) -> None:
-        """See File; there is no disk to wait for."""
+        """See File; has no effect in memory."""
 
 
 class MemoryLock:
@@ -120,7 +120,7 @@ class MemoryFiles:
         self._lock = self.capacity.lock
 
     def wall_ms(self) -> int:
-        """What time it is for a file that is modified."""
+        """The wall clock for modification times."""
         return int(self._time.wall_s() * 1000)
 
     # -- log.files.filesystem.FileSystem
@@ -217,7 +217,7 @@ class MemoryFiles:
             self._leave(path)
 
     def fsync_directory(self, path: str) -> None:
-        """See FileSystem; there is no disk to wait for."""
+        """See FileSystem; only checks that the directory exists."""
         with self._lock:
             self._directory(path)
 

@@ -1,1 +1,1 @@
-"""What test mode adds to requests: faults that meet them, and a recording of each."""
+"""Requests in test mode: faults that apply to them, and a recording of each."""

@@ -44,13 +44,13 @@ _OF_SESSIONS = frozenset(
         errors.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""What a Fetch says of itself; any other error is its partitions'."""
+"""Errors of a whole Fetch; any other error is set in its partitions."""
 
 _Respond = Callable[["Services", "Request", int], None]
 
 
 def respond_with(services: Services, request: Request, error_code: int) -> None:
-    """Ends ``request`` with the error. Raises ProtocolError for bytes that are no such request."""
+    """Ends ``request`` with the error. Raises ProtocolError if its bytes can't be decoded."""
     respond = _ODD.get(request.served.api.key)
     if respond is None:
         request.respond(_plain(request, error_code, request.value), error_code)
@@ -59,7 +59,8 @@ def respond_with(services: Services, request: Request, error_code: int) -> None:
 
 
 def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[Wanted]:
-    """What the session has that an incremental Fetch goes on with; nothing for other requests."""
+    """The partitions of the session that an incremental Fetch continues; empty for other
+    requests."""
     if value["session_epoch"] in (INITIAL_EPOCH, FINAL_EPOCH):
         return []
     session = services.fetch_sessions.get(value["session_id"])

@@ -1,12 +1,12 @@
-"""What stands between the sockets and the APIs of a broker that runs for tests.
+"""The layer between the sockets and the APIs of a broker that runs for tests.
 
-Every served API has the same row with another handler, which looks at the rules first, and every
-connection records each request and each answer. A request that a rule keeps back holds back the
-later ones of its connection, as it would in a slow broker; other connections go on. It is handled
-even when its client has gone meanwhile: a slow broker commits late what a client has given up.
+Every served API has the same row with another handler, which checks the rules first, and every
+connection records each request and each answer. A request that a rule keeps back also holds back
+the later ones of its connection, as in a slow broker; other connections continue. It is handled
+even after its client has left: a slow broker commits late what a client has given up.
 
-A delay passes in the system's time, however the broker's clock is held: it is what the client's own
-clock sees.
+A delay passes in the system's time, even when the broker's clock is held: the client's own clock
+measures it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Interposed:
     def __init__(self, recorder: RequestRecorder) -> None:
         self.recorder = recorder
         self.connections: dict[TestedConnection, None] = {}
-        """Those that are open, in the order in which they came."""
+        """The open connections, in the order of their arrival."""
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
@@ -60,7 +60,7 @@ class Interposed:
 
     @contextmanager
     def holding_all(self) -> Iterator[None]:
-        """Requests that come meanwhile are handled when it is over."""
+        """Holds requests that arrive inside the context, and handles them at its end."""
         gate = Gate("hold", Filter(), {})
         self.begin(gate)
         try:
@@ -76,7 +76,7 @@ class Interposed:
         return len(found)
 
     def broker_gone(self) -> None:
-        """The broker has stopped or was killed: what was kept back for it is forgotten."""
+        """Drops the requests that were kept back: the broker has stopped or was killed."""
         for rule in list(self._rules):
             if isinstance(rule, Gate):
                 rule.drop()

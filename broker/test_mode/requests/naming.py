@@ -22,7 +22,7 @@ _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
 
 def names_group(request: Request, group_id: str) -> bool:
-    """Whether ``request`` names the group. Raises ProtocolError for bytes that are no request."""
+    """Whether ``request`` names the group. Raises ProtocolError if its bytes can't be decoded."""
     return group_id in groups_of(request)
 
 
@@ -63,7 +63,8 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Every plain value: the array that it is in, its name, itself, the resource type beside it."""
+    """Every plain value: the name of its array, its own name, itself, its struct's resource
+    type."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

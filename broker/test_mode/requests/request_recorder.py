@@ -1,8 +1,8 @@
-"""Every request and its answer, kept as bytes and decoded when somebody asks.
+"""Every request and its answer, kept as bytes and decoded on demand.
 
-A ring: the oldest go when there are too many or they take too much memory, and what went is
-counted. Of records that are read from files the first `SLICE_KEPT_BYTES` of each partition are
-kept; of a request or an answer that is larger than `ENTRY_BYTES_MAX`, its header.
+A ring: the oldest entries are dropped when there are too many or they use too much memory, and
+dropped ones are counted. Of records read from files, the first `SLICE_KEPT_BYTES` of each partition
+are kept; of a request or an answer larger than `ENTRY_BYTES_MAX`, its header.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES_MAX = 64 * 1024 * 1024
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 SLICE_KEPT_BYTES = 64 * 1024
 _OVERHEAD_BYTES = 500
-"""What an entry costs besides its bytes."""
+"""Estimated bytes of an entry without its bodies."""
 _LENGTH_BYTES = 4
 
 WAITS = "waits"
@@ -56,7 +56,7 @@ class Entry:
         body = request.buffer[request.position :]
         self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
         self._parts: list[bytes | int] | None = None
-        """The answer's frame; a number stands for so many bytes of records that are not kept."""
+        """The answer's frame; a number is a count of dropped records."""
         self._missing = False
         """Whether the answer was too large to be kept."""
         self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
@@ -79,7 +79,7 @@ class Entry:
             self.bytes += size
 
     def row(self) -> dict[str, Any]:
-        """What is told of it, decoded."""
+        """The entry as a row of JSON, decoded."""
         row = self.short()
         row["request"] = None if self._body is None else request_view(
             self.api, self.version, self._body
@@ -95,7 +95,7 @@ class Entry:
         return row
 
     def short(self) -> dict[str, Any]:
-        """What is told of it without its bodies."""
+        """The entry as a row of JSON without its bodies."""
         return {
             "seq": self.seq,
             "at_ms": self.at_ms,
@@ -110,7 +110,7 @@ class Entry:
         }
 
     def _frame(self) -> bytes:
-        """The answer behind its length; what was not kept of records is zeros, and is cut."""
+        """The response without its length prefix; dropped records are zero-filled."""
         assert self._parts is not None
         frame = b"".join(part if isinstance(part, bytes) else bytes(part) for part in self._parts)
         return frame[_LENGTH_BYTES:]
@@ -121,14 +121,14 @@ class RequestRecorder:
 
     def __init__(self, time: Time) -> None:
         self.time = time
-        """The broker's: what `at_ms` is by."""
+        """The broker's time, which `at_ms` is read from."""
         self.dropped = 0
         """Entries that had to go."""
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         self._next = 1
         self._open: dict[Request, Entry] = {}
-        """Those without an answer yet."""
+        """The entries without an answer yet."""
         self._met: dict[Request, list[str]] = {}
 
     def met(self, request: Request, fault_id: str) -> None:
@@ -166,7 +166,7 @@ class RequestRecorder:
             entry.outcome = DISCONNECTED
 
     def forget(self) -> None:
-        """Begins anew, at the next number."""
+        """Drops all entries; numbering continues."""
         self._entries.clear()
         self._open.clear()
         self._met.clear()
@@ -175,7 +175,7 @@ class RequestRecorder:
     def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
     ) -> list[Entry]:
-        """Those from number ``since`` on, of a client and of an API where one is given."""
+        """The entries from number ``since`` on, optionally of one client and one API."""
         return [
             entry
             for entry in self._entries

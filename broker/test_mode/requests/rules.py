@@ -33,7 +33,7 @@ class Silenced(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which requests a rule meets: those that have all of what is not None."""
+    """Selects the requests of a rule: they match every field that is not None."""
 
     api: Api | None = None
     group: str | None = None
@@ -41,7 +41,7 @@ class Filter:
     client_id: str | None = None
 
     def takes(self, services: Services, request: Request) -> bool:
-        """Whether a request is one. Raises ProtocolError for bytes that are no request."""
+        """Whether a request matches. Raises ProtocolError if its bytes can't be decoded."""
         return (
             (self.api is None or request.served.api is self.api)
             and (self.client_id is None or request.client_id == self.client_id)
@@ -55,7 +55,7 @@ class Filter:
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
-        """What is told of it."""
+        """The filter as a row of JSON."""
         api = None if self.api is None else self.api.name
         return {
             "api": api, "group": self.group, "topic": self.topic, "client_id": self.client_id
@@ -69,8 +69,8 @@ class Held:
         self.request = request
         self._rules = rules
         self._finish: Callable[[], None] = partial(copy_context().run, finish)
-        """In the context in which it came: what it begins belongs to the broker, not to who ends a
-        rule."""
+        """Runs in the context of the request's arrival: tasks that it starts belong to the broker,
+        not to the caller that ends a rule."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
@@ -119,7 +119,7 @@ class Gate(Rule):
         self._kept: dict[Held, None] = {}
 
     def keep(self, held: Held) -> None:
-        """Keeps a request, unless the rule has ended meanwhile."""
+        """Keeps a request, or lets it continue if the rule has ended."""
         if self.is_over:
             held.go_on()
         else:
@@ -167,7 +167,7 @@ class Delay(Gate):
 
 
 class StopAnswering(Gate):
-    """Requests are read and not handled; what is on its way to those clients stays here too."""
+    """Requests are read and not handled; unsent answers to those clients are held back too."""
 
     def __init__(self, which: Filter, times: int | None = None) -> None:
         super().__init__("stop_answering", which, {}, times)
@@ -185,7 +185,7 @@ class StopAnswering(Gate):
         super().keep(held)
 
     def finish(self) -> None:
-        """See `Gate`; what waits to be written goes out."""
+        """See `Gate`; the answers that were held back are sent."""
         for connection in self._silent:
             connection.speak()
         self._silent.clear()

@@ -39,7 +39,7 @@ async def _loaded(tested: TestedBroker) -> None:
 
 
 async def advance(tested: TestedBroker, ms: int) -> Answer:
-    """Both clocks on; what falls due is done."""
+    """Advances both clocks; runs all timers that fall due."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():

@@ -1,4 +1,4 @@
-"""The verbs of faults: what goes wrong on command, until it ends."""
+"""The verbs of faults: each begins on command and lasts until it ends."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """The members of a group; what they got is only told while the group is stable."""
+    """The members of a group; their assignments are shown only while the group is stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -107,7 +107,7 @@ def _subscription(group: GroupView, member: MemberView) -> list[str]:
 
 
 async def committed(tested: TestedBroker, group: str) -> Answer:
-    """What a group has committed, with what is left to read."""
+    """The committed offsets of a group, with the lag."""
     found = _found(tested, "GET /test/committed", group)
     if found is None:
         return {"offsets": []}
@@ -131,7 +131,7 @@ async def committed(tested: TestedBroker, group: str) -> Answer:
 
 
 async def journal(tested: TestedBroker, group: str) -> Answer:
-    """What happened to a group and why, the oldest first."""
+    """The events of a group with their causes, the oldest first."""
     broker = tested.broker
     return {"events": events(broker.sources, broker.groups.hosted_for(group), group)}
 
@@ -162,13 +162,13 @@ async def records(
 
 
 def _records(partition: Partition, first: int) -> Iterator[list[dict[str, Any]]]:
-    """What clients may read from an offset on, some batches at a time."""
+    """The readable records from an offset on, some batches at a time."""
     log = partition.log
     offset = max(first, log.log_start_offset)
     while offset < partition.high_watermark:
         try:
             data = log.read(offset, READ_BYTES, max_offset=partition.high_watermark).data
-        except OffsetOutOfRange:  # deleted meanwhile
+        except OffsetOutOfRange:  # deleted in between
             return
         rows = []
         before = offset

@@ -38,7 +38,7 @@ async def start(tested: TestedBroker) -> Answer:
 
 
 async def lines(tested: TestedBroker, limit: int) -> Answer:
-    """What the broker wrote last on standard error."""
+    """The last lines of the broker on standard error."""
     kept = list(tested.lines.last)
     shown = kept[-limit:]
     return {"lines": shown, "dropped": tested.lines.count - len(shown)}

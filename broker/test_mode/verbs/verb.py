@@ -9,7 +9,7 @@ from typing import Any
 from broker.test_mode.arguments import Argument
 
 Answer = Mapping[str, Any]
-"""What is answered, as JSON."""
+"""The answer, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
