@@ -16,7 +16,7 @@ from broker.topics.registry import BrokerNode
 
 
 class Advertised:
-    """What Metadata, DescribeCluster and FindCoordinator answer about this broker."""
+    """This broker's address in the answers of Metadata, DescribeCluster and FindCoordinator."""
 
     def __init__(self, config: Config, node_id: int) -> None:
         self._config = config

@@ -1,8 +1,7 @@
-"""What is known to be allowed on a connection, so that handlers ask the authorizer once.
+"""The operations known to be allowed on a connection, so that handlers ask the authorizer once.
 
-A request whose names are all known is handled after one look into a set, and the authorizer, which
-knows denials too, is not asked. All connections together keep `BYTES_MAX`; what was begun first is
-forgotten first.
+A request whose names are all known needs one lookup in a set; the authorizer, which knows denials
+too, is not asked. All connections together keep `BYTES_MAX`; the oldest sets are dropped first.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from typing import Final
 from security.principal import Principal
 
 NAME_KEPT_MAX = 256
-"""The characters of a name that is kept with a connection: an id of a group may have
-32,767, and is judged anew each time."""
+"""Characters of a name that is cached: a group id may have 32,767, and is checked each time."""
 BYTES_MAX: Final = 32 << 20
 """Of all that is kept: 250,000 names of 30 characters, or 90,000 topics of 245."""
 _ENTRY_BYTES: Final = 110
@@ -49,7 +47,7 @@ class AuthorizationCacheMemory:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._all: OrderedDict[int, Names] = OrderedDict()
-        """Those with names, by identity: a set has no hash. The first that was begun is first."""
+        """The sets with names, by identity since a set has no hash; the oldest is first."""
 
     def added(self, names: Names, size_bytes: int) -> None:
         """One of the sets has a name more."""
@@ -70,7 +68,7 @@ class AuthorizationCacheMemory:
 
 
 class AuthorizationCache:
-    """What a connection's principal was allowed, at one epoch of the authorizer."""
+    """The operations allowed to a connection's principal, at one epoch of the authorizer."""
 
     __slots__ = ("epoch", "names", "principal")
 

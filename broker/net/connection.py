@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         self.login: Login | None = None
         """How the peer has logged in; None where the listener asks for none."""
         self.session: Session | None = None
-        """What renews and ends that login."""
+        """Renews and ends the peer's login."""
         self.on_close: Callable[[Connection], None] | None = None
         """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
@@ -175,9 +175,10 @@ class Connection(asyncio.Protocol):
         self.ticks_ns = server.time.ticks_ns
         """`Time.ticks_ns`, where a request finds it with one look."""
         self.read_ns: int = 0
-        """When bytes came last, by the performance counter: what request times count from."""
+        """When bytes arrived last, by the performance counter: request times count from here."""
         self.taken_bytes = 0
-        """What the kernel had taken of the replies when the server last looked at muted ones."""
+        """Bytes of replies that the kernel had accepted at the server's last check of muted
+        peers."""
         self._draining = False
         """Nothing more is handled, and the connection is closed when all replies are written."""
         self._services = server.services
@@ -254,7 +255,7 @@ class Connection(asyncio.Protocol):
         """The peer has closed its side; the transport closes ours."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Tells requests without an answer that their client is gone."""
+        """Cancels requests without an answer: the client is gone."""
         self.closed = True
         if self.session is not None:
             self.session.ended()
@@ -318,7 +319,7 @@ class Connection(asyncio.Protocol):
             self.server.writes.touch(self)
 
     def may_park(self) -> bool:
-        """Whether a request may be parked now: none is, and somebody still waits for an answer."""
+        """Whether a request may be parked now: none is parked, and the connection is open."""
         return self._parked is None and not self.closed
 
     def answered(self, request: Request) -> None:
@@ -353,7 +354,7 @@ class Connection(asyncio.Protocol):
             report_failure(request)
 
     def refuse(self, error: ProtocolError) -> None:
-        """Closes the connection over bytes that are no request, with one log line."""
+        """Closes the connection because its bytes are not a request, with one log line."""
         if self.closed:
             return
         self.server.protocol_errors += 1
@@ -454,7 +455,7 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._framer.feed(data)
         except BadFrame as error:
-            # What came whole before the nonsense is answered, as far as that goes at once.
+            # The complete frames before the bad one are answered, if that needs no wait.
             self._queue(error.frames)
             self._pump()
             self.refuse(error)

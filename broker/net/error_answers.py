@@ -1,11 +1,11 @@
-"""The answer of any API, in any version, that says one error.
+"""The answer of any API, in any version, that reports one error.
 
-A broker for tests gives them on demand. A handler builds its own denials.
+A broker for tests sends them on demand. A handler builds its own denials.
 
-The tables of `protocol/messages` are enough for nearly all: an answer has its error codes in known
+The tables of `protocol/messages` suffice for nearly all: an answer has its error codes in known
 places, and its elements (topics, partitions, groups, members) are those of the request. An error of
-the whole request stands in every place. One that Kafka gives to single partitions or topics stands
-at the innermost elements only, as clients look for it there.
+the whole request is set in every place. An error that Kafka sets for single partitions or topics is
+set in the innermost elements only, where clients read it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OF_ELEMENTS = frozenset(
         errors.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors of one topic or partition: beside them a request's own error is NONE."""
+"""Errors of one topic or partition: the request's own error is then NONE."""
 
 _SOURCES: Mapping[str, Sequence[str]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -89,11 +89,11 @@ _IDENTITY = (
     "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
     "resource_type", "resource_name", "entity", "user",
 )  # fmt: skip
-"""What says which element of a request one of the answer is for."""
+"""Fields that identify the request's element of an answer's element."""
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
-"""What a request may call the same."""
+"""Other names of these fields in a request."""
 
 _UNKNOWN = frozenset(
     {
@@ -104,7 +104,7 @@ _UNKNOWN = frozenset(
         "num_partitions", "replication_factor",
     }
 )  # fmt: skip
-"""Numbers that are -1 in Kafka's answers where there is none."""
+"""Numbers that are -1 in Kafka's answers if they are absent."""
 
 
 def error_answer(
@@ -134,7 +134,7 @@ class _Answer:
     ) -> dict[str, Any]:
         answer = self._struct(response, request, asked)
         if self._has("member_id", response) and self._has("member_id", request):
-            answer["member_id"] = asked["member_id"]  # who joins keeps the id that it has
+            answer["member_id"] = asked["member_id"]  # a joining member keeps the id that it has
         return answer
 
     def _struct(

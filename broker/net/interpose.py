@@ -1,7 +1,7 @@
-"""What may be put between a broker's sockets and its APIs; a plain broker has nothing there.
+"""The layer that a test may insert between a broker's sockets and its APIs.
 
-`Broker` takes one when it is made, and asks it while it makes its server. Nothing asks again per
-request: a broker without one runs the code that it would run if this module did not exist.
+`Broker` accepts one when it is created, and uses it while it makes its server. Requests cost
+nothing extra: a broker without one runs the same code as without this module.
 """
 
 from __future__ import annotations

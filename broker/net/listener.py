@@ -1,7 +1,6 @@
-"""A listener: what its connections have in common, and what protects them.
+"""A listener: the shared state of its connections, and their security.
 
-The broker makes one for each of ``listeners`` when it starts. A connection keeps the one by which
-it came.
+The broker makes one for each of ``listeners`` when it starts. A connection keeps its listener.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class Listener:
         self.is_inter_broker = is_inter_broker
         """Other brokers of the cluster come by it."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
-        """Makes what stands before a connection until its peer has logged in; None where nobody
-        has to."""
+        """Makes the protocol in front of a connection until its peer has logged in; None without
+        SASL."""
 
         self.tls: TlsListener | None = None
         """Where its connections are encrypted."""
 
     def first_protocol(self, connection: Connection) -> asyncio.Protocol:
-        """What is told first of the bytes that come for a connection."""
+        """The first protocol that receives a connection's bytes."""
         first = connection if self.before_login is None else self.before_login(connection)
         if self.tls is None:
             return first

@@ -27,7 +27,7 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""A request up to this is handled without a count: what it can name takes few milliseconds."""
+"""A request up to this size is handled without a count: its elements need a few milliseconds."""
 DECODED_AT_ONCE = 500
 """Elements that a request may name to be decoded in the loop's thread: about 1 ms."""
 BYTES_AT_ONCE = 1024 * 1024
@@ -37,7 +37,7 @@ AT_A_TIME = 4
 
 
 class LongRequests:
-    """What the loop does not do at once; one for a broker, used from the loop's thread alone."""
+    """The event loop's long work; one for a broker, used from the loop's thread alone."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class LongRequests:
         self.answer_later(request, encoded_and_sent())
 
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work``, which answers ``request``; a bug in it is logged and answered.
+        """Runs ``work``, which answers ``request``; a bug in it is logged and answered.
 
-        What the same client asks for next is handled after it, as in Kafka: it may want to write
-        to the topic that is just being made.
+        The client's next request is handled after it, as in Kafka: it may write to the topic that
+        is being created.
         """
         connection = request.connection
         if connection.may_park():
@@ -179,7 +179,7 @@ class LongRequests:
                 return
         slices.end()
         encoding = self._encoding.get(request)
-        if encoding is not None:  # what it takes of memory is counted until it is gone
+        if encoding is not None:  # the memory of the encoding counts until it ends
             await asyncio.wait((encoding,))
 
     def _refuse(self, request: Request, error: TooManyElements) -> None:

@@ -43,9 +43,9 @@ def display_client_id(client_id: str) -> str:
 
 
 def peer_gone(transport: asyncio.Transport) -> bool:
-    """Whether the TCP connection has left ESTABLISHED, asked of the kernel without reading.
+    """Whether the TCP connection has left ESTABLISHED, read from the kernel without reading data.
 
-    False where the platform cannot tell. Source: Linux tcp(7), the first byte of TCP_INFO.
+    False where the platform does not report it. Source: Linux tcp(7), the first byte of TCP_INFO.
     """
     ours = transport.get_extra_info("socket")
     if ours is None or not hasattr(socket, "TCP_INFO"):

@@ -37,7 +37,7 @@ PIECES_PER_TURN = 8
 
 
 class Pieces:
-    """What a connection has begun to write of such replies, and the pace of its peer."""
+    """The replies that a connection has begun to write, and the pace of its peer."""
 
     def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
         self._connection = connection
@@ -54,9 +54,9 @@ class Pieces:
         self._pending.clear()
 
     def write(self) -> None:
-        """Writes until all is written, the transport has enough, or the disk is awaited.
+        """Writes until all is written, the transport is full, or the disk is awaited.
 
-        What the connection gathers meanwhile comes behind.
+        Replies that the connection collects in that time follow after.
         """
         if self._awaits_disk:
             return

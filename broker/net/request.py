@@ -1,8 +1,8 @@
-"""A request: what a handler reads from it and the ways to end it.
+"""A request: its fields for a handler, and the ways to end it.
 
-Owns `ServedApi`, the row that each module of ``broker/apis`` gives to the table of served APIs, and
-`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is
-decoded when a handler asks, by the reference codec (``value``) or by a generated decoder over
+Owns `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs, and
+`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is decoded
+when a handler reads it, by the reference codec (``value``) or by a generated decoder over
 ``buffer`` and ``position``.
 """
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""What a handler over elements returns: it yields None where others may have their turn, and a
-future where it goes on when that is done. Its last step ends the request."""
+"""The steps of a handler over elements: it yields None where other work may run, and a future to
+continue when that is done. Its last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
 """Called with the broker's services and the request. Ends its request, at once or later; one over
 many elements returns its steps instead."""
@@ -37,7 +37,8 @@ ReplyEncoder = Callable[["Request", Any], None]
 
 
 ELEMENTS_MAX = 20_000
-"""What most APIs allow a request to name: more than any cluster's tools ask for at a time."""
+"""The elements that a request of most APIs may name: more than tools of any cluster send at
+once."""
 ENCODED_AT_ONCE = 500
 """Elements of an answer that is encoded in the loop's thread: about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
@@ -56,7 +57,7 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """What Kafka does in the same versions and this broker does not; for docs/coverage.md."""
+    """Kafka's behaviour in these versions that this broker lacks; for docs/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
     """How many elements one request may name, entries of all its arrays together; None where the
     handler counts for itself."""
@@ -64,9 +65,9 @@ class ServedApi:
     """By version, what decodes large bodies for a handler that takes them from ``context``; the
     reference codec, into ``value``, for the other versions."""
     is_offered: bool = True
-    """Whether ApiVersions names it; who sends it is answered in any case."""
+    """Whether ApiVersions names it; requests are answered in any case."""
     rights: Rights = UNSAID
-    """What its sender must be allowed to do."""
+    """The ACLs that its sender needs."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
         """Counts and decodes a large body; in any thread. Raises ProtocolError."""
@@ -79,7 +80,7 @@ class ServedApi:
 
 
 class Route:
-    """One API at one version in one broker: what the connection needs to know before the body."""
+    """One API at one version in one broker: the connection's data for a request before its body."""
 
     __slots__ = (
         "api_version",
@@ -102,14 +103,14 @@ class Route:
         self.served = served
         self.handle = served.handle
         self.new_meter: Callable[[Connection, str], Meter] | None = None
-        """Makes the meter of a request of a client id; None while there is no quota."""
+        """Makes the meter of a request of a client id; None without quotas."""
         self.api_version = api_version
         self.flexible = flexible
         """Whether the request's header has tagged fields."""
         self.errors = errors
         """Requests answered, by error code; shared by all versions of the API."""
         self.times = times
-        """Nanoseconds from a request's arrival to its answer; shared likewise."""
+        """Nanoseconds from a request's arrival to its answer; shared in the same way."""
 
 
 Chunk = bytes | bytearray | memoryview | Slice
@@ -120,7 +121,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Meter(Protocol):
-    """What a request uses of the quotas of its client; see `broker/apis/throttling/meter.py`."""
+    """A request's use of its client's quotas; see `broker/apis/throttling/meter.py`."""
 
     def begin(self) -> None:
         """A piece of work on the request begins."""
@@ -201,14 +202,14 @@ class Request:
         self.on_disconnect: Callable[[], None] | None = None
         """Called once if the peer goes while the request is unanswered; it is void then."""
         self.encode: ReplyEncoder | None = None
-        """What turns the coordinator's reply into this request's end, see `take`."""
+        """Turns the coordinator's reply into this request's end, see `take`."""
         self.since_ns = connection.read_ns
         """When it had arrived, by the performance counter."""
         self.context: Any = None
-        """What ``ServedApi.decoders`` made of a large body; then whatever the handler needs again
-        when the reply comes."""
+        """The result of ``ServedApi.decoders`` for a large body; later the handler's own data for
+        the reply."""
         self.meter: Meter | None = None
-        """What it uses of its client's quotas; None where there are none."""
+        """The use of its client's quotas; None without quotas."""
         if route.new_meter is not None:
             self.meter = route.new_meter(connection, client_id)
             self.meter.begin()  # the connection ends this piece when the handler has returned
@@ -326,9 +327,9 @@ class Request:
         return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
     def mutations(self, strict_from: int | None) -> Mutations:
-        """What it may change of the topics; from a version on, what is too much is refused.
+        """Its quota of topic changes; from version ``strict_from`` on, excess changes are rejected.
 
-        Without one all is counted, and nobody told.
+        Without a meter the quota is unbounded.
         """
         meter = self.meter
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)

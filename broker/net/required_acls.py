@@ -1,7 +1,7 @@
-"""What a row of the table of APIs says of the rights that its requests need.
+"""The ACLs that requests of an API need, as rows of the table of APIs.
 
-Values only. A handler asks for them through `broker/apis/shared/authorization.py`, which has the
-same constants; docs/coverage.md lists them.
+Values only. A handler checks them through `broker/apis/shared/authorization.py`, which has the same
+constants; docs/coverage.md lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DENIED = {
     ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""What a denial is answered with, by what the right was asked for."""
+"""The error of a denial, by the type of the resource."""
 
 NOUNS = {
     ResourceType.TOPIC: "topic",
@@ -56,7 +56,7 @@ class Each:
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """Who may do this may do it to all."""
+    """A principal with this right may do it to all."""
 
     is_logged = True
 
@@ -75,7 +75,7 @@ class Hides:
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """Who may do this sees all."""
+    """A principal with this right sees all."""
 
     is_logged = False
 
@@ -91,18 +91,19 @@ class HandlerAcl:
     when: str = ""
     """In which case, in words."""
     unless: RequiredAcl | None = None
-    """Who may do this need not be asked for the other."""
+    """A principal with this right does not need the other."""
     is_logged: bool = True
     """See `RequiredAcl`."""
 
 
 @slotted(frozen=True)
 class AuthorizedOperations:
-    """All that the peer may do to a resource is told, where it asks (KIP-430)."""
+    """The answer shows the peer's operations on a resource, if the request asks for them
+    (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
-    """Nothing is told to who may not do this."""
+    """Omitted for a principal without this right."""
 
 
 @slotted(frozen=True)
@@ -114,9 +115,9 @@ class Rights:
     each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[HandlerAcl, ...] = ()
-    """What the handler asks for in an order of its own."""
+    """The ACLs that the handler checks in an order of its own."""
     tells: tuple[AuthorizedOperations, ...] = ()
-    """What the answer shows of rights."""
+    """The authorized operations in the answer."""
     why_none: str = ""
     """Why a row asks for nothing."""
 
@@ -144,13 +145,13 @@ def of_each(
 
 
 def each_shown_topic() -> HandlerAcl:
-    """Each topic that is named, or that is told where all are asked for."""
+    """Each named topic, or each shown one if the request asks for all."""
     of = "each topic; where all topics are asked for, those that the principal may describe"
     return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
 
 
 def cluster_action(when: str) -> HandlerAcl:
-    """What brokers alone may do."""
+    """An operation that is reserved for brokers."""
     return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 
@@ -164,4 +165,4 @@ UNSAID = Rights()
 CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
 """The right that only brokers have."""
 AMONG_BROKERS = Rights((CLUSTER_ACTION,))
-"""What brokers ask each other."""
+"""Requests between brokers."""

@@ -69,18 +69,18 @@ class Server:
         internal_errors: InternalErrors,
     ) -> None:
         self.services = services
-        """What every handler gets; nothing here looks into it."""
+        """The services of every handler; the server itself does not use them."""
         self.served = served
         """By API key."""
         self.limits = limits
         self.writes = writes
-        """Who is written to at the end of a turn."""
+        """Connections that are written to at the end of a turn."""
         self.long = long
         """Where requests are worked off that are not answered at once."""
         self.disk_reads = disk_reads
         """Reads of what the page cache has not."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """What clients ask for in vain."""
+        """Unsupported requests of clients."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
@@ -90,7 +90,7 @@ class Server:
         self.times: dict[int, Histogram] = {}
         """API key to nanoseconds from a request's arrival to its answer."""
         self.clients = Clients()
-        """Who sent how much."""
+        """The traffic of clients."""
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
@@ -139,7 +139,7 @@ class Server:
         listener: Listener,
         connection: Callable[[Server, Listener], Connection] = Connection,
     ) -> None:
-        """Accepts the connections of a listener; ``connection`` makes what is told of each."""
+        """Accepts the connections of a listener; ``connection`` makes each one's protocol."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
@@ -221,9 +221,8 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Another broker comes in where there is no room: who was idle longest at another listener
-        goes for it.
-        """
+        """Makes room for another broker when the limit is reached, by closing the connection that
+        was idle longest at another listener."""
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
             return False
@@ -296,10 +295,10 @@ class Server:
                 connection.abort()
 
     def _look_for_unread(self, now_s: int) -> None:
-        """Closes peers that read nothing of their replies for as long as one may be idle.
+        """Closes peers that read nothing of their replies for the idle time.
 
-        One that reads, however slowly, gets all of it, as from Apache Kafka; meanwhile it costs
-        what its transport holds.
+        A peer that reads, however slowly, gets all of its reply, as from Apache Kafka; until then
+        it uses its transport's buffer.
         """
         idle_ms = self.limits.idle_ms
         for connection in list(self.muted):

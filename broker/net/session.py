@@ -1,5 +1,5 @@
-"""What a connection knows of its peer's login: `broker/authentication/session.py` from this
-side."""
+"""The connection's side of its peer's login; the other side is
+`broker/authentication/session.py`."""
 
 from __future__ import annotations
 

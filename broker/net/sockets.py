@@ -1,8 +1,8 @@
 """The sockets that a broker listens on: all are bound before it touches its data.
 
-A bound socket holds its address and refuses connections until it listens, so that nobody waits for
-a broker that still reads its logs. Whether an address can be had shows when it is bound. Only where
-another process has bound it too and listens first, it shows when this one begins to listen.
+A bound socket holds its address and refuses connections until it listens, so that no client waits
+for a broker that still reads its logs. An address in use fails when it is bound. Only if another
+process has bound it too and listens first, it fails when this one begins to listen.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def bind(host: str, port: int, limits: Limits) -> socket.socket:
 
 
 Bind = Callable[[str, int, Limits], socket.socket]
-"""What makes the sockets; a simulated network has its own."""
+"""Makes the sockets; a simulated network has its own."""
 
 
 class Sockets:
-    """Those of one broker, from `bind` to `close`."""
+    """The sockets of one broker, from `bind` to `close`."""
 
     def __init__(self, config: Config, bind: Bind = bind) -> None:
         self._config = config
@@ -93,14 +93,14 @@ class Sockets:
         return [each.getsockname()[:2] for each in self.listeners]
 
     def http_address(self) -> str | None:
-        """HOST:PORT of the HTTP side as it is written in a URL; None where there is none."""
+        """HOST:PORT of the HTTP listener as written in a URL; None without HTTP."""
         if self.http is None:
             return None
         host, _ = parse_host_and_port(self._config["http.listener"])
         return Endpoint("", host, self.http.getsockname()[1]).address
 
     def listen(self) -> None:
-        """From here on connections wait until somebody accepts them; raises CannotListen."""
+        """Lets connections wait until they are accepted; raises CannotListen."""
         backlog = self._config["socket.listen.backlog.size"]
         for bound, address in zip(self.listeners, self.addresses(), strict=True):
             try:
@@ -117,14 +117,15 @@ class Sockets:
                 self._without_http(where, error)
 
     def _without_http(self, where: str, error: OSError) -> None:
-        """A second broker on a machine, told nothing about HTTP, goes on without, and says so."""
+        """Continues without HTTP and logs that, unless ``http.listener`` is set: a second broker on
+        a machine."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
         logger.warning("HTTP not served", reason=str(refused))
 
     def close(self) -> None:
-        """Gives the addresses up. What accepts from a socket has its own hold on it."""
+        """Closes the bound sockets. Servers that accept connections hold their own copies."""
         for each in self.listeners:
             each.close()
         self.listeners.clear()
@@ -138,5 +139,5 @@ _ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
 
 
 def taken(address: str, error: OSError, advice: str) -> CannotListen:
-    """What is raised where ``address``, HOST:PORT, can't be had; ``advice`` says what to do."""
+    """The error if ``address``, HOST:PORT, is not available; ``advice`` names the fix."""
     return CannotListen(f"can't listen on {address}: {error.strerror or error}; {advice}")

@@ -1,1 +1,1 @@
-"""What is known of clients: who sends how much, and what each asks in vain."""
+"""Facts about clients: their traffic, and their unsupported requests."""

@@ -16,11 +16,11 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_MS: Final = 60_000
 KINDS_MAX: Final = 1000
-"""Failures that are told apart; those that were told longest ago go first."""
+"""Distinct failures that are remembered; the ones logged longest ago are dropped first."""
 ADDRESS_LINES_MAX: Final = 10
 """Lines of one address in a minute: a peer may try another name each time."""
 REASON_SHOWN: Final = 300
-"""Characters of a reason that are told and remembered: it may have a name that a stranger sent."""
+"""Characters of a reason that are logged and remembered: it may have a name from a stranger."""
 
 
 class FailureLines:
@@ -29,12 +29,12 @@ class FailureLines:
     def __init__(self, time: Time) -> None:
         self._time = time
         self._told: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
-        """By address and reason: when it was told, and how often it came since."""
+        """By address and reason: when it was logged, and its count since."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
         """By address: since when, and how many lines it would have had since."""
 
     def tell(self, event: str, address: str, reason: str, **about: Any) -> None:
-        """Writes the line, unless the same was told within a minute."""
+        """Logs the failure, unless the same one was logged within a minute."""
         now_ms = self._time.now().mono_ms
         reason = reason[:REASON_SHOWN]
         told = self._told.get((address, reason))

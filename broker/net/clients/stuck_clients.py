@@ -1,16 +1,17 @@
-"""Clients that find the coordinator of their group and then ask nothing of it.
+"""Clients that find the coordinator of their group and then send it no request.
 
 A consumer with ``group.protocol=consumer`` (KIP-848), a share consumer and Streams of KIP-1071 see
 in ApiVersions that their protocol is not served, and never send a request of it. Java's raise an
 error. librdkafka (2.16) asks for the coordinator three times within 100 ms and then sends nothing
-more, for ever, and its application hears nothing.
+more, and its application gets no error.
 
-Such a client is told from others by what it does. A new connection asks for a coordinator, and is
-still open half a minute later. Meanwhile the client has sent nothing but lookups on any of its new
-connections, and the group has no member of it. A consumer of the classic protocol joins at once, or
-fetches; a tool asks what it came for. While that stays so, the group's journal hears of it again.
+Such a client is recognized by its behaviour. A new connection asks for a coordinator, and is still
+open half a minute later. In that time the client has sent only lookups on all its new connections,
+and the group has no member of it. A consumer of the classic protocol joins at once, or fetches; a
+tool sends its own request. While the client remains stuck, the group's journal records it again.
 
-A client that sends ConsumerGroupHeartbeat without reading ApiVersions is named for its group too.
+A client that sends ConsumerGroupHeartbeat without reading ApiVersions is reported for its group
+too.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class _StuckClient(NamedTuple):
 
 
 class StuckClients:
-    """Those who asked for the coordinator of a group and may get nowhere."""
+    """Clients that asked for the coordinator of a group and may be stuck."""
 
     def __init__(
         self, unsupported: Unsupported, has_member: HasMember, on_refused: OnRefused
@@ -82,7 +83,7 @@ class StuckClients:
         self._stuck_clients: deque[_StuckClient] = deque()
         """The one that asked first in front."""
         self._again: deque[_StuckClient] = deque()
-        """Those that were reported and still wait, the one that is due first in front."""
+        """The reported clients that are still stuck, the next one due in front."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
         """A connection asked for the coordinator of a group, just now."""

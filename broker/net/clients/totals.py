@@ -1,7 +1,7 @@
 """Requests and bytes by client id and host, for `muster top` and `/api/clients`.
 
-Each connection counts its own, as plain numbers. The sums are made here when they are asked for;
-those of closed connections are kept for a bounded number of clients.
+Each connection has its own counters, as plain numbers. The sums are computed on demand; the sums of
+closed connections are kept for a bounded number of clients.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Counted(Protocol):
 
 @slotted
 class Traffic:
-    """What one client sent and got, all its connections together."""
+    """The traffic of one client in both directions, over all its connections."""
 
     connections: int = 0
     """Open now."""
@@ -68,7 +68,7 @@ class Clients:
             del self.gone[next(iter(self.gone))]
 
     def all(self, connections: Iterable[Counted]) -> Traffic:
-        """What these, which are open, and all that are closed have sent and got."""
+        """The traffic of these open connections and of all closed ones."""
         total = Traffic()
         total.add(self.total)
         for connection in connections:
@@ -77,7 +77,7 @@ class Clients:
         return total
 
     def by_client(self, connections: Iterable[Counted]) -> dict[Client, Traffic]:
-        """The same by client; those beyond SHOWN_MAX are together under ``("", "")``."""
+        """The traffic by client; clients beyond SHOWN_MAX are together under ``("", "")``."""
         found: dict[Client, Traffic] = {}
         for connection in connections:
             traffic = _of(found, _client(connection))

@@ -1,8 +1,7 @@
-"""What clients ask for in vain: APIs, versions and keys that this broker does not serve.
+"""Unsupported requests of clients: APIs, versions and keys that this broker does not serve.
 
-A client that gets no answer it can use often says nothing to its user. So each such request is
-counted by API, and a log line an hour names the API for each client. Shown in `/metrics` and
-`/api/broker`.
+A client without a usable answer often shows nothing to its user. So each such request is counted by
+API, and a log line an hour names the API for each client. Shown in `/metrics` and `/api/broker`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""Pairs of client and API that are remembered; those that asked longest ago go first."""
+"""Pairs of client and API that are remembered; the least recent ones are dropped first."""
 
 logger = structlog.get_logger(__name__)
 
@@ -33,7 +32,7 @@ class Asking(Protocol):
 
 @slotted
 class Wanted:
-    """What one client asked for in vain."""
+    """The unsupported requests of one client."""
 
     api: str
     client_id: str
@@ -41,7 +40,7 @@ class Wanted:
     software: str
     """Its name and version, where it gave them (KIP-511)."""
     advice: str
-    """What is not served, and what to do."""
+    """Names the unsupported API or key, and how to fix the client."""
     count: int
     last_ms: int
     """Wall clock."""
@@ -50,14 +49,14 @@ class Wanted:
 
 
 class Unsupported:
-    """Counts, and says once an hour, what each client asks for in vain."""
+    """Counts each client's unsupported requests, and logs them once an hour."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
         self.counts = Counter[str]()
-        """By API. One that nobody asked for has no entry: all their tables would be imported."""
+        """By API. APIs without requests have no entry, since all their tables would be imported."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
-        """By API, client id and host; who asked last is at the end."""
+        """By API, client id and host; the most recent client is at the end."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
         """A client asks for ``api``; ``advice`` says what is not served, and what to do."""

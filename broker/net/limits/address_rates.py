@@ -1,8 +1,9 @@
-"""How fast an address may connect: ``connection_creation_rate``. One too many is held, then closed.
+"""The connection rate of an address: ``connection_creation_rate``. An excess one is held, then
+closed.
 
-It is not read, answered or counted meanwhile, and what it added to the rate is taken back. Whoever
-may come in is handed to the protocol of its listener, as if nothing had been before. Source:
-KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+While held it is not read, answered or counted, and its share of the rate is taken back. An accepted
+connection is passed to the protocol of its listener, as if it were new. Source: KIP-612, Kafka 3.9
+``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 from security.quotas.entities import address_of
 
 HELD_MAX: Final = 1000
-"""So many are held at a time; those beyond are closed at once."""
+"""Connections held at a time; further ones are closed at once."""
 Made = Callable[[], asyncio.BaseProtocol]
 
 
@@ -28,7 +29,8 @@ class AddressRates:
         self.held = 0
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """What is told of a new socket first; ``make`` makes what is told if it may come in."""
+        """The first protocol of a new socket; ``make`` makes the next one if the socket is
+        accepted."""
         return _Entering(self, make)
 
     def wait_ms(self, host: str) -> int:

@@ -10,7 +10,7 @@ from broker.config.config import Config
 
 @dataclass(frozen=True)
 class Limits:
-    """What the connections are held to, in plain values of Kafka's units."""
+    """The limits of connections, as plain values in Kafka's units."""
 
     request_bytes: int = 104857600
     """socket.request.max.bytes"""
@@ -39,7 +39,7 @@ class Limits:
 
 
 def limits_of(config: Config, overrides: Mapping[str, int] = {}) -> Limits:
-    """What the properties say; ``overrides`` are those of single addresses."""
+    """Reads the limits from the properties; ``overrides`` has the limits of single addresses."""
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
         idle_ms=config["connections.max.idle.ms"],

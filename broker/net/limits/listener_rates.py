@@ -25,13 +25,13 @@ logger = structlog.get_logger(__name__)
 SETTING: Final = "max.connection.creation.rate"
 NO_LIMIT: Final = 2147483647
 WAITING_MAX: Final = 1000
-"""So many may wait at a listener; those beyond are closed."""
+"""Connections that may wait at a listener; further ones are closed."""
 SAID_EVERY_MS: Final = 60_000
 Made = Callable[[], asyncio.BaseProtocol]
 
 
 class ListenerRates:
-    """Those of one broker; use from the event loop's thread alone."""
+    """The connection rates of one broker; use from the event loop's thread alone."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._config = config
@@ -73,7 +73,7 @@ class ListenerRates:
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
-        """Nobody waits any more."""
+        """Releases all waiting connections."""
         for rate in self._by_listener.values():
             rate.stop()
 
@@ -95,7 +95,8 @@ class ListenerRate:
         self._said_ms: int | None = None
 
     def protocol(self, make: Made) -> asyncio.Protocol:
-        """What is told of a new socket first; ``make`` makes what is told once it comes in."""
+        """The first protocol of a new socket; ``make`` makes the next one once the socket is
+        accepted."""
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
@@ -131,7 +132,7 @@ class ListenerRate:
     def _wait_ms(self) -> int:
         now_ms = self._rates.time.now().mono_ms
         waits = [
-            # As if this one had come: a limit of 0 lets nobody in.
+            # Counts this connection too: a limit of 0 accepts none.
             1000 if not limit else (rate or self._rate).wait_ms(limit, now_ms)
             for limit, rate in self._rates.allowed(self._listener)
         ]
@@ -166,7 +167,7 @@ class _Waiting(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._is_held = False
         self._early: list[bytes] = []
-        """What came all the same."""
+        """Bytes that arrived before the connection was accepted."""
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -175,7 +176,7 @@ class _Waiting(asyncio.Protocol):
         self._listener_rate.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keeps what came: asyncio reads once though `connection_made` told it not to."""
+        """Keeps early bytes: asyncio reads once even after `connection_made` paused it."""
         self._early.append(data)
         self._transport.resume_reading()  # it believes that it does not read
         self._transport.pause_reading()

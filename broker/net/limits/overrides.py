@@ -1,8 +1,8 @@
-"""``max.connections.per.ip.overrides``: how many connections which addresses may have.
+"""``max.connections.per.ip.overrides``: connection limits of single addresses.
 
-A name stands for all the addresses that it has when the broker starts, or when the setting changes;
-as in Apache Kafka it is not looked up again. One that can't be looked up is refused wherever
-somebody is told so: an exception that holds for nobody protects nothing.
+A name means all the addresses that it has when the broker starts, or when the setting changes; as
+in Apache Kafka it is not resolved again. An unknown name is rejected wherever an error can be
+reported: an exception without an address protects nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTING = "max.connections.per.ip.overrides"
 
 
 class Found(NamedTuple):
-    """What a text of the setting stands for."""
+    """The resolved value of the setting."""
 
     text: str
     by_address: Mapping[str, int]
@@ -37,7 +37,8 @@ class Found(NamedTuple):
 
 
 class Overrides:
-    """Those of one broker; use from the event loop's thread alone, once `open` is done."""
+    """The overrides of one broker; use from the event loop's thread alone, once `open` has
+    returned."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._config = config
@@ -48,7 +49,7 @@ class Overrides:
         """By the peer's address as Java writes it; always this one object."""
 
     def open(self) -> None:
-        """Looks names up and waits for it: nobody is served yet. Raises BadConfig."""
+        """Resolves names and waits for it: no client is served yet. Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -62,9 +63,9 @@ class Overrides:
             await self._follow()
 
     async def prepared(self, config: Config) -> Found | None:
-        """What the setting stands for in ``config``; None where it is as before.
+        """The resolved setting of ``config``; None if it is unchanged.
 
-        Raises BadValue for a name that is not known.
+        Raises BadValue for a name that can't be resolved.
         """
         if config[SETTING] == self._text:
             return None

@@ -66,7 +66,7 @@ class PartialRequests(Generic[AnyReader]):
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Holds all but the oldest while there is too much, nobody otherwise."""
+        """Holds all connections but the oldest while the total is too large, otherwise none."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

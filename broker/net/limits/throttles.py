@@ -1,8 +1,8 @@
-"""Connections that are throttled: nothing of them is handled until their time is over.
+"""Throttled connections: none of their requests is handled until the throttle time is over.
 
-The answer that says so has left by then. What arrives meanwhile waits as behind a parked request:
-it is kept up to a bound, and then the socket is not read. So a connection that is not throttled
-pays nothing for it.
+The answer with the throttle time has been sent by then. Bytes that arrive in that time wait as
+after a parked request: they are kept up to a bound, and then the socket is not read. So a
+connection that is not throttled has no extra cost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Throttle:
-    """What holds one connection back."""
+    """The throttle of one connection."""
 
     __slots__ = ("allowed", "before", "kind", "timer", "until_ms")
 
@@ -27,15 +27,15 @@ class Throttle:
         self.kind = kind
         """Which quota is exceeded."""
         self.allowed = allowed
-        """What it allowed."""
+        """The quota's limit."""
         self.before: Request | None = None
-        """What held the connection back already."""
+        """The request that blocked the connection before."""
         self.until_ms = 0
         self.timer: asyncio.TimerHandle | None = None
 
 
 class Throttles:
-    """Those of one broker; use from the event loop's thread alone."""
+    """The throttles of one broker; use from the event loop's thread alone."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -92,7 +92,7 @@ class Throttles:
     def _over(self, connection: Connection) -> None:
         throttle = self._throttled[connection]
         left_ms = throttle.until_ms - self._time.now().mono_ms
-        if left_ms > 0:  # the clock has stood meanwhile
+        if left_ms > 0:  # the clock was held during that time
             throttle.timer = self._time.call_later(left_ms / 1000, self._over, connection)
         else:
             self._let_go(connection)

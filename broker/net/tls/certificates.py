@@ -1,8 +1,8 @@
 """The certificates of a broker's listeners: read at the start, and again when they change.
 
-They change by AlterConfigs, by SIGHUP, or on the disk, where they are looked at once a minute. What
-is new is read and tried in a thread, and serves new connections only if it fits; else the old ones
-go on, and a line says so. A line a day warns of a certificate that is about to expire.
+They change by AlterConfigs, by SIGHUP, or on the disk, which is checked once a minute. New ones are
+read and tried in a thread, and serve new connections only if they are valid; otherwise the old ones
+continue, with a log line. A line a day warns of a certificate that is about to expire.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 60
-"""How often the files are looked at."""
+"""How often the files are checked, in seconds."""
 WARN_DAYS = 30
 """A certificate that expires within so many days is warned of."""
 _DAY_MS = 86_400_000
 
 
 class Made(NamedTuple):
-    """What a listener gets, and what it was made of."""
+    """A listener's TLS, with its settings and files."""
 
     tls: ListenerTls
     settings: TlsSettings
@@ -52,7 +52,7 @@ class Certificates:
         self._lines = FailureLines(time)
         self._made: dict[Listener, Made] = {}
         self._refused: dict[Listener, Stamps] = {}
-        """What was found and could not be used: it is said once."""
+        """Files that were rejected: each change is logged once."""
         self._warned_ms: dict[Listener, int] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -63,7 +63,7 @@ class Certificates:
                 self._open(listener)
 
     def _open(self, listener: Listener) -> None:
-        # What only a broker with TLS needs is imported by no other.
+        # Imported here, since a broker without TLS does not need it.
         from broker.net.tls.context import TlsError
         from broker.net.tls.settings import open_tls, tls_settings
 
@@ -89,7 +89,8 @@ class Certificates:
             )
 
     async def start(self, background: Background) -> None:
-        """Uses what was set at run time before this start, and looks at the files from now on."""
+        """Uses settings that were changed at run time before this start, and checks the files from
+        now on."""
         if not self._made:
             return
         await self._look(is_start=True)
@@ -103,9 +104,9 @@ class Certificates:
     # -- changes
 
     async def prepared(self, config: Config) -> Mapping[Listener, Made]:
-        """What is other than what serves now, by these settings and by the files.
+        """The listeners whose TLS changes by these settings and by the files.
 
-        Raises BadValue where something of it can't be used; `use` has it serve.
+        Raises BadValue if any of it is not valid; `use` applies it.
         """
         fresh = {}
         for listener, settings, stamps in self._differing(config):
@@ -211,7 +212,7 @@ class Certificates:
     # -- how long they last
 
     def listeners(self) -> list[TlsListener]:
-        """Those with TLS."""
+        """The listeners with TLS."""
         return [listener.tls for listener in self._made if listener.tls is not None]
 
     def seconds_left(self) -> dict[str, float]:

@@ -21,7 +21,7 @@ _SUITE = re.compile(
 
 
 def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
-    """What ``set_ciphers`` takes for some suites. ValueError, as a sentence."""
+    """The argument of ``set_ciphers`` for some suites. ValueError, as a sentence."""
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(

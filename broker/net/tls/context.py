@@ -1,8 +1,8 @@
-"""What a listener's settings make: a context for new connections, tried before it serves any.
+"""The TLS context of a listener's settings for new connections, tried before it serves any.
 
-A context is never changed. Other settings, or other files, make another one, which a connection to
-itself in memory has to get through first; the connections that are there keep the old one. So half
-a change, a certificate without its key, never serves. Source: KIP-226, 651, 684, 978.
+A context is never changed. Other settings, or other files, make another one, which must first
+complete a handshake with itself in memory; existing connections keep the old one. So half a change,
+a certificate without its key, never serves. Source: KIP-226, 651, 684, 978.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CLIENT_AUTH: Final = {
 }
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
-"""Of each file: when it was changed, its size and its inode; None where there is none."""
+"""Of each file: its modification time, size and inode; None if it does not exist."""
 
 
 class TlsError(ValueError):
@@ -61,7 +61,7 @@ class TlsSettings:
     cipher_suites: tuple[str, ...] = ()
 
     def stamps(self) -> Stamps:
-        """Others when one of the files has changed; looks at the disk."""
+        """Stamps that differ if one of the files has changed; reads the disk."""
         found: list[tuple[int, int, int] | None] = []
         for file in filter(None, (self.keystore_location, self.truststore_location)):
             try:
@@ -74,7 +74,7 @@ class TlsSettings:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a listener shows."""
+    """A listener's certificate."""
 
     subject: str
     """As RFC 4514 writes it."""
@@ -118,7 +118,7 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
         _trust(context, trusted)
         as_client = _client_context(settings, key, chain, trusted, checks_names=False)
     elif context.verify_mode != ssl.CERT_NONE:
-        # Java takes its own list of authorities then: whoever any of them knows would get in.
+        # Java uses its own list of CAs then: a client known to any of them would be accepted.
         raise TlsError(
             f"ssl.client.auth={settings.client_auth} needs the CAs of the clients: set"
             " ssl.truststore.location or ssl.truststore.certificates"
@@ -163,9 +163,9 @@ def check_change(
 
 
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
-    """For connections of this broker to others that listen with the same settings.
+    """The context for this broker's connections to others that listen with the same settings.
 
-    It shows its own certificate to whoever asks. Raises TlsError; reads files.
+    It sends its own certificate on request. Raises TlsError; reads files.
     """
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
@@ -186,7 +186,7 @@ def _client_context(
 
 
 def certificate_of(chain: str) -> Certificate:
-    """What the first certificate of a PEM text says."""
+    """Parses the first certificate of a PEM text."""
     first = x509.load_pem_x509_certificates(chain.encode())[0]
     try:
         found = first.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -235,7 +235,7 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
 
 
 def _trusted(settings: TlsSettings) -> str:
-    """The certificates of those who are trusted, PEM; "" where there are none."""
+    """The trusted certificates, PEM; "" without any."""
     inline, place = settings.truststore_certificates, settings.truststore_location
     if inline and place:
         raise TlsError(
@@ -342,7 +342,7 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Has a client in memory shake hands with it; what it trusts is not asked."""
+    """Completes a handshake with a client in memory; trust is not checked."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE

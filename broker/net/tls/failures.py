@@ -22,5 +22,5 @@ def reason_of(error: ssl.SSLError | Failure) -> str:
 
 
 def said_of(error: ssl.SSLError) -> str:
-    """What OpenSSL says."""
+    """OpenSSL's reason, in lower case."""
     return (error.reason or str(error)).replace("_", " ").lower()

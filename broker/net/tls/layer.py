@@ -1,10 +1,10 @@
 """TLS between the transport of a socket and the connection that speaks Kafka over it.
 
 The layer is the transport's protocol and the connection's transport. The connection is made, and so
-admitted and counted, before the first byte of the handshake; the handshake is done step by step
-with all others (`Handshakes`), which have a deadline; its failure is told to the operator in one
-line. OpenSSL works on buffers in memory, so that every listener and connection has the context of
-its time, and what came first can be looked at: a client without TLS is told from a broken one.
+admitted and counted, before the first byte of the handshake; handshakes share the loop step by step
+(`Handshakes`) and have a deadline; a failure is one log line. OpenSSL works on buffers in memory,
+so that every listener and connection has its own context, and the first bytes can be checked: they
+distinguish a client without TLS from a broken one.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 RECORD_BYTES_MAX = 16 * 1024
 """Of a record's content (RFC 8446, section 5.1); OpenSSL decrypts one at a time."""
 RECEIVED_BYTES_MAX = 64 * 1024
-"""Of a handshake that waits for its turn: a peer that sends more is not read meanwhile."""
+"""Of a handshake that waits for its turn: a peer that sends more is not read until then."""
 AT_ONCE_BYTES = 64 * 1024
-"""What is written in so many bytes is encrypted as it comes."""
+"""Writes up to this size are encrypted at once."""
 TURN_BYTES = 512 * 1024
 """Of larger ones so much is encrypted in one turn of the loop: 16 MB at once held it for 69 ms."""
 HANDSHAKE_RECORD = 0x16
 """With this byte begins what a TLS client sends first (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
-"""An alert: what came was unexpected. It ends who reads it as TLS, and is told as nonsense."""
+"""An alert: unexpected message. A TLS client ends on it; other clients report bad data."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
@@ -77,13 +77,13 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._has_ended = False
         """Nothing more is read of the peer: it, or we, have ended the session."""
         self._last: ssl.SSLError | None = None
-        """Behind what was decrypted last comes the peer's goodbye, or what is no TLS."""
+        """The error after the last decrypted bytes: the peer's close, or data that is not TLS."""
         self._is_paused = False
         """The connection wants no bytes now."""
         self._is_direct = False
-        """What is written is encrypted and sent at once: nothing waits before it."""
+        """Writes are encrypted and sent at once: none wait before them."""
         self._unsent = Unsent()
-        """What is written and waits for its turn."""
+        """Writes that wait for their turn."""
         self._turn_bytes = 0
         """How much of what was large has been encrypted in this turn."""
         self._has_turn = False
@@ -91,7 +91,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._is_full = False
         """The transport wants no more now."""
         self._has_held = False
-        """The connection has been told to write no more."""
+        """The connection's writing is paused."""
         self._is_leaving = False
         """The connection has closed, and what it has written is being sent."""
 
@@ -145,7 +145,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             return True
         if self._has_begun:
             self._fail(LEFT)
-        self._has_ended = True  # without a word, as whoever looks whether the port is open
+        self._has_ended = True  # without a log line: port scans do this
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -239,7 +239,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._wrapped = cast("Wrapped", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who speaks over the layer."""
+        """The protocol that speaks over the layer."""
         return cast(asyncio.BaseProtocol, self._wrapped)
 
     # -- the handshake, for `Handshakes`
@@ -379,7 +379,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._transport.write(data)
 
     def _break_off(self, error: ssl.SSLError) -> None:
-        """What came, or was to be sent, is no TLS any more."""
+        """Ends the connection on data that TLS can't process."""
         self._end()
         self._send()  # an alert
         self._on_failure(Failure(f"the TLS session failed: {said_of(error)}"))

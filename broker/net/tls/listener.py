@@ -1,4 +1,4 @@
-"""TLS on one listener: what its new connections get, whom a certificate stands for, what failed."""
+"""TLS on one listener: the context of new connections, users of certificates, failures."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class TlsListener:
     ) -> None:
         self.endpoint = endpoint
         self.made = made
-        """What new connections get; those that are there keep theirs."""
+        """The TLS of new connections; existing ones keep theirs."""
         self.done = self.failed = 0
         """Handshakes."""
         self._rules = rules
         self._lines = lines
 
     def layer(self, wrapped: Wrapped, connection: Connection, handshakes: Handshakes) -> TlsLayer:
-        """What stands between a transport and ``wrapped``, which speaks for ``connection``."""
+        """Makes the layer between a transport and ``wrapped``, which speaks for ``connection``."""
         return TlsLayer(
             wrapped,
             self.made.context,
@@ -53,7 +53,7 @@ class TlsListener:
         self.done += 1
 
     def _name(self, certificate: bytes) -> str:
-        """The user for whom a certificate stands; raises Failure for nobody."""
+        """The user that a certificate's subject maps to; raises Failure if no rule matches."""
         subject = subject_of(certificate)
         name = self._rules.map(subject)
         if not name:

@@ -1,4 +1,4 @@
-"""What Kafka's settings say of the TLS of one listener."""
+"""Kafka's TLS settings of one listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection has written and TLS has not encrypted yet, in order."""
+"""The writes of a connection that TLS has not encrypted yet, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layer of TLS asks of the connection that speaks over it."""
+"""The interface that a layer of TLS needs of the connection that speaks over it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Wrapped(Protocol):
-    """What speaks over the layer: a connection."""
+    """The connection that speaks over the layer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer is there; nothing has come of it."""
