@@ -28,8 +28,8 @@ class Listener:
         self.is_inter_broker = is_inter_broker
         """Other brokers of the cluster come by it."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
-        """Makes the protocol in front of a connection until its peer has logged in; None without
-        SASL."""
+        """Makes the protocol in front of a connection until its peer has logged in; None if
+        no login is required."""
 
         self.tls: TlsListener | None = None
         """Where its connections are encrypted."""

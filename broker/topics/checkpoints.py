@@ -73,7 +73,7 @@ class Checkpoints:
         return {key: name for name in reversed(FILES) for key in self._read[name]}
 
     def expected(self, key: TopicPartition) -> Expected:
-        """What the checkpoints that were read say of a log."""
+        """The offsets of a log in the checkpoints that were read."""
         return Expected(
             self._read[RECOVERY_POINT].get(key, 0),
             self._read[HIGH_WATERMARK].get(key, 0),
@@ -101,7 +101,7 @@ class Checkpoints:
         return keys
 
     def take_back(self, topic: str) -> None:
-        """What `add` said of a topic's new partitions is not so: they could not be made."""
+        """Removes a topic's new partitions that `add` entered: they could not be created."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
         with self._writing, suppress(OSError):  # of the disk that failed before, it may

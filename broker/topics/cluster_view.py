@@ -1,8 +1,8 @@
-"""Who is in the cluster and who leads what, as clients are told.
+"""The cluster's brokers and leaders, as shown to clients.
 
-A broker by itself is the whole cluster: `AloneView`. In a cluster of several `ClusterView` is what
-the controller has said last (`broker/cluster/metadata_cache.py`), and nothing else: every broker
-then tells the same.
+A standalone broker is the whole cluster: `AloneView`. In a cluster of several `ClusterView` is the
+controller's last metadata (`broker/cluster/metadata_cache.py`) and nothing else, so that every
+broker shows the same.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as clients are told of it; brokers by their ids."""
+    """A partition as shown to clients; brokers by their ids."""
 
     leader: int
-    """Who leads it, or NO_LEADER."""
+    """The leader's id, or NO_LEADER."""
     leader_epoch: int
     replicas: Sequence[int]
     """The first is preferred as leader."""

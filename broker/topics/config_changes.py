@@ -56,7 +56,7 @@ Rows = Callable[[str], Setting]
 Current = Callable[[str], str]
 """The text of the value that now holds, by name."""
 Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
-"""What a resource's own settings become; raises BadValue."""
+"""Returns a resource's own settings after the change; raises BadValue."""
 
 
 class ConfigRefused(Exception):
@@ -69,20 +69,20 @@ class ConfigRefused(Exception):
 
 
 class SettingsStore(Protocol):
-    """Where own settings are kept: `TopicAdmin` has files, `ClusterConfigs` ZooKeeper's nodes.
+    """Stores own settings: `TopicAdmin` in files, `ClusterConfigs` in ZooKeeper's nodes.
 
-    What raises OSError or CannotChange has changed nothing.
+    After OSError or CannotChange nothing has changed.
     """
 
     @property
     def changing(self) -> asyncio.Lock:
-        """Held by whoever changes: what they read is what they replace."""
+        """Held during a change, from the read of the old settings to the write of the new ones."""
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
         """A topic's own settings as they are now. Raises CannotChange."""
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """Those of this broker, by its id, or ("") of every one. Raises CannotChange."""
+        """The settings of this broker, by its id, or ("") of all brokers. Raises CannotChange."""
 
     async def alter(self, topic: Topic) -> None:
         """Gives a topic the settings of ``topic``; they hold here at once."""
@@ -92,17 +92,17 @@ class SettingsStore(Protocol):
 
 
 class Prepares(Protocol):
-    """Who has something to read before settings can hold: certificates, addresses of hosts."""
+    """Reads data before settings take effect: certificates, addresses of hosts."""
 
     async def prepared(self, config: Config) -> Any:
-        """What is new by these settings. Raises BadValue where it can't be used."""
+        """The data that changes by these settings. Raises BadValue if it can't be used."""
 
     def use(self, fresh: Any) -> None:
         """Has it hold."""
 
 
 class ConfigChanges:
-    """Who changes settings, one change at a time; use from the event loop's thread alone."""
+    """Changes settings, one change at a time; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class ConfigChanges:
             self._use(fresh)
 
     async def _prepared(self, changed: Config) -> list[Any]:
-        """What comes with a change, or with files that were changed under it."""
+        """The prepared data of a change, or of files that have changed on the disk."""
         return [await each.prepared(changed) for each in self._preparing]
 
     def _use(self, fresh: list[Any]) -> None:
@@ -211,7 +211,7 @@ class ConfigChanges:
             each.use(its_own)
 
     def _check_secrets(self, configs: Mapping[str, str]) -> None:
-        """Raises BadValue for a password that would lie open to whoever reads ZooKeeper."""
+        """Raises BadValue for a password that would be readable in ZooKeeper."""
         secret = next((name for name in configs if row(name).type == PASSWORD), None)
         if secret is not None and self._config.is_in_cluster:
             raise BadValue(
@@ -220,9 +220,10 @@ class ConfigChanges:
             )
 
     async def reload(self, fresh: Config) -> None:
-        """Takes over what may change at run time of properties that were read again; says what.
+        """Applies the dynamic settings of properties that were read again, and logs them.
 
-        What was changed by AlterConfigs stays stronger. Nothing is taken if the whole does not fit.
+        Settings changed by AlterConfigs take precedence. Nothing is applied if the whole is not
+        valid.
         """
         config = self._config
         names = {*BROKER, *config.given, *fresh.given}
@@ -273,10 +274,10 @@ def _text(setting: Setting, value: Any) -> str:
 
 
 def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
-    """Takes over what was changed at run time before this start; before the logs are opened.
+    """Applies the settings that were changed at run time before this start; before the logs open.
 
-    What no longer goes with the broker's properties is left out, with a line that says so: they can
-    be put right only by changing it again. Raises BadConfig for what protects, which only another
+    Settings that no longer fit the broker's properties are left out, with a log line: only another
+    change can fix them. Raises BadConfig for an invalid protecting setting, which only another
     version of Muster can have stored.
     """
     mend_policies(registry)
@@ -313,7 +314,7 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
                 refused.append(((layer, key, text), str(error)))
         if len(refused) == len(waiting):
             break
-        waiting = [each for each, _ in refused]  # one may fit beside another that came behind it
+        waiting = [each for each, _ in refused]  # one may fit together with another that follows it
     for (_, key, text), reason in refused:
         logger.error(
             "dynamic config ignored",
@@ -325,9 +326,9 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
 
 
 def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """What fits of a topic's own settings, which another program may have written.
+    """The valid ones of a topic's own settings, which another program may have written.
 
-    A line says what is left out.
+    Invalid ones are logged.
     """
     kept: dict[str, str] = {}
     for key, text in configs.items():

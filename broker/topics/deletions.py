@@ -38,7 +38,7 @@ class _Deleted(NamedTuple):
     delay_ms: int
     """How long its files stay: `file.delete.delay.ms`."""
     tag: str
-    """What its directories are named after, 32 hexadecimal digits."""
+    """Names its directories, 32 hexadecimal digits."""
 
 
 class CommittedOffsets(Protocol):
@@ -48,7 +48,7 @@ class CommittedOffsets(Protocol):
         """The shards that have still to drop offsets of a topic: partition to bound."""
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics for which nobody can commit; returns when it is done."""
+        """Drops the offsets of topics that accept no commits any more; returns when it is done."""
 
 
 class Deletions:
@@ -80,7 +80,8 @@ class Deletions:
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """What the shards have still to drop of the offsets of deleted topics of that name."""
+        """By shard, the log offset below which offsets of deleted topics of that name are still to
+        drop."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
@@ -94,7 +95,7 @@ class Deletions:
                 continue
             left = self._offsets.left(topic.name)
             if left and left != offsets_below:
-                # A log lost its end with the power: what is committed there now is the new one's.
+                # A power loss cut a log's end: commits there now belong to the new topic.
                 self._registry.bound_offsets(topic.name, left)
             elif not left:
                 self.dropped(topic.name)
@@ -190,13 +191,13 @@ class Deletions:
 
 
 def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
-    """Removes what the process before left of deleted topics; before the logs are opened.
+    """Removes the remains of topics that the previous process deleted; before the logs are opened.
 
-    What can't be removed now is tried again.
+    Files that can't be removed now are tried again later.
     """
     try:
         for topic, _ in registry.dying.values():
-            if registry.topic(topic.name) is None:  # else they are the new one's
+            if registry.topic(topic.name) is None:  # else the directories belong to the new topic
                 logs.retire(topic, (), time.fresh_id().hex())
         logs.remove(logs.leftovers())
     except OSError as error:

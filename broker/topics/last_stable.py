@@ -17,7 +17,7 @@ class LastStable:
     def __init__(self, log: PartitionLog, high_watermark: int) -> None:
         self._log = log
         self._at = self.offset(high_watermark)
-        """Where it was when it was looked at last."""
+        """The last stable offset at the last check."""
         self.held = bool(log.producers.open_transactions or log.producers.ended)
         """A transaction holds it back."""
 
@@ -33,7 +33,7 @@ class LastStable:
         return stable
 
     def moved(self, before: int, high_watermark: int) -> bool:
-        """Whether it is higher than it was with the high watermark ``before``, and is looked at."""
+        """Updates the offset; whether it has risen since the high watermark was ``before``."""
         was_at = self._at if self.held else before
         self._at = self.offset(high_watermark)
         producers = self._log.producers

@@ -60,12 +60,12 @@ class LogManager:
     # -- lookups
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """A partition, None when there is none."""
+        """A partition, None if it does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
-        """The settings of a topic as they hold, None when there is no such topic."""
+        """The settings of a topic as in effect, None if the topic does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
@@ -195,7 +195,7 @@ class LogManager:
     def _partition(self, log: PartitionLog) -> Partition:
         services = self.services
         writes = services.owned_writes.get(log.topic, services.writes)
-        if services.in_cluster:  # what a broker alone need not import
+        if services.in_cluster:  # a standalone broker does not import this
             from broker.topics.replicas.replica import Replica
             from broker.topics.replicas.replica_services import ReplicaServices
 
@@ -286,7 +286,7 @@ class LogManager:
             partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
-        """What a log reads of its topic's settings."""
+        """The log's part of its topic's settings."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
@@ -303,8 +303,8 @@ class LogManager:
     def close_all(self) -> None:
         """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
 
-        Several at a time: what takes long is the disk, and it takes many fsyncs at once. A log that
-        has failed, or fails now, leaves the marker out, so that the next start looks closely.
+        Several at a time: the disk takes the time, and it handles many fsyncs at once. If a log has
+        failed, or fails now, the marker is not written, so that the next start recovers all logs.
         """
         clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
@@ -342,7 +342,7 @@ class LogManager:
                 name = f"{partition_name(topic.name[:190], place[1])}.{tag}{DELETED_SUFFIX}"
                 self.fs.rename(self._path(directory), self._path(name))
         self.fs.fsync_directory(self.directory)
-        with suppress(OSError):  # a full disk; the room is not needed before somebody makes it anew
+        with suppress(OSError):  # a full disk; space is needed only once the topic is recreated
             self.checkpoints.forget(topic.name)
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 

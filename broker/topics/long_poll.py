@@ -136,9 +136,10 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
-        """What was appended to a partition may be read now, however much that is.
+        """Wakes readers after an append to a partition, however small it is.
 
-        Unless ``committed`` is set it is part of open transactions, or behind the first.
+        If ``committed`` is not set, the records belong to open transactions, or follow the first
+        one.
         """
         for waiter in self._by_partition.get((topic, partition), ()):
             if (committed or not waiter.committed) and not waiter.to_end:
@@ -151,12 +152,12 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def wake_all(self, topic: str, partition: int) -> None:
-        """Another broker leads a partition now, or nobody: who waits for it must see that."""
+        """Wakes all readers of a partition, since its leader has changed."""
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
     def wake(self, waiter: Waiter) -> None:
-        """There is something for a waiter, as somebody else knows."""
+        """Wakes one reader; the caller knows that it has data."""
         if not waiter.done:
             self._wake_soon(waiter)
 

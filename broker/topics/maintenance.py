@@ -1,4 +1,4 @@
-"""The work on logs beside requests: retention, producers, checkpoints, overdue flushes.
+"""The periodic work on logs: retention, producers, checkpoints, overdue flushes.
 
 Retention runs in the loop's thread, as appends do, and requests are served between two logs. Work
 that waits for the disk runs in a thread.
@@ -136,7 +136,8 @@ class Maintenance:
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """See `Background.every`: where there are any they are looked at each time."""
+        """See `Background.every`: 0 if any producer can expire, since each round checks them
+        all."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
@@ -221,9 +222,10 @@ class Maintenance:
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """How long until flush.ms is looked after again: half of the shortest, a second at most.
+        """Milliseconds until flush.ms is checked again: half of the shortest, 10 to 1000.
 
-        Kafka looks at log.flush.scheduler.interval.ms, by default never, whatever flush.ms says.
+        Kafka checks it every log.flush.scheduler.interval.ms, by default never, whatever flush.ms
+        is.
         """
         topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)

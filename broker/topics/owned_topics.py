@@ -34,9 +34,9 @@ class OwnedTopic:
     name: str
     owner: str
     keeps: str
-    """What its records say."""
+    """The contents of its records."""
     keys: str
-    """What the partition is chosen by."""
+    """The key that selects the partition."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
@@ -113,10 +113,10 @@ OWNED: Mapping[str, OwnedTopic] = {
 
 
 def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """The own settings that topic ``name`` is to get; those of an owned topic name its policy.
+    """The own settings for topic ``name``; an owned topic's include its cleanup policy.
 
-    Left out, or put back to its default, it is ``compact``: such a topic has no other default.
-    Raises BadValue for a policy with which records would be lost.
+    If it is left out, or reset to its default, it is ``compact``, the only default of such a topic.
+    Raises BadValue for a policy that would lose records.
     """
     own = dict(configs)
     owned = OWNED.get(name)

@@ -1,13 +1,13 @@
-"""A partition: its log, how far it is stable, and who waits for that.
+"""A partition: its log, how far it is stable, and the replies that wait for that.
 
-*Stable* is what is acknowledged and what readers see (law 2). A record is stable once it is
-appended; where the topic's flush settings ask, once it is flushed. Only this module knows: whoever
-holds a reply back until its records are stable calls `when_stable`, Produce and the shards of the
-offsets topic alike.
+*Stable* records are acknowledged and visible to readers (law 2). A record is stable once it is
+appended; if the topic's flush settings require it, once it is flushed. Only this module decides
+that: Produce and the shards of the offsets topic call `when_stable` to hold a reply back until its
+records are stable.
 
-A partition flushes its log when that is due, and those who wait share a flush. After a failed write
-it tries, ever less often, until a write works (law 6). Use it from the event loop's thread; `log`
-says which of its own methods may run in others.
+A partition flushes its log when that is due, and waiting replies share a flush. After a failed
+write it tries again, at growing intervals, until a write works (law 6). Use it from the event
+loop's thread; `log` documents which of its own methods may run in others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROBE_MS_MAX = 2_000
 NEVER = 1 << 62
 
 Reply = Any
-"""What a ticket takes: each who waits has replies of its own kind."""
+"""The value for a ticket; each kind of ticket has its own."""
 OnFailure = Callable[[Any, Exception], Any]
 """Makes the error of a reply whose records did not become stable: `NotYetStable` where they may yet
 be kept, anything else where they are not."""
@@ -65,10 +65,10 @@ class StableTooLate(NotYetStable):
 
 
 class Owner(Protocol):
-    """Who alone writes a partition's log: a shard of a coordinator."""
+    """The only writer of a partition's log: a shard of a coordinator."""
 
     producers: AcceptedProducers
-    """Those of the log, as what it has accepted leaves them."""
+    """The producers of the log after its accepted records."""
 
     def log_failed(self) -> None:
         """The log has failed for good."""
@@ -81,7 +81,7 @@ class Partition:
     """One partition that this broker serves."""
 
     is_replica: ClassVar[bool] = False
-    """It is a `Replica`, one of several in a cluster; who wants that one asks `replica_of`."""
+    """True for a `Replica`, one of several in a cluster; `replica_of` returns it as one."""
 
     def __init__(
         self,
@@ -110,10 +110,10 @@ class Partition:
         self._flushing = False
         """A flush runs in a thread, or begins with the next iteration of the loop."""
         self._promised = False
-        """It was due: who waits is answered behind it, though other settings ask for none now."""
+        """A flush was due: waiting replies follow it, even if new settings require none now."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
-        """What ends the pause before the next probe."""
+        """Ends the pause before the next probe."""
         self._timer: TimerHandle | None = None
         """Rings when the first of those who wait has waited too long."""
         self._timer_ms = NEVER
@@ -246,9 +246,9 @@ class Partition:
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """An append of the log's owner has failed: what is not in the log never will be.
+        """Handles a failed append of the log's owner: unwritten records are given up.
 
-        Replies to what is in it wait on. Writes are tried until one works; see `writable`.
+        Replies to written records wait on. Writes are tried until one works; see `writable`.
         """
         if self.log.log_end_offset > self.high_watermark:
             self.appended(0)  # some batches of many
@@ -270,10 +270,11 @@ class Partition:
         on_failure: OnFailure,
         deadline_ms: int = NEVER,
     ) -> None:
-        """Gives each ticket its reply once all below ``offset`` is stable.
+        """Delivers each ticket's reply once all records below ``offset`` are stable.
 
-        When that can't be any more, or not until ``deadline_ms`` (monotonic), it is given what
-        ``on_failure`` makes of the reply. What is not in the log yet is appended in this turn.
+        If that becomes impossible, or does not happen until ``deadline_ms`` (monotonic), the ticket
+        gets ``on_failure`` of the reply. Records that are not in the log yet are appended in this
+        turn.
         """
         self._waiting.append((offset, deadline_ms, replies, on_failure))
         if offset <= self.log.log_end_offset:
@@ -283,7 +284,8 @@ class Partition:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Whether a producer that waits for the leader alone is told of ``offset`` at once."""
+        """Whether ``offset`` is acknowledged at once to a producer that waits for the leader
+        alone."""
         return False
 
     def when_acknowledged(
@@ -300,7 +302,7 @@ class Partition:
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
-        """Somebody waits for what is appended and not stable."""
+        """Arms the flush and the deadline for replies to records that are not stable yet."""
         self._promise_flush()
         self._arm(deadline_ms)
 
@@ -343,7 +345,7 @@ class Partition:
     def _fail_waiting(
         self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
     ) -> None:
-        """Fails those who wait in vain, all of them by default."""
+        """Fails the waiting replies that ``is_lost`` selects, all of them by default."""
         lost = [entry for entry in self._waiting if is_lost(entry)]
         if lost:
             self._waiting = deque([entry for entry in self._waiting if not is_lost(entry)])
@@ -362,7 +364,7 @@ class Partition:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether somebody waits for a flush of the log."""
+        """Whether a flush of the log is under way."""
         return self._flushing
 
     def flush_soon(self) -> None:
@@ -394,7 +396,7 @@ class Partition:
         self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
-        """Flushes; what is appended meanwhile shares the next flush. No waiter is forgotten."""
+        """Flushes; records appended during a flush share the next one. No reply is left waiting."""
         ticks_ns = self._services.time.ticks_ns
         try:
             due = True
@@ -411,7 +413,7 @@ class Partition:
             raise
         except Exception as error:
             # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
-            # what waits is not acknowledged, and the next append asks for another flush.
+            # waiting replies are not acknowledged, and the next append starts another flush.
             logger.exception("flush failed: internal error", partition=self.name)
             self._fail_waiting(NotYetStable(f"it could not be flushed: {error!r}"))
         finally:
@@ -451,7 +453,7 @@ class Partition:
             self._hurry.set()
 
     async def writable(self) -> bool:
-        """Waits until writes work; False when they never will, or nobody tries any more."""
+        """Waits until writes work; False if they never will, or the probing was stopped."""
         if self._probe is not None:
             await wait((self._probe,))
         return self.log.poisoned is None
@@ -481,7 +483,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Tries no more writes: whoever closes the log now writes it alone."""
+        """Stops probing: from now on only the caller that closes the log writes it."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

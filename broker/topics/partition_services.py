@@ -15,18 +15,18 @@ from broker.topics.long_poll import LongPolls
 
 @dataclass(frozen=True, slots=True)
 class PartitionServices:
-    """What every partition of a broker uses."""
+    """The services that all partitions of a broker use."""
 
     in_cluster: ClassVar[bool] = False
     """They are `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
-    """Runs work beside the requests, which handles its own errors."""
+    """Runs background work, which handles its own errors."""
     errors: InternalErrors
     long_polls: LongPolls
     fail: Callable[[str], None]
     """Stops the broker, with its reason."""
     writes: Writes
-    """What the writes of all topics cost but those below."""
+    """The cost of the writes of all topics except those below."""
     owned_writes: Mapping[str, Writes]
-    """What those of the coordinators' topics cost."""
+    """The cost of the writes of the coordinators' topics."""

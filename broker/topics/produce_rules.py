@@ -19,7 +19,7 @@ _LEVELS = {
 
 
 def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
-    """What validation of produced records reads of a topic's settings."""
+    """The topic settings that validation of produced records uses."""
     before, after = timestamp_bounds(settings)
     codec = codec_of(settings["compression.type"])
     return ProduceRules(

@@ -1,9 +1,9 @@
-"""Producer ids: reserved in blocks that are never given out again, before they are given out.
+"""Producer ids: each block is reserved durably before its ids are used, and never reused.
 
 A request takes an id from memory. When nine tenths of a block are used the next is reserved in the
-background, so that nobody waits for it but the first. A block that can't be reserved is tried again
-soon, for as long as it takes; who finds no id meanwhile is told to come again. A broker by itself
-reserves on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` does.
+background, so that only the first request waits for one. A block that can't be reserved is tried
+again soon, until it works; requests without an id in that time get a retriable error. A standalone
+broker reserves on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ProducerIdPool:
         spawn: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
     ) -> None:
         self.ids = ProducerIds()
-        """Those at hand; whoever takes some calls `refill` afterwards."""
+        """The reserved ids; a caller that takes some calls `refill` afterwards."""
         self._reserve = reserve
         self._time = time
         self._spawn = spawn
@@ -58,7 +58,7 @@ class ProducerIdPool:
         return self._tried is not None and await asyncio.shield(self._tried)
 
     async def take(self) -> int | None:
-        """An id that nobody had before, restarts included; None when none can be reserved now."""
+        """A new id, unique across restarts; None if none can be reserved now."""
         fresh = self.ids.take()
         while fresh is None and await self.ready():
             fresh = self.ids.take()  # others who waited may have taken the block

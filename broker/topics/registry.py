@@ -1,9 +1,9 @@
 """The registry: topics with their ids, settings and partitions.
 
 `Registry` is the interface. `broker/topics/directory/embedded_registry.py` keeps it in files of the
-data directory, for a single broker; in a cluster it is what the controller tells and what
-ZooKeeper's nodes of settings say (`broker/cluster/topics/cluster_registry.py`). Handlers do not
-notice which it is.
+data directory, for a standalone broker; in a cluster it has the controller's metadata and the
+settings in ZooKeeper's nodes (`broker/cluster/topics/cluster_registry.py`). Handlers work with
+either.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class DeletedTopic(NamedTuple):
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
-    """By partition of ``__consumer_offsets``: below which log offset committed offsets of the name
-    are this topic's and not those of the one that was made since; partitions that are done are left
-    out. None while there is no other topic of the name: all are this one's."""
+    """By partition of ``__consumer_offsets``: the log offset below which committed offsets of the
+    name belong to this topic, and not to the one created since; finished partitions are left out.
+    None while no other topic has the name: all offsets are this one's."""
 
 
 class BrokerNode(NamedTuple):
@@ -73,12 +73,12 @@ class BrokerNode(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What every broker of the cluster does alike (KIP-584)."""
+    """The features of every broker of the cluster (KIP-584)."""
 
     epoch: int
     """Higher with each change: clients believe the answer with the highest."""
     levels: Mapping[str, int]
-    """By name; a feature of level 0 is off, and not told."""
+    """By name; a feature of level 0 is off, and omitted."""
 
 
 NO_FEATURES = Features(0, {})
@@ -101,11 +101,11 @@ class OldOffsets(Protocol):
         """Done when the offsets are kept, with None, or why they are not."""
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> Future[Mapping[Place, int]]:
-        """The offsets kept last; those that are not there are left out."""
+        """The last committed offsets; places without one are left out."""
 
 
 class Registry(Protocol):
-    """What handlers and logs ask; lookups are cheap."""
+    """The lookups of handlers and logs; they are cheap."""
 
     @property
     def node_id(self) -> int:
@@ -128,10 +128,10 @@ class Registry(Protocol):
         """How many partitions each of `topics` has."""
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of that name, None when there is none."""
+        """The topic of that name, None if it does not exist."""
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic of that id, None when there is none."""
+        """The topic of that id, None if it does not exist."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of the topic of that id."""
@@ -141,7 +141,7 @@ class Registry(Protocol):
 
 
 class TopicLookups:
-    """The lookups of a `Registry`, the same for each; what they look in, it fills by itself."""
+    """The lookups of a `Registry`, shared by its kinds; each kind fills its own topics."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
@@ -168,25 +168,25 @@ class TopicLookups:
 
 
 class StoredRegistry(Registry, Protocol):
-    """The registry of a broker by itself, which keeps topics and settings on its disk.
+    """The registry of a standalone broker, which keeps topics and settings on its disk.
 
-    Changes last when they return. One that raises OSError has changed nothing, on the disk or in
-    memory; after NotSettled nobody knows, and the broker stops. Only `broker/topics/topic_admin.py`
-    changes it, one change at a time.
+    Changes are durable when they return. A change that raises OSError has no effect, on the disk or
+    in memory; after NotSettled its effect is unknown, and the broker stops. Only
+    `broker/topics/topic_admin.py` changes it, one change at a time.
     """
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """What was changed at run time, as texts: by broker id, and by "" for every broker."""
+        """The settings changed at run time, as texts: by broker id, and by "" for every broker."""
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:
         """Topics that were marked as deleted and not forgotten yet, by name."""
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
-        """Writes a topic, new or changed, durably; what is new of it is not visible yet.
+        """Writes a topic, new or changed, durably; the change is not visible yet.
 
-        ``offsets_below`` is noted of a deleted topic whose name a new one gets. May take long;
+        ``offsets_below`` is recorded for a deleted topic whose name a new one gets. May take long;
         called outside the event loop.
         """
 
@@ -291,7 +291,7 @@ def named(places: Sequence[tuple[str, int]]) -> list[str]:
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Topic and partition of a directory's name, None when it is no partition's."""
+    """Topic and partition of a directory's name, None if it does not name a partition."""
     topic, dash, number = directory.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None

@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 
 
 class _Dropped(NamedTuple):
-    """A replica that is put away, or a directory that nobody's partition has."""
+    """A replica that is deleted, or a directory without a partition."""
 
     topic: str
     number: int
@@ -90,9 +90,9 @@ class ReplicaLogs:
             entry.topic = entry.topic.with_partitions(partitions)
 
     async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Puts replicas away, and directories that are nobody's; returns those that it could not.
+        """Moves replicas, and directories without a partition, aside; returns the ones that failed.
 
-        From here on nobody finds them.
+        From the call on they can't be found.
         """
         by_delay: dict[int, list[_Dropped]] = {}
         for topic, index in places:
@@ -120,9 +120,9 @@ class ReplicaLogs:
     def _put_away(
         self, dropped: Sequence[_Dropped], tag: str, left: list[TopicPartition]
     ) -> list[str]:
-        """Closes logs and renames their directories; the new paths. In any thread.
+        """Closes logs and renames their directories; returns the new paths. In any thread.
 
-        What fails is entered into ``left``; ``tag`` is as in `LogManager.retire`.
+        Failed ones are added to ``left``; ``tag`` is as in `LogManager.retire`.
         """
         logs = self._logs
         away: list[str] = []
@@ -142,7 +142,7 @@ class ReplicaLogs:
             except (OSError, LogPoisoned) as error:
                 logger.error("replica can't be moved away", path=directory, error=str(error))
                 left.append((topic, index))
-        with suppress(OSError):  # what a power cut brings back is put away again
+        with suppress(OSError):  # directories that a power cut restores are moved aside again
             logs.fs.fsync_directory(logs.directory)
         return away
 

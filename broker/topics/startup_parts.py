@@ -1,4 +1,4 @@
-"""What a broker has before its logs are open."""
+"""The parts of a broker that exist before its logs are open."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ class StartupParts:
     long_polls: LongPolls
     disk_changes: DiskChanges
     partition_services: PartitionServices
-    """What every partition uses."""
+    """The services that all partitions use."""
     fail: Callable[[str], None]
     """Stops the broker, with its reason."""

@@ -27,12 +27,12 @@ class Awaited(Generic[Reply]):
 
     def take(self, reply: Reply) -> None:
         """See `Ticket`."""
-        if not self.reply.done():  # who waited may have been cancelled
+        if not self.reply.done():  # the waiting caller may have been cancelled
             self.reply.set_result(reply)
 
 
 def deliver(ticket: Ticket, reply: Any, errors: InternalErrors) -> None:
-    """Gives a reply to who waits for it; should that fail it is nobody else's harm."""
+    """Delivers a reply to its ticket; a failure is caught, so that it harms no other."""
     try:
         ticket.take(reply)
     except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

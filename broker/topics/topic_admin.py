@@ -72,7 +72,8 @@ class TopicAdmin:
         self._pending: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being made, for those who want the same one."""
         self.changing = asyncio.Lock()
-        """Held by whoever changes or deletes what is there: what they read is what they replace."""
+        """Held during a change or deletion, from the read of the old state to the write of the new
+        one."""
 
     # -- creating
 
@@ -126,7 +127,7 @@ class TopicAdmin:
                 self._show(topic, entry)
         except BaseException as error:
             done.set_exception(error)
-            done.exception()  # it is raised here; nobody else may be waiting
+            done.exception()  # raised here; there may be no other waiter
             raise
         finally:
             del self._pending[name]
@@ -247,15 +248,15 @@ class TopicAdmin:
         return ()
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """See `TopicChanges`: what was deleted is gone."""
+        """See `TopicChanges`: deletions are complete when they return."""
         return ()
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; its files go after ``file.delete.delay.ms``. Raises NoSuchTopic.
+        """Deletes a topic; its files follow after ``file.delete.delay.ms``. Raises NoSuchTopic.
 
-        OSError when it could not be marked: then nothing has happened to it. While the mark is
-        being written it takes records and commits, as if these had come before the request. From
-        the mark on it is deleted; what the disk does not let be removed goes later.
+        OSError if it could not be marked: then it is unchanged. While the mark is being written it
+        accepts records and commits, as if they had arrived before the request. From the mark on it
+        is deleted; files that the disk does not let be removed follow later.
         """
         registry = self._registry
         async with self.changing:
@@ -264,7 +265,7 @@ class TopicAdmin:
                 raise NoSuchTopic(name)
             await self._disk_changes.run(registry.mark_deleted, name)
             registry.hide(name)
-            entry = self._logs.topics.pop(name)  # nobody appends to it from here on
+            entry = self._logs.topics.pop(name)  # no appends to it from here on
             delay_ms = entry.settings["file.delete.delay.ms"]
             deleted = self._deletions.add(topic, entry.partitions, delay_ms)
         for forget in self.on_deleted:

@@ -1,4 +1,4 @@
-"""What handlers ask of whoever creates, grows and deletes topics.
+"""The interface by which handlers create, grow and delete topics.
 
 `TopicChanges` is the interface. `broker/topics/topic_admin.py` does it on this broker's disk,
 `broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, which the controller follows.

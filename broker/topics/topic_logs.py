@@ -29,8 +29,8 @@ class TopicLogs:
         self.settings = settings
         self.rules = rules
         self.partitions: list[Partition] = []
-        """Those that have a replica here, in the order of their indexes; `add` and `remove` write
-        it. In a cluster they need not be all that the topic has."""
+        """The partitions with a replica here, in the order of their indexes; `add` and `remove`
+        write it. In a cluster the topic may have more."""
         self.by_index: dict[int, Partition] = {}
         """The same by their indexes."""
         self.partition: Callable[[int], Partition | None] = self.by_index.get

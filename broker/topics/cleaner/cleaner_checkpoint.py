@@ -92,9 +92,9 @@ class CleanerCheckpoint:
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes that no cleaning has seen, those of the active segment included.
+        """Bytes that are not cleaned yet, with the active segment.
 
-        What lies behind the beginning of an open transaction is not counted.
+        Bytes after the first offset of an open transaction are not counted.
         """
         stable_offset, stable_bytes = _stable(log)
         size = 0
@@ -119,7 +119,7 @@ def _stable(log: PartitionLog) -> tuple[int, int]:
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    """What a cleaning must know of segments."""
+    """The facts that a cleaning needs about segments."""
     return [
         SegmentFacts(
             segment.base_offset,

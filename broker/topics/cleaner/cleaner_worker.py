@@ -55,7 +55,7 @@ class CleanerWorker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, None when there is none."""
+        """The process id, None if it is not running."""
         return self._process.pid if self._process is not None else None
 
     async def clean(

@@ -37,7 +37,7 @@ from protocol.slotted import slotted
 logger = structlog.get_logger(__name__)
 
 OWNED_CHECK_MS = 100
-"""How often the weight of the partitions with owners is looked at."""
+"""How often the weight of the partitions with owners is checked."""
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
@@ -71,7 +71,7 @@ class Owner(Protocol):
 
 
 class Cleaner(Protocol):
-    """Who does the cleaning, one partition at a time, elsewhere."""
+    """Cleans one partition at a time, outside of the event loop."""
 
     @property
     def busy(self) -> bool:
@@ -228,8 +228,8 @@ class Cleaning:
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
         """Whether the dead records of a log weigh more than the ``live``, and at least 1 MiB.
 
-        What the live weigh is estimated: each as much as the mean of what was appended since the
-        last cleaning.
+        The weight of the live records is estimated: each has the mean size of the records that were
+        appended since the last cleaning.
         """
         size = log.size_bytes
         if size < OWNED_DEAD_BYTES_MIN:
@@ -302,12 +302,12 @@ class Cleaning:
         return False
 
     async def _clean_rolled(self, partition: Partition, worker: Cleaner) -> bool:
-        """Cleans the segments behind the active one. Raises what stands in the way."""
+        """Cleans the segments before the active one. Raises the error that prevents it."""
         log = partition.log
         found = self.checkpoint.judge(log, self._time.now().wall_ms)
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
-            # What supersedes a record must not be lost with the power when the record is gone.
+            # A power loss must not lose the newer record once the older one is removed.
             await partition.flush()
         truncations = log.truncations
         done = await worker.clean(

@@ -1,6 +1,6 @@
-"""Which of the logs that are cleaned by their dirty ratio is next, and when there is one.
+"""The next log to clean by its dirty ratio, and when it will be due.
 
-Those of the coordinators' topics have owners, and another schedule: cleaning.py.
+Logs of the coordinators' topics have owners, and another schedule: cleaning.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.now import Now
 
 
 class Hosting(Protocol):
-    """Whoever owns partitions of a topic."""
+    """The owner of some partitions of a topic."""
 
     def hosts(self, partition: int) -> bool:
         """Whether the partition is cleaned by its owner's schedule."""
@@ -56,7 +56,7 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """In how long at the earliest one is due, if nothing happens meanwhile; None for never."""
+        """The earliest time until a log is due, if nothing changes; None for never."""
         times = []
         for partition in self._compacted():
             log = partition.log

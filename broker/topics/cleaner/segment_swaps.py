@@ -1,4 +1,4 @@
-"""Replacing old segments by cleaned ones, beside appends, reads and deletions.
+"""Replaces old segments by cleaned ones, concurrently with appends, reads and deletions.
 
 Owns the guard: while it is held no segment of that log is deleted, and a stop of the broker waits.
 """
@@ -21,7 +21,7 @@ from log.segment import LOG, Segment, file_name
 
 
 class Abandoned(Exception):
-    """What was being cleaned has changed or gone meanwhile; no fault of anybody."""
+    """The log has changed or was deleted during its cleaning; this is not a fault."""
 
 
 class SegmentSwaps:

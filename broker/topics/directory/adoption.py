@@ -27,7 +27,7 @@ KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 
 
 class Found:
-    """What is found in one data directory; nothing is written."""
+    """The contents of one data directory; nothing is written."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class FileConsumerPaths:
         """A write has failed and what it left could not be cut off."""
         self._name_unsynced = False
         self._failed: OSError | None = None
-        """The fsync that failed: nobody knows what is on the disk, and nothing more is kept."""
+        """The failed fsync: the state of the disk is unknown, and nothing more is written."""
         self._rewrite_at = _REWRITE_BYTES_MIN
         if fs.exists(self._path):
             self._read()
@@ -141,7 +141,7 @@ class FileConsumerPaths:
     # -- lookups
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset kept last, None when there is none."""
+        """The last committed offset, None if none was committed."""
         return self._offsets.get((group_id, topic, partition))
 
     def entries(self) -> Iterator[OldOffset]:
@@ -235,7 +235,7 @@ class OldCommits:
             self._kept = None
 
     async def _shorten(self) -> None:
-        """Writes the file anew where most of it is old."""
+        """Rewrites the file if most of it is old."""
         if self._paths.outgrown:
             try:
                 await self._time.in_thread(self._paths.rewrite)

@@ -17,7 +17,7 @@ class DiskChanges:
     """Runs them; use from the event loop's thread alone."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """``fail`` stops the broker: nobody knows any more what the list of topics says."""
+        """``fail`` stops the broker: the stored list of topics is unknown then."""
         self._time = time
         self._fail = fail
         self._disk = Lock()
@@ -25,7 +25,7 @@ class DiskChanges:
     async def run(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
     ) -> Result:
-        """What ``work`` returns or raises."""
+        """Returns or raises the result of ``work``."""
 
         def locked() -> Result:
             with self._disk:

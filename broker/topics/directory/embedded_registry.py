@@ -58,15 +58,15 @@ would take the new one for deleted, and must refuse the list."""
 
 @slotted(frozen=True)
 class _Image:
-    """What ``topics.json`` says; replaced, never changed."""
+    """The contents of ``topics.json``; replaced, never changed."""
 
     next_producer_id: int = 0
     stored: Mapping[str, Topic] = field(default_factory=dict)
     """The topics that there are, by name."""
     dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
-    """Those of which something is still to be removed, by name."""
+    """Deleted topics with remains to be removed, by name."""
     files: frozenset[str] = frozenset()
-    """Those of `VOUCHED_FOR` that were there when this was written."""
+    """The files of `VOUCHED_FOR` that existed when this was written."""
     features: Features = NO_FEATURES
 
 
@@ -228,7 +228,7 @@ class EmbeddedRegistry(TopicLookups):
                 logger.warning("topic list can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
-        """Those that hold anything: a full disk may have given one a name and not a byte."""
+        """The files that are not empty: a full disk may have created one without a byte."""
         paths = {name: self._path(name) for name in VOUCHED_FOR}
         return frozenset(
             name
@@ -237,7 +237,7 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """What a full disk needs; the broker starts without them all the same."""
+        """Makes the spare files for a full disk; the broker also starts without them."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()

@@ -16,7 +16,7 @@ from protocol.properties import parse, render
 
 
 class Identity(NamedTuple):
-    """What is known of a broker before anybody gives it an id."""
+    """A broker's identity before it is in a cluster."""
 
     node_id: int | None
     """That of the directory, else the one configured; None where neither has any."""
@@ -29,7 +29,7 @@ class Identity(NamedTuple):
 def read_identity(
     fs: FileSystem, directory: str, broker_id: int | None, missing: KnownMissing
 ) -> Identity:
-    """What the directory says; ``broker_id`` is the one configured. Raises BadDirectory."""
+    """Reads the identity in the directory; ``broker_id`` is configured. Raises BadDirectory."""
     path = os.path.join(directory, META_FILE)
     if fs.exists(path):
         there = parse(read_whole(fs, path).decode())

@@ -27,7 +27,7 @@ META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
 """Where one of these is, there was a ``topics.json``: Muster makes none without it."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
-"""What protects; without one of these others might do what was denied them."""
+"""Files of security: without one of them principals could do what was denied to them."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
 """Files that ``topics.json`` says are there."""
 SETTING = "log.recovery.missing"
@@ -113,10 +113,10 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """What is left to say of a ``meta.properties`` that is not there.
+    """The known part of a ``meta.properties`` that does not exist.
 
-    It is made before the list of topics. Raises BadDirectory where there is one, or returns the
-    cluster's id that the list has, when it is known that the file is gone.
+    The file is created before the list of topics. So an existing list raises BadDirectory; if the
+    file is known to be missing, the list's cluster id is returned.
     """
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics):

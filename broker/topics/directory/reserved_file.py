@@ -1,10 +1,10 @@
 """A small file that can be replaced on a full disk.
 
-Beside it is a spare file whose blocks are already allocated. A change is written into the spare,
+Next to it is a spare file whose blocks are already allocated. A change is written into the spare,
 padded with spaces to its size, fsynced, and renamed over the file: whole or not at all, without a
 new block. The replaced file becomes the next spare. This is for formats that ignore blanks at the
 end, such as JSON. A file system that copies on write (btrfs, ZFS) may need a block all the same;
-the change then fails, and the file is as it was.
+the change then fails, and the file is unchanged.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _BLOCK_BYTES = 4096
 
 
 class NotSettled(OSError):
-    """The directory could not be fsynced: whether a loss of power brings the old file back or the
-    new one, nobody knows. Nothing must be acknowledged any more."""
+    """The directory could not be fsynced: after a power loss either file may be there, the old or
+    the new one. Nothing may be acknowledged any more."""
 
 
 class ReservedFile:
@@ -33,11 +33,11 @@ class ReservedFile:
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """Bytes of the spare, all of them written once; 0 where there is none to rely on."""
+        """Bytes of the spare, all of them written once; 0 without a reliable one."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
-        """What the file holds, None when there is none."""
+        """The file's contents, None if it does not exist."""
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
@@ -49,10 +49,10 @@ class ReservedFile:
         self._make_spare(len((self.read() or b"").rstrip()))
 
     def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
-        """Put ``data`` in the place of what is there; on the disk when this returns.
+        """Replaces the contents by ``data``; durable when this returns.
 
-        Secrets are written to a file that nobody else may read, whatever an older Muster left.
-        Raises OSError: the file is as it was. NotSettled is final: every later call raises it too.
+        Secrets are written to a file that other users can't read, whatever an older Muster left.
+        Raises OSError: the file is unchanged. NotSettled is final: every later call raises it too.
         """
         if self._unsettled is not None:
             raise self._unsettled
@@ -81,7 +81,8 @@ class ReservedFile:
             self._make_spare(len(data))
 
     def _create(self, data: bytes) -> None:
-        """Write the first one. A spare comes after it, so that none lies beside no file."""
+        """Writes the first file. The spare is made after it, so that no spare exists without a
+        file."""
         self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
         self._settle(None)
         with suppress(OSError):  # the next change will need it, not this one
@@ -94,11 +95,11 @@ class ReservedFile:
             file.write(0, data + b" " * (blanks - 1) + b"\n" if blanks else data)
             file.fsync()
         except OSError:
-            self._spare_bytes = 0  # who knows what is in it, and whether it takes anything
+            self._spare_bytes = 0  # its contents are unknown now, and it may accept no writes
             raise
 
     def _keep_name(self) -> str | None:
-        """A second name for the file, so that its blocks stay ours; None where there is none."""
+        """Makes a second name for the file, so that its blocks stay ours; None if that fails."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)

@@ -22,8 +22,8 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``write`` brings commits to where they are kept, in their order; what it raises is told
-        to who waits. ``written`` runs after each write that did not fail."""
+        """``write`` stores commits in their order; its exceptions are passed to the waiting
+        callers. ``written`` runs after each write that did not fail."""
         self._write = write
         self._spawn = spawn
         self._after = written
@@ -46,7 +46,7 @@ class SharedWrites:
                 failed: Exception | None = None
                 try:
                     await self._write([entry for entries, _ in together for entry in entries])
-                except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
+                except Exception as error:  # noqa: BLE001 - waiting callers get any error
                     failed = error
                     logger.error("offsets of OffsetCommit v0 can't be stored", error=repr(error))
                 for _, done in together:

@@ -1,7 +1,7 @@
-"""Strays: partitions of a topic that was deleted, and made anew, while this broker was down.
+"""Strays: partitions of a topic that was deleted and recreated while this broker was down.
 
-The cluster has another topic of that name now. The old one's directories are put aside at the next
-start, under the name that Kafka gives such ones, and nobody deletes them: an operator may look.
+The cluster has another topic of that name now. The next start renames the old one's directories as
+Kafka does, and never deletes them: an operator may need them.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """The names of partitions whose replicas were deleted, and their directories moved aside.
+    """The names of partitions whose replicas were deleted, and whose directories were renamed.
 
-    On a full disk a checkpoint may name them still. Of ``names``, all in the directory, theirs end
-    in ``suffix``. They have the mark of the topic that there is now: what was lost of one made anew
-    stays missing.
+    On a full disk a checkpoint may still name them. Of ``names``, all in the directory, theirs end
+    in ``suffix``. They have the mark of the existing topic: lost partitions of a recreated topic
+    stay missing.
     """
     found = []
     for name in names:

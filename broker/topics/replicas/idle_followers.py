@@ -1,14 +1,14 @@
-"""The followers of a led partition that have all of it, and do not look at it until it is stirred.
+"""The caught-up followers of a led partition, which skip it until it changes.
 
-| what happens | who is told | who stays known |
+| event | followers that are notified | followers that stay listed |
 |---|---|---|
-| an append | all, and their requests that wait look at once | nobody: they are answered |
-| another state | all, and their requests that wait look at once | all |
-| a new high watermark, deleted records | all, for their next look | all |
+| an append | all, and their waiting requests read at once | none: they are answered |
+| another state | all, and their waiting requests read at once | all |
+| a new high watermark, deleted records | all, for their next read | all |
 
-A request that waits was made while the partition was quiet, and does not wait for it. So a follower
-stays known until it is answered: the next append must reach it, whatever came before. To the leader
-such a follower is where it would be if each of its requests named the partition.
+A waiting request was made while the partition was idle, and does not wait for it. So a follower
+stays listed until it is answered: the next append must reach it, whatever happened before. The
+leader treats such a follower as if each of its requests named the partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Follows(Protocol):
 
 
 class IdleFollowers:
-    """Those of one partition, by replica; one of each."""
+    """The idle followers of one partition, by replica; one of each."""
 
     __slots__ = ("_known",)
 

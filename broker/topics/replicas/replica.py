@@ -1,17 +1,17 @@
 """This broker's replica of a partition, in a cluster: led, followed, or neither.
 
-| role | who writes its log | high watermark | who reads it |
+| role | writer of its log | high watermark | readers |
 |---|---|---|---|
-| unassigned | nobody | stays | nobody: NOT_LEADER_OR_FOLLOWER |
-| leader | producers and shards, in its leader epoch | what all in-sync replicas have | everybody |
-| follower | its fetcher, the leader's bytes as they are | the leader's, its end at most | nobody |
-| offline | nobody: its directory has failed | stays | nobody: KAFKA_STORAGE_ERROR |
+| unassigned | none | stays | none: NOT_LEADER_OR_FOLLOWER |
+| leader | producers and shards, in its leader epoch | what all in-sync replicas have | all |
+| follower | its fetcher, the leader's bytes unchanged | the leader's, its end at most | none |
+| offline | none: its directory has failed | stays | none: KAFKA_STORAGE_ERROR |
 
-A role is changed by LeaderAndIsr and StopReplica alone (`broker/cluster/`). What waits for stable
-records when leadership ends is refused with NotLeader. The rules of the in-sync replicas are in
-`replication/leader.py`, those of a follower in `replication/follower.py`; what they ask for is done
-here. Requests of an older or newer leader epoch are told from those of this one by the epoch of
-LeaderAndIsr, whatever epoch the log's records have.
+Only LeaderAndIsr and StopReplica change a role (`broker/cluster/`). When leadership ends, replies
+that wait for stable records fail with NotLeader. The rules of the in-sync replicas are in
+`replication/leader.py`, those of a follower in `replication/follower.py`; this module carries out
+their results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the
+log's records have.
 """
 
 from __future__ import annotations
@@ -71,20 +71,21 @@ class Replica(Partition):
         self.totals = services.totals
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
-        """What the controller said last."""
+        """The controller's last state."""
         self.led: LedReplicas | None = None
         """The replicas, where this broker is the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
-        """Who waits until the leader alone has his records on its disk, by offset."""
+        """Replies that wait until the leader alone has flushed their records, by offset."""
         self.quiet = IdleFollowers()
 
     # -- roles
 
     def lead(self, state: PartitionState) -> bool:
-        """This broker leads, in the epoch of ``state``; whether it did not before.
+        """Makes this broker the leader in the epoch of ``state``; returns whether it was not
+        before.
 
-        What it dropped as a follower is gone from the disk before, though its fetcher had no time
-        to see to that. Raises LogPoisoned when the epoch can't be written: it leads nothing then.
+        Truncations as a follower are fsynced first, if its fetcher has not done that. Raises
+        LogPoisoned if the epoch can't be written: then this broker does not lead.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
@@ -111,12 +112,13 @@ class Replica(Partition):
         return True
 
     def follow(self, state: PartitionState) -> None:
-        """Another broker leads, or nobody does: its fetcher alone writes the log from now on."""
+        """Makes this broker a follower, also of a partition without a leader: only its fetcher
+        writes the log from now on."""
         self._leave(Role.FOLLOWER, "Another broker is the leader of the partition now.")
         self.state = state
 
     def stand_by(self) -> None:
-        """It leads and follows nobody until the controller says whom."""
+        """Ends the role until the controller assigns another."""
         self._leave(Role.UNASSIGNED, "This broker is no longer the leader of the partition.")
 
     def offline(self) -> None:
@@ -256,14 +258,14 @@ class Replica(Partition):
         self._arm(deadline_ms)
 
     def _refuse_waiting(self) -> None:
-        """Somebody began to wait where nothing becomes stable by this broker's doing."""
+        """Fails replies that wait on a replica that is not the leader."""
         if self.led is None:
             self._fail_waiting(NotLeader(f"This broker is not the leader of {self.name}."))
 
     @property
     def epoch_end(self) -> int:
-        """The log's end: what a reader has of it must not seem lost while this broker, which leads
-        since a moment, has still to learn how much of it is committed."""
+        """The log end offset: readers must not take records for lost while a new leader has still
+        to learn which of them are committed."""
         return self.log.log_end_offset
 
     @property
@@ -281,7 +283,7 @@ class Replica(Partition):
         return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
 
     def advance(self) -> None:
-        """See `Partition`; what is flushed here must be with the followers too."""
+        """See `Partition`; flushed records become stable once the followers have them too."""
         self._tell_flushed()
         if self.led is not None:
             self._raise_to(self.led.high_watermark)
@@ -337,10 +339,10 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends what the leader's answer has, which begins at this log's end.
+        """Appends the batches of the leader's answer, which begins at this log's end.
 
-        Returns how many bytes were taken. What is left of many batches is for another call.
-        Raises NotFollower, CorruptRecords with the log untouched, and LogPoisoned.
+        Returns the number of bytes appended; the rest of many batches needs another call. Raises
+        NotFollower, CorruptRecords with the log unchanged, and LogPoisoned.
         """
         self._followed()
         log = self.log
@@ -410,5 +412,6 @@ class Replica(Partition):
         return self.state
 
     def close(self, clean: bool = True) -> None:
-        """See `Partition`; the high watermark stays: what is not replicated is not committed."""
+        """See `Partition`; the high watermark stays: records that are not replicated are not
+        committed."""
         self.log.close(clean)

@@ -21,14 +21,14 @@ class LedPartition(Protocol):
     topic: str
     index: int
     state: PartitionState | None
-    """What the controller said last, with the changes of in-sync replicas since."""
+    """The controller's last state, with the changes of in-sync replicas since."""
 
     @property
     def led(self) -> object | None:
-        """What its leader knows of the other replicas; None: this broker leads it no more."""
+        """The leader's view of the other replicas; None if this broker does not lead it."""
 
     def isr_written(self, partition_epoch: int) -> None:
-        """What was wanted is in ZooKeeper, as version ``partition_epoch``."""
+        """The wanted ISR is in ZooKeeper, as version ``partition_epoch``."""
 
     def isr_refused(self, error_code: int) -> None:
         """It is not, and why; it may be wanted again at once."""
@@ -38,25 +38,26 @@ class IsrWriter(Protocol):
     """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, some time.
+        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, at some later
+        time.
 
-        Then tells the partition what became of it. One change of a partition is under way at once.
+        Then reports the result to the partition. One change of a partition is under way at once.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServices(PartitionServices):
-    """What the replicas of a broker in a cluster use besides."""
+    """The additional services of replicas in a cluster."""
 
     in_cluster: ClassVar[bool] = True
     node_id: int
     rules: Callable[[str], Rules]
-    """Those of a topic as they are now."""
+    """The rules of a topic as they are now."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
     totals: ReplicationTotals = field(default_factory=ReplicationTotals)
     observe: Callable[[Event], None] = lambda _: None
-    """Takes what is to be told of in-sync replicas."""
+    """Receives events of in-sync replicas."""
 
     def tell_in_sync(
         self,
@@ -65,9 +66,10 @@ class ReplicaServices(PartitionServices):
         now_ms: int,
         told: PartitionState | None = None,
     ) -> None:
-        """Reports and counts who is about to be out of sync, or in: now it is known how far behind.
+        """Reports and counts replicas that are about to leave or join the ISR, while their lag is
+        known.
 
-        ``told`` is what the controller says; None: what the leader wanted is written.
+        ``told`` is the controller's state; None: the change that the leader wanted is written.
         """
         after = told
         if after is None and led.pending is not None:

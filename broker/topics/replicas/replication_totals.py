@@ -1,4 +1,4 @@
-"""What this broker's replicas have sent, taken and changed: plain numbers for the scrape."""
+"""Counts of this broker's replicas, sent, received and changed: plain numbers for the scrape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ReplicationTotals:
     bytes_out: int = 0
     """Bytes of batches that followers were given."""
     reassignment_bytes_in: int = 0
-    """Those of them for a replica that a reassignment adds."""
+    """The part of them for a replica that a reassignment adds."""
     reassignment_bytes_out: int = 0
     shrinks: int = 0
     """How often a leader here has taken replicas out of the in-sync ones."""

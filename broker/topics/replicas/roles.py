@@ -9,7 +9,7 @@ from protocol.errors import NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
 
 
 class Role(Enum):
-    """What this broker is to a partition."""
+    """This broker's role for a partition."""
 
     UNASSIGNED = "unassigned"
     LEADER = "leader"
