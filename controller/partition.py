@@ -152,7 +152,8 @@ class Partition:
         before = self.replica_state(broker_id)
         if before not in LEGAL_PREVIOUS_REPLICA[state]:
             raise AssertionError(
-                f"replica {broker_id} of {self.key} from {before.name} to {state.name}"
+                f"replica {broker_id} of {self.key} may not change from {before.name}"
+                f" to {state.name}"
             )
         if state is ReplicaState.NON_EXISTENT:
             del self.replica_states[broker_id]

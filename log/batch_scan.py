@@ -117,7 +117,8 @@ def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header
         if length < HEADER_BYTES - _OVERHEAD or batch_end > end:
             raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
         if last_offset_delta < 0:
-            raise CorruptLog(file.path, position, f"the last offset delta is {last_offset_delta}")
+            why = f"the last offset delta is {last_offset_delta}, below 0"
+            raise CorruptLog(file.path, position, why)
         yield Header(
             position, batch_end, base_offset, base_offset + last_offset_delta, leader_epoch,
             attributes, max_timestamp, producer_id, producer_epoch, base_sequence,
@@ -136,7 +137,7 @@ def _old_header(
     if not _may_be_entry(length, magic, end - position) or left < SMALLEST_BYTES[magic]:
         raise CorruptLog(file.path, position, _misfit(length, magic, end - position))
     if offset < 0:
-        raise CorruptLog(file.path, position, f"the message has offset {offset}")
+        raise CorruptLog(file.path, position, f"the message has offset {offset}, below 0")
     timestamp = _OLD_TIMESTAMP.unpack_from(chunk, at)[0] if magic else NO_TIMESTAMP
     return Header(
         position, position + _OVERHEAD + length, offset, offset, -1, attributes & ATTRIBUTES[magic],
@@ -176,7 +177,8 @@ def whole_batches(
                 raise CorruptLog(
                     file.path,
                     position + at,
-                    f"base offset {header.base_offset} after last offset {last_offset}",
+                    f"base offset {header.base_offset} follows offset {last_offset}:"
+                    " offsets must ascend",
                 )
             last_offset = header.last_offset
             yield chunk, header, position + at

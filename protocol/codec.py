@@ -241,19 +241,19 @@ class TagSection:
         if not count:
             return position + 1
         count, position = read_varint(buffer, position)
-        if count * 2 > len(buffer) - position:
-            raise ProtocolError(f"{count} tagged fields in {len(buffer) - position} bytes")
+        if count * 2 > (left := len(buffer) - position):
+            raise ProtocolError(f"{count} tagged fields, but {left} bytes are left")
         unknown = {}
         last = -1
         for _ in range(count):
             tag, position = read_varint(buffer, position)
             size, position = read_varint(buffer, position)
             if tag <= last:
-                raise ProtocolError(f"tag {tag} after tag {last}")
+                raise ProtocolError(f"tag {tag} follows tag {last}: tags must ascend")
             last = tag
             end = position + size
             if end > len(buffer):
-                raise ProtocolError(f"tag {tag} of {size} bytes in {len(buffer) - position}")
+                raise ProtocolError(f"tag {tag} has {size} bytes, but fewer are left")
             known = self._known.get(tag)
             if known is None:
                 unknown[tag] = bytes(buffer[position:end])

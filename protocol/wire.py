@@ -175,16 +175,16 @@ def skip_tags(buffer: Buffer, position: int) -> int:
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")
     if count * 2 > len(buffer) - position:
-        raise ProtocolError(f"{count} tagged fields in {len(buffer) - position} bytes")
+        raise ProtocolError(f"{count} tagged fields, but {len(buffer) - position} bytes are left")
     last = -1
     for _ in range(count):
         tag, position = read_varint(buffer, position)
         size, position = read_varint(buffer, position)
         if tag <= last:
-            raise ProtocolError(f"tag {tag} after tag {last}")
+            raise ProtocolError(f"tag {tag} follows tag {last}: tags must ascend")
         position += size
         if position > len(buffer):
-            raise ProtocolError(f"tag {tag} has {size} bytes, more than are left")
+            raise ProtocolError(f"tag {tag} has {size} bytes, but fewer are left")
         last = tag
     return position
 

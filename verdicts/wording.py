@@ -128,7 +128,7 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         advice = f"{_ENDED}; the other members continue when its session expires"
         return sentence, advice, command("groups why", facts.group)
     if known is None:  # what is not a member yet can't be evicted
-        advice = "its client went away before it joined; the rebalance ends without it in time"
+        advice = "no action is needed: the coordinator drops it after its session timeout"
         return sentence, advice, command("groups why", facts.group)
     process = "it heartbeats but does not poll: take a thread dump"
     if not known.is_heard:

@@ -69,7 +69,8 @@ def parse_value(setting: Setting, text: str) -> Value:
             _check_replicas(setting, text, parts)
         record = _RECORDS.get(setting.valid)
         if record is not None and not all(map(record.fullmatch, parts)):
-            raise BadValue(f"{setting.name}={text}: it must be {setting.valid} with numbers")
+            example = setting.valid.split("-")[0] + "-0:42"
+            raise BadValue(f"{setting.name}={text}: it must be {setting.valid}, such as {example}")
         return ",".join(parts)
     _check_choice(setting, text)
     return text
@@ -123,7 +124,9 @@ def _number(setting: Setting, text: str) -> int | float:
 
 def _check_replicas(setting: Setting, text: str, parts: list[str]) -> None:
     if not all(_REPLICA.fullmatch(part) for part in parts):
-        raise BadValue(f"{setting.name}={text}: it must be * or PARTITION:BROKER,... with numbers")
+        raise BadValue(
+            f"{setting.name}={text}: it must be * or PARTITION:BROKER,..., such as 0:101,1:102"
+        )
 
 
 def _check_choice(setting: Setting, text: str) -> None:

@@ -168,12 +168,12 @@ class BrokerCollector(Collector):
         )
         yield CounterMetricFamily(
             "muster_generations_total",
-            "Generations formed: join phases that ended with members.",
+            "Generations formed: join phases that ended with at least one member.",
             value=totals.generations,
         )
         yield CounterMetricFamily(
             "muster_join_phase_seconds_total",
-            "Time spent in join phases that ended with members.",
+            "Time spent in join phases that ended with at least one member.",
             value=totals.join_phase_ms / 1000,
         )
 
@@ -237,7 +237,7 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_load_progress_ratio",
-            "Loaded fraction of the coordinators' topics.",
+            "Fraction of the coordinators' topics that is loaded, from 0 to 1.",
             value=1 - left / total if total else 1,
         )
         yield GaugeMetricFamily(

@@ -29,12 +29,12 @@ def check(config: Config) -> None:
             raise WrongUse(f"--test: the listener {each.address} is not on loopback; {_LOOPBACK}")
     where = config["http.listener"]
     if where == "off":
-        raise WrongUse("--test: the verbs need HTTP; set http.listener to an address, not off")
+        raise WrongUse("--test: /test needs HTTP; set http.listener to an address, not off")
     if not is_loopback(parse_host_and_port(where)[0]):
         raise WrongUse(f"--test: the HTTP address {where} is not on loopback; {_LOOPBACK}")
     if is_protected(config) or config["http.security.protocol"] != "PLAINTEXT":
         raise WrongUse(
-            "--test: the verbs are open to every process of this machine over plain HTTP; remove"
+            "--test: /test is served over plain HTTP to every process of this machine; remove"
             " http.authentication, http.metrics.token and http.security.protocol"
         )
 

@@ -114,7 +114,7 @@ class Peek:
                         "transaction": _transaction(partition, header, view["offset"]),
                     }
             wanted = header.last_offset + 1
-        raise OverBudget(f"The {BATCHES_PASSED} batches from there on do not hold it.")
+        raise OverBudget(f"No record in the {BATCHES_PASSED} batches from offset {offset}.")
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:

@@ -87,7 +87,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
             raise CorruptLog(
                 file.path,
                 position + len(chunk),
-                f"the file ends here, but {size} bytes were written",
+                f"the file ends here, but its segment has {size} bytes",
             )
         at = 0
         while True:
@@ -105,9 +105,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
                     break
                 frame = _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
             if frame.base_offset <= last_offset or frame.last_offset_delta < 0:
-                raise CorruptLog(
-                    file.path, position + at, f"base offset {frame.base_offset} after {last_offset}"
-                )
+                raise CorruptLog(file.path, position + at, _order(frame, last_offset))
             last_offset = frame.base_offset + frame.last_offset_delta
             yield frame
             at = frame.stop
@@ -115,6 +113,12 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
             chunk_bytes = _longer(file, chunk, position, size)
         position += at
         pace(at)
+
+
+def _order(frame: Frame, last_offset: int) -> str:
+    if frame.last_offset_delta < 0:
+        return f"the last offset delta is {frame.last_offset_delta}, below 0"
+    return f"base offset {frame.base_offset} follows offset {last_offset}: offsets must ascend"
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:

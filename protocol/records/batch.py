@@ -164,11 +164,14 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} has {header.record_count}"
-            f" records, but last offset delta {header.last_offset_delta}.",
+            f" records and last offset delta {header.last_offset_delta}: neither may be negative.",
             INVALID_RECORD,
         )
     if not 0 <= header.base_offset <= _OFFSET_MAX - header.last_offset_delta:
-        raise CorruptRecords(f"The batch has base offset {header.base_offset}.", INVALID_RECORD)
+        raise CorruptRecords(
+            f"The batch has base offset {header.base_offset}, which is out of range.",
+            INVALID_RECORD,
+        )
     return header
 
 
@@ -253,7 +256,7 @@ def validate_batch(
         if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
             raise CorruptRecords(
                 f"The batch of {header.record_count} records has last offset delta"
-                f" {header.last_offset_delta}.",
+                f" {header.last_offset_delta}: the count must be {header.last_offset_delta + 1}.",
                 INVALID_RECORD,
             )
         check_section(section_of(buffer, header, limit), header.record_count)

@@ -78,7 +78,7 @@ def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
 
 def _check_passed(passed: int) -> None:
     if passed >= PASSED_MAX:
-        raise OverBudget(f"The record is in a batch after more than {PASSED_MAX:,} others.")
+        raise OverBudget(f"More than {PASSED_MAX:,} records precede this record in its batch.")
 
 
 # --------------------------------------------------------------------------------------- magic 2

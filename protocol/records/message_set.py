@@ -205,14 +205,15 @@ def _check_inner_offsets(records: Sequence[Record]) -> None:
     previous = records[0].offset
     if previous < 0:
         raise CorruptRecords(
-            f"A message in a wrapper message has offset {previous}.", INVALID_RECORD
+            f"A message in a wrapper message has offset {previous}, below 0.", INVALID_RECORD
         )
     if previous == 0 and all(record.offset == 0 for record in records):
         return
     for record in records[1:]:
         if record.offset <= previous:
             raise CorruptRecords(
-                f"A message in a wrapper message has offset {record.offset} after {previous}.",
+                f"In a wrapper message, offset {record.offset} follows offset {previous}:"
+                " offsets must ascend.",
                 INVALID_RECORD,
             )
         previous = record.offset

@@ -178,9 +178,12 @@ def _bad_header(header: BatchHeader) -> CorruptRecords:
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
     elif count < 1:
-        problem = f"The batch has {count} records."
+        problem = f"The batch has {count} records, but it must have at least 1."
     elif header.last_offset_delta != count - 1:
-        problem = f"The batch of {count} records has last offset delta {header.last_offset_delta}."
+        problem = (
+            f"The batch of {count} records has last offset delta {header.last_offset_delta},"
+            f" but it must be {count - 1}."
+        )
     elif header.is_control:
         problem = "Clients can't write control records."
     else:

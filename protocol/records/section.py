@@ -301,7 +301,9 @@ def check_section(
                     position += 1
             if bits != index << 1:
                 raise CorruptRecords(
-                    f"Record {index} has offset delta {(bits >> 1) ^ -(bits & 1)}.", INVALID_RECORD
+                    f"Record {index} has offset delta {(bits >> 1) ^ -(bits & 1)}, but it must be"
+                    f" {index}.",
+                    INVALID_RECORD,
                 )
             bits = section[position]
             position += 1

@@ -61,7 +61,7 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
             f" {left - OVERHEAD} are left."
         )
     if not 0 <= offset < _OFFSET_MAX:
-        raise CorruptRecords(f"The message has offset {offset}.")
+        raise CorruptRecords(f"The message has offset {offset}, which is out of range.")
     attributes &= ATTRIBUTES[magic]
     timestamp = NO_TIMESTAMP
     if magic:

@@ -170,13 +170,13 @@ def test_several_listeners_are_kept_too() -> None:
         (
             ["--set", "http.authentication=basic"],
             2,
-            "--test: the verbs are open to every process of this machine over plain"
-            " HTTP; remove http.authentication, http.metrics.token and http.security.protocol",
+            "--test: /test is served over plain HTTP to every process of this machine;"
+            " remove http.authentication, http.metrics.token and http.security.protocol",
         ),
         (
             ["--http", "off"],
             2,
-            "--test: the verbs need HTTP; set http.listener to an address, not off",
+            "--test: /test needs HTTP; set http.listener to an address, not off",
         ),
         (
             ["--set", "zookeeper.connect=127.0.0.1:2181"],

@@ -53,8 +53,8 @@ def test_request_headers(frame: bytes, header: RequestHeader) -> None:
         (b"\0\x0c\0\0\0\0\0\7\0\1\xff", "not UTF-8"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me", "ends within its header"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\1\5\4abc", "tag 5 has 4 bytes"),
-        (b"\0\x0c\0\4\0\0\0\7\0\2me\2\5\0\5\0", "tag 5 after tag 5"),
-        (b"\0\x0c\0\4\0\0\0\7\0\2me\x63\5\0", "99 tagged fields in 2 bytes"),
+        (b"\0\x0c\0\4\0\0\0\7\0\2me\2\5\0\5\0", "tag 5 follows tag 5: tags must ascend"),
+        (b"\0\x0c\0\4\0\0\0\7\0\2me\x63\5\0", "99 tagged fields, but 2 bytes are left"),
         (
             b"\0\x0c\0\4\0\0\0\7\0\2me\x65" + b"".join(bytes([n, 0]) for n in range(101)),
             "101 tagged fields exceed the limit of 100",

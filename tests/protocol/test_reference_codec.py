@@ -133,10 +133,10 @@ def heartbeat(version: int, data: bytes) -> dict[str, Any]:
         (4, b"\x82\x80\x02" + b"g" * 40000, "string of 32769 bytes"),
         (4, b"\xff\xff\xff\xff\xff\x01", "a varint of more than 5 bytes"),
         (4, b"\xff\xff\xff\xff\x1f", "a varint of more than 32 bits"),
-        (4, b"\2g\0\0\0\1\2m\0\2\5\0\5\0", "tag 5 after tag 5"),
-        (4, b"\2g\0\0\0\1\2m\0\2\5\0\4\0", "tag 4 after tag 5"),
-        (4, b"\2g\0\0\0\1\2m\0\1\5\3ab", "tag 5 of 3 bytes in 2"),
-        (4, b"\2g\0\0\0\1\2m\0\x7f\5\0", "127 tagged fields in 2 bytes"),
+        (4, b"\2g\0\0\0\1\2m\0\2\5\0\5\0", "tag 5 follows tag 5: tags must ascend"),
+        (4, b"\2g\0\0\0\1\2m\0\2\5\0\4\0", "tag 4 follows tag 5: tags must ascend"),
+        (4, b"\2g\0\0\0\1\2m\0\1\5\3ab", "tag 5 has 3 bytes, but fewer are left"),
+        (4, b"\2g\0\0\0\1\2m\0\x7f\5\0", "127 tagged fields, but 2 bytes are left"),
     ],
 )
 def test_what_is_not_in_the_format_is_refused(version: int, data: bytes, reason: str) -> None:

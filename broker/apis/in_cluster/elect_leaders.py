@@ -75,7 +75,8 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
         for place in await cache.until(wanted, timeout):
             results[place] = (
                 REQUEST_TIMED_OUT,
-                "The brokers did not get the result in time: it may still take effect.",
+                "The controller elected a leader, but this broker did not receive the change"
+                " in time: describe the topic to see its leader.",
             )
     _answer(request, error_code, results)
 

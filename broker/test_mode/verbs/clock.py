@@ -15,7 +15,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """Where both clocks stand."""
+    """Return the time of both clocks."""
     time = tested.time
     now = time.now()
     return {
@@ -39,7 +39,7 @@ async def _loaded(tested: TestedBroker) -> None:
 
 
 async def advance(tested: TestedBroker, ms: int) -> Answer:
-    """Advances both clocks; runs all timers that fall due."""
+    """Advance both clocks and run the timers that fall due."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():
@@ -50,19 +50,19 @@ async def advance(tested: TestedBroker, ms: int) -> Answer:
 
 
 async def freeze(tested: TestedBroker) -> Answer:
-    """Both clocks stand."""
+    """Freeze both clocks."""
     tested.time.freeze()
     return await look(tested)
 
 
 async def run(tested: TestedBroker) -> Answer:
-    """They go on."""
+    """Let both clocks run."""
     tested.time.run()
     return await look(tested)
 
 
 async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
-    """The wall clock to a time; forward, both."""
+    """Set the wall clock; a later time advances both clocks."""
     await _loaded(tested)
     try:
         with tested.interposed.holding_all():

@@ -25,7 +25,7 @@ _FILTERS = ("api", "group", "topic", "client_id")
 
 
 def which(given: Given) -> Filter:
-    """The requests that a verb's filters take."""
+    """Return the filter of requests that a verb's arguments describe."""
     api = given.get("api")
     return Filter(
         None if api is None else _APIS[api],
@@ -80,7 +80,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
 
 
 async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
-    """A fault, from now on."""
+    """Begin a fault."""
     needed, taken, make = KINDS[kind]
     for name in needed:
         if given[name] is None:
@@ -101,12 +101,12 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """The faults that are on."""
+    """Return the current faults."""
     return {"faults": tested.faults.rows()}
 
 
 async def end(tested: TestedBroker, fault_id: str) -> Answer:
-    """A fault's end; how often it hit."""
+    """End a fault and return how often it was hit."""
     if fault_id == ALL:
         return {"hits": tested.faults.end_all()}
     try:
@@ -116,7 +116,7 @@ async def end(tested: TestedBroker, fault_id: str) -> Answer:
 
 
 async def disconnect(tested: TestedBroker, client_id: str | None) -> Answer:
-    """Cuts connections."""
+    """Close the connections of one client, or of all."""
     return {"connections": tested.interposed.disconnect(client_id)}
 
 

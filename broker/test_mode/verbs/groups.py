@@ -27,7 +27,7 @@ STABLE_WITHIN_S = 10
 
 
 async def rebalance(tested: TestedBroker, group: str) -> Answer:
-    """A rebalance; one that is under way already is that one."""
+    """Begin a rebalance, unless one is in progress."""
     verb = "POST /test/groups/rebalance"
     hosted, found = group_of(tested.broker, verb, group)
     if not found.members:
@@ -37,7 +37,7 @@ async def rebalance(tested: TestedBroker, group: str) -> Answer:
 
 
 async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer:
-    """A member's session is over."""
+    """Expire a member's session."""
     verb = "POST /test/groups/expire"
     hosted, found, there = member_of(tested.broker, verb, member, group)
     member_id = there.member_id
@@ -50,7 +50,7 @@ async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer
 
 
 async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
-    """A static member finds that another has taken its place."""
+    """Fence a static member, as if another had joined under its instance id."""
     verb = "POST /test/groups/fence"
     found = member_of(tested.broker, verb, group_instance_id, group)[1]
     group_id = found.group_id
@@ -86,7 +86,7 @@ async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
 
 
 async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
-    """The coordinator moves, and is back at once; or away until the fault of the id ends."""
+    """Move the coordinator; with ``keep_away`` it returns when the fault ends."""
     if keep_away:
         fault = await begin_away(tested, group)
         return {"id": fault.fault_id}
@@ -103,7 +103,7 @@ async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) ->
 
 
 async def begin_away(tested: TestedBroker, group: str) -> Fault:
-    """The coordinator is away until the fault ends: NOT_COORDINATOR."""
+    """Answer NOT_COORDINATOR until the fault ends."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("moved", group, None)
     lead = tested.run.within(lambda: give_up(broker, hosted))
@@ -111,7 +111,7 @@ async def begin_away(tested: TestedBroker, group: str) -> Fault:
 
 
 async def begin_loading(tested: TestedBroker, group: str, seconds: float | None) -> Fault:
-    """The coordinator loads until the fault ends, by itself after ``seconds``."""
+    """Keep the coordinator loading until the fault ends, or for ``seconds``."""
     broker, hosted = await _coordinator(tested, "POST /test/faults", group)
     fault = _of_coordinator("loading", group, seconds)
     go_on = tested.run.within(lambda: load(broker, hosted))

@@ -33,7 +33,7 @@ READ_BYTES = 1024 * 1024
 
 
 async def groups(tested: TestedBroker, group: str | None) -> Answer:
-    """Every group that is served now, or one."""
+    """Return all groups, or one."""
     where = tested.addresses.bootstrap_servers
     return {
         "groups": [
@@ -63,7 +63,7 @@ def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups
 
 
 async def members(tested: TestedBroker, group: str) -> Answer:
-    """The members of a group; their assignments are shown only while the group is stable."""
+    """Return a group's members; their assignments only while it is stable."""
     found = _found(tested, "GET /test/members", group)
     if found is None:
         return {"members": []}
@@ -107,7 +107,7 @@ def _subscription(group: GroupView, member: MemberView) -> list[str]:
 
 
 async def committed(tested: TestedBroker, group: str) -> Answer:
-    """The committed offsets of a group, with the lag."""
+    """Return a group's committed offsets with their lag."""
     found = _found(tested, "GET /test/committed", group)
     if found is None:
         return {"offsets": []}
@@ -131,7 +131,7 @@ async def committed(tested: TestedBroker, group: str) -> Answer:
 
 
 async def journal(tested: TestedBroker, group: str) -> Answer:
-    """The events of a group with their causes, the oldest first."""
+    """Return a group's rebalances and their causes, oldest first."""
     broker = tested.broker
     return {"events": events(broker.sources, broker.groups.hosted_for(group), group)}
 
@@ -139,7 +139,7 @@ async def journal(tested: TestedBroker, group: str) -> Answer:
 async def records(
     tested: TestedBroker, topic: str, partition: int | None, first: int, limit: int
 ) -> Answer:
-    """The records of a topic, a partition after the other, with whole keys and values."""
+    """Return a topic's records by partition, with whole keys and values."""
     verb = "GET /test/records"
     entry = tested.broker.logs.topics.get(topic)
     if entry is None:

@@ -9,7 +9,7 @@ from broker.test_mode.verbs.verb import Answer, Verb
 
 
 async def reset(tested: TestedBroker) -> Answer:
-    """An empty broker."""
+    """Replace the broker with an empty one."""
     try:
         return {"took_ms": round(await tested.reset(), 3)}
     except (*CANNOT_START, OSError) as error:
@@ -17,19 +17,19 @@ async def reset(tested: TestedBroker) -> Answer:
 
 
 async def stop(tested: TestedBroker) -> Answer:
-    """A stop in order."""
+    """Stop the broker as SIGTERM does."""
     await tested.stop()
     return {"is_running": tested.is_running}
 
 
 async def kill(tested: TestedBroker) -> Answer:
-    """An end as by SIGKILL."""
+    """Kill the broker as SIGKILL does."""
     await tested.kill()
     return {"is_running": tested.is_running}
 
 
 async def start(tested: TestedBroker) -> Answer:
-    """A start over the data that are there."""
+    """Start the stopped broker with its data."""
     try:
         await tested.start()
     except (*CANNOT_START, OSError) as error:
@@ -38,7 +38,7 @@ async def start(tested: TestedBroker) -> Answer:
 
 
 async def lines(tested: TestedBroker, limit: int) -> Answer:
-    """The last lines of the broker on standard error."""
+    """Return the last lines of the broker's log."""
     kept = list(tested.lines.last)
     shown = kept[-limit:]
     return {"lines": shown, "dropped": tested.lines.count - len(shown)}

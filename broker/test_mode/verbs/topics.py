@@ -35,7 +35,7 @@ _OF_TOPIC = (
 
 
 async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
-    """Topics, all of which are there when this returns; none where one is wrong in itself."""
+    """Create topics and wait until they can be used; create none if one is invalid."""
     wanted = [values_of(_CREATE, _OF_TOPIC, each, as_text=False) for each in topics]
     services = cast(Services, tested.broker.server.services)
     slices = services.slicer.work(_CREATE)
@@ -66,7 +66,7 @@ def _as_in_a_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def delete_all(tested: TestedBroker, names: Sequence[str]) -> Answer:
-    """Topics, and the offsets that are committed for them."""
+    """Delete topics and their committed offsets."""
     verb = "POST /test/topics/delete"
     topics = tested.broker.topics
     for name in names:

@@ -308,7 +308,7 @@ async def _send(time: Time, send: Send, event: bytes) -> None:
 
 
 def _look_failed(error: Exception) -> None:
-    logger.error("can't read a live view, retrying", exc_info=error)
+    logger.error("update of /api/live can't be computed, retrying", exc_info=error)
 
 
 async def _until_gone(receive: Receive) -> None:
