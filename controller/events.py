@@ -44,7 +44,7 @@ class BrokerJoined:
 
 @dataclass(slots=True, frozen=True)
 class BrokerLeft:
-    """A broker is gone."""
+    """A broker's registration has ended."""
 
     broker_id: int
     epoch: int
@@ -109,7 +109,7 @@ class NoLeader:
 
 @dataclass(slots=True, frozen=True)
 class TopicAdded:
-    """A topic is new, or has more partitions."""
+    """A topic was created, or has more partitions."""
 
     name: str
     partitions: int
@@ -139,13 +139,13 @@ class TopicRemoved:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentStarted:
-    """A partition is on its way to other replicas."""
+    """A reassignment has begun: the partition gets other replicas."""
 
     topic: str
     partition: int
     assignment: Assignment
     before: Replicas
-    """Its origin, in the order in which the replicas were preferred."""
+    """The replicas before the reassignment, in their order of preference."""
 
 
 @dataclass(slots=True, frozen=True)

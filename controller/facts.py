@@ -13,11 +13,11 @@ from controller.values import BrokerFact, LeaderAndIsr, Replicas, TopicFact, Top
 
 @dataclass(slots=True, frozen=True)
 class BrokersSeen:
-    """All registered brokers, each time one comes, goes or changes its data."""
+    """All registered brokers, after each registration, end of one, or change of its data."""
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
-    """The version that their parent node had before: the host fences writes by it."""
+    """The version of their parent node before this read: the host fences writes by it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -142,7 +142,7 @@ class WriteResult(NamedTuple):
     """The ticket of the write."""
     result: Result
     version: int = -1
-    """With OK: the version that the node has now."""
+    """With OK: the new version of the node."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -165,7 +165,7 @@ class Answered:
 
 @dataclass(slots=True, frozen=True)
 class Ready:
-    """All that was there at the election was read: the controller begins to act."""
+    """The host has read all facts of the election: the controller begins to act."""
 
 
 @dataclass(slots=True, frozen=True)

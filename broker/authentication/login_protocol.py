@@ -49,15 +49,15 @@ from security.sasl.exchange import (
 )
 
 READ_WITHIN_S: Final = 0.05
-"""Between the answer to a failed login and the end of the connection: kafka-python says only that
-it was cut off where both come at once."""
+"""Seconds between the response to a failed login and the close: when both arrive together
+kafka-python reports only a lost connection."""
 FRAMES_MAX: Final = 64
 """Frames of one login; it needs six at most, unless the client asks ApiVersions in unknown
 versions."""
 _LENGTH: Final = struct.Struct(">i")
 _OF_SASL: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 _TLS: Final = (b"\x16\x03", b"\x80")
-"""How a TLS client begins; the second is SSL 2.0's."""
+"""The first bytes of a TLS client; the second is SSL 2.0's."""
 
 
 class LoginProtocol(asyncio.Protocol):
@@ -71,19 +71,19 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """Of these, those that the others know of."""
+        """The bytes that are included in the sum of all logins."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
-        """The peer is let in, or nothing more is read of it."""
+        """The login has succeeded, or no more is read from the peer."""
         self._waits = False
-        """A frame is held back, and what is behind it."""
+        """A frame, and the bytes after it, wait for their turn."""
         self._tried: str | None = None
-        """The name whose secret the frame tries that is judged now."""
+        """The user name of the credentials in the current frame."""
         self._deadline: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self.address = ""
-        """With whom this peer is counted."""
+        """The address by which failures of this peer are counted."""
 
     # -- the transport's calls
 
@@ -99,7 +99,7 @@ class LoginProtocol(asyncio.Protocol):
         self._logins.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Takes the frames that are whole, one after the other."""
+        """Handles the complete frames, one after the other."""
         if self._has_ended:
             return
         connection = self._connection
@@ -120,10 +120,10 @@ class LoginProtocol(asyncio.Protocol):
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The peer does not take even the few bytes of a login: it has until the deadline."""
+        """The peer does not read even the few bytes of a login: it has until the deadline."""
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The peer reads again."""
 
     # -- for all logins together
 
@@ -139,7 +139,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- frames
 
     def _go_on(self) -> None:
-        """Does what has come, as far as that goes now."""
+        """Handles the received bytes as far as possible now."""
         received = self._received
         while not self._has_ended and not self._waits and len(received) >= _LENGTH.size:
             size = _LENGTH.unpack_from(received)[0]
@@ -165,7 +165,7 @@ class LoginProtocol(asyncio.Protocol):
             self._logins.holds(more)
 
     def _may_be(self, size: int) -> bool:
-        """Whether a frame of this size may come; the connection fails where it may not."""
+        """Whether a frame of this size is acceptable; if not, the connection fails."""
         if self._received.startswith(_TLS) and self._frames == 0:
             self._fail(
                 "a TLS client connected to a listener without TLS: check its security.protocol",
@@ -180,7 +180,7 @@ class LoginProtocol(asyncio.Protocol):
         return False
 
     def _take(self, frame: bytes) -> None:
-        """Judges one frame: at once, or in its turn if logins of its name fail."""
+        """Handles one frame: at once, or in its turn when recent logins of its name failed."""
         try:
             if self._exchange.takes_raw:
                 self._in_turn(frame, lambda: self._judge_raw(frame))
@@ -262,7 +262,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- answers
 
     def _encoded(self, reply: Reply, header: RequestHeader, frame: bytes) -> bytes | None:
-        """The frame of an answer; None where nothing is said."""
+        """The frame of a response; None without one."""
         if reply.answer is None:
             return None
         if header.api_key not in _OF_SASL:
@@ -276,7 +276,7 @@ class LoginProtocol(asyncio.Protocol):
         return b"".join((_LENGTH.pack(len(head) + len(body)), head, body))
 
     def _api_versions(self, header: RequestHeader, frame: bytes) -> None:
-        """Asked before the login, once; again where the answer was an error."""
+        """ApiVersions before the login: allowed once, and again after an error."""
         reply = self._exchange.request(API_VERSIONS, header.api_version, {}, self._now())
         if reply.then != Then.SERVE:
             self._do(reply, lambda: self._encoded(reply, header, frame))
@@ -313,7 +313,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- ends
 
     def _let_in(self) -> None:
-        """From here on the connection reads and writes for itself."""
+        """The login has succeeded: the connection reads and writes for itself from now on."""
         self._end()
         connection, transport = self._connection, self._transport
         login = self._exchange.login

@@ -32,7 +32,7 @@ from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Exchange, 
 
 
 class Session:
-    """One connection's; see the module."""
+    """The session of one connection; see the module."""
 
     def __init__(
         self, logins: Logins, sasl: ListenerSasl, exchange: Exchange, connection: Connection
@@ -42,15 +42,15 @@ class Session:
         self._exchange = exchange
         self._connection = connection
         self._address = network_of(connection.client_host[1:])
-        """With whom this peer is counted."""
+        """The address by which failures of this peer are counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
-        """A renewal is under way."""
+        """A re-authentication is under way."""
         self._tried: str | None = None
-        """The name whose secret the request tries that is judged now."""
+        """The user name of the credentials in the current request."""
 
     def begin(self) -> None:
-        """The peer has logged in, or has renewed its login."""
+        """The peer has logged in, or re-authenticated."""
         login = self._exchange.login
         assert login is not None
         connection = self._connection
@@ -62,7 +62,7 @@ class Session:
             self._wait_for_end(login.expires_ms)
 
     def ended(self) -> None:
-        """The connection is gone."""
+        """The connection has closed."""
         self._cancel()
 
     def _cancel(self) -> None:
@@ -83,7 +83,7 @@ class Session:
                 self._connection.serve_by(self._routes(_late))
 
     def late(self, request: Request) -> None:
-        """A request came after the end of the session."""
+        """A request arrived after the end of the session."""
         if request.served.api.key == SASL_HANDSHAKE:
             self.renew(request)
         else:
@@ -101,7 +101,7 @@ class Session:
     # -- its renewal
 
     def renew(self, request: Request) -> None:
-        """SaslHandshake came after the login."""
+        """SaslHandshake arrived after the login."""
         reply = self._exchange.renew(request.api_version, request.value, self._logins.time.now())
         if reply is None:
             login = self._exchange.login
@@ -120,7 +120,7 @@ class Session:
             self._do(request, reply)
 
     def renewing(self, request: Request) -> None:
-        """A request came in the middle of a renewal."""
+        """A request arrived during a re-authentication."""
         key = request.served.api.key
         body: Mapping[str, Any] = request.value if key == SASL_AUTHENTICATE else {}
         if len(request.buffer) - request.position > self._sasl.frame_bytes_max:
@@ -144,7 +144,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """The turn of this renewal has come."""
+        """The re-authentication continues, in its turn."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)
@@ -190,7 +190,9 @@ class Session:
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """The renewal fails: answered, where it is, after the delay, and then closed."""
+        """The re-authentication failed: the reply, if any, is sent after the delay, then the
+        connection is closed.
+        """
         self._cancel()
         if is_judged:
             self._count(RENEWAL_FAILED)
@@ -219,7 +221,7 @@ class Session:
     # -- parts
 
     def _routes(self, handle: Handler) -> dict[int, Route]:
-        """Every API and version handled so."""
+        """A route to ``handle`` for every API and version."""
         found = self._logins.routes.get(handle)
         if found is None:
             found = self._logins.routes[handle] = {

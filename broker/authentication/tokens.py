@@ -66,13 +66,12 @@ class TokenStore(Protocol):
         """The stored token; None when it was deleted. Raises CannotKeep."""
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Keeps a new token, or what has become of ``before``.
-
-        False if another broker has changed or removed that since. Raises CannotKeep.
+        """Stores a new token, or a changed one in place of ``before``. False if another broker has
+        changed or removed that since. Raises CannotKeep.
         """
 
     async def remove(self, token: Token) -> None:
-        """Keeps a token no longer. Raises CannotKeep."""
+        """Deletes a token. Raises CannotKeep."""
 
 
 class Tokens:
@@ -89,7 +88,7 @@ class Tokens:
         self._store: TokenStore
         self._known: dict[str, Token] = {}
         self._ids: dict[bytes, str] = {}
-        """By what proves a token."""
+        """Token ids by HMAC."""
         self._credentials: dict[str, Credentials] = {}
         self._owned = Counter[Principal]()
         """The number of tokens of each owner, expired ones that are not removed yet included."""
@@ -103,7 +102,9 @@ class Tokens:
     # -- what is kept
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Keeps changes in a store; ``known`` are the tokens in it, some milliseconds for each."""
+        """Stores changes in ``store``; ``known`` are its tokens, some milliseconds of computation
+        for each.
+        """
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))
@@ -113,13 +114,13 @@ class Tokens:
         return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
 
     def start(self, background: Background) -> None:
-        """From now on tokens that are over are removed."""
+        """Begins to remove expired tokens."""
         self._sweeping = background.every(
             "delegation tokens", lambda: self._check_s, self.sweep, _failed, self._idle_ms
         )
 
     def stop(self) -> None:
-        """Removes nothing any more."""
+        """Ends the removal of expired tokens."""
         if self._sweeping is not None:
             self._sweeping.cancel()
 
@@ -162,7 +163,7 @@ class Tokens:
     # -- what is asked
 
     def all(self) -> Iterable[Token]:
-        """All tokens, those too that are over and not removed yet."""
+        """All tokens, expired ones that are not removed yet included."""
         return list(self._known.values())
 
     def hmac_of(self, token: Token) -> bytes:
@@ -221,13 +222,13 @@ class Tokens:
         return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """The token with a later end, or the error code."""
+        """The token with a later expiry, or the error code."""
         return await self._change(
             proof, lambda token, now_ms: renewed(token, who, period_ms, self._lifetimes, now_ms)
         )
 
     async def expire(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """The token with another end, which may be now; or the error code."""
+        """The token with another expiry, which may be now; or the error code."""
 
         def ended(token: Token, now_ms: int) -> Token | int:
             after = expired(token, who, period_ms, now_ms)
@@ -264,7 +265,7 @@ class Tokens:
     # -- what ends
 
     async def sweep(self) -> None:
-        """Removes tokens that are over."""
+        """Removes expired tokens."""
         for token_id in [each.token_id for each in self._over()]:
             async with self._changing:
                 token = await self._store.read(token_id)
@@ -279,12 +280,12 @@ class Tokens:
         return [each for each in self._known.values() if is_over(each, now_ms)]
 
     def _idle_ms(self) -> int | None:
-        """How long no token is over."""
+        """Milliseconds until the next token expires; None without tokens."""
         ends = [min(each.expires_ms, each.ends_ms) for each in self._known.values()]
         return max(0, min(ends) - self._now_ms()) if ends else None
 
     def _fresh_id(self) -> str:
-        """An id as Kafka's: never one that a command would take for an option."""
+        """A fresh id in Kafka's form, which a command line can't mistake for an option."""
         while (found := uuid_text(self._time.fresh_id())).startswith("-"):
             pass
         return found

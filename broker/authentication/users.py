@@ -37,21 +37,21 @@ from security.credentials import (
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """The credentials of one user by mechanism; empty for an unknown user."""
 Edit = Mapping[ScramMechanism, ScramCredential | None]
-"""Credentials of one user that are to be; None for one that is taken away."""
+"""The new credentials of one user by mechanism; None deletes one."""
 
 
 class UserStore(Protocol):
-    """Where credentials are kept. Others may change them too."""
+    """Stores credentials. Other processes may change them too."""
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """Makes these edits of what is kept, and keeps all else that a user has.
+        """Applies these edits to the stored credentials, and keeps a user's other ones.
 
-        Returns by user what he has then, or, as a text, why nothing was altered.
+        Returns by user the credentials after that, or a text: the reason why nothing was changed.
         """
 
 
 class Upsertion(NamedTuple):
-    """A credential that is to be; its repr has nothing secret."""
+    """A credential to set; its repr contains no secret."""
 
     name: str
     mechanism_code: int
@@ -64,7 +64,7 @@ class Upsertion(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A credential that is not to be."""
+    """A credential to delete."""
 
     name: str
     mechanism_code: int
@@ -85,7 +85,7 @@ class Users:
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
-        """How many users have so many, of those who may log in."""
+        """How many users have each iteration count, by mechanism."""
         for name, credentials in known.items():
             self.told(name, credentials)
         self.secret = secret
@@ -125,7 +125,7 @@ class Users:
         return decoy_of
 
     def told(self, name: str, credentials: Credentials) -> None:
-        """All credentials that a user has now; of a store that others change too."""
+        """All credentials of a user, after a change of the store, by this broker or another."""
         self._count(self._known.pop(name, {}), -1)
         if credentials:
             self._known[name] = dict(credentials)
@@ -168,7 +168,7 @@ class Users:
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
-        """The first thing that is wrong with one user's changes, in Kafka's order."""
+        """The first error in one user's changes, in Kafka's order."""
         outcome = self._wrong_alone(changes[0])
         if not outcome.error_code and len(changes) > 1:
             said = "A user credential cannot be altered twice in the same request"

@@ -29,7 +29,7 @@ class Run(Protocol):
     """Records of one call that are encoded, replayed and loaded together."""
 
     def __len__(self) -> int:
-        """How many records, and so how many offsets of the log."""
+        """The number of records, each of which has one log offset."""
 
 
 Outcome = tuple[Sequence[Any], Sequence[tuple[Ticket, Reply]], Sequence[Event]]
@@ -42,7 +42,7 @@ class Call(Protocol):
 
     @property
     def ticket(self) -> Ticket:
-        """Takes the reply, once."""
+        """The ticket that gets the reply, once."""
 
 
 class CoreConfig(Protocol):
@@ -82,13 +82,13 @@ class Core(Protocol):
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections that the core must know the end of."""
+        """The open connections whose end the core must know."""
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
         """One of ``connections`` has closed."""
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Folds in a run whose first record is at that log offset, live and at load."""
+        """Applies a run whose first record is at ``base_offset``, live and at load."""
 
     def restore(self, *part: Any) -> None:
         """Restores a part of a snapshot, before the rest of the log is replayed."""
@@ -105,7 +105,7 @@ class Core(Protocol):
         """Does what is due, about ``budget`` items of it and one at least."""
 
     def next_deadline(self) -> int | None:
-        """When `expire` has something to do next, in monotonic milliseconds; None: never."""
+        """The next time at which `expire` has work, in monotonic milliseconds; None: never."""
 
     def configure(self, config: Any) -> None:
         """Uses other settings from the next call on."""
@@ -133,8 +133,8 @@ class Reader(Protocol):
 CoreT = TypeVar("CoreT", bound=Core)
 
 OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
-"""A run's batch and its header, of the form of the log's batches, the first offset, the leader
-epoch, and the time of the append (wall)."""
+"""Makes a run's batch and its header; arguments: the run, the form of the log's batches, the first
+offset, the leader epoch, and the wall time of the append."""
 
 
 @slotted(frozen=True)
@@ -142,7 +142,7 @@ class SnapshotForm(Generic[CoreT]):
     """The format of a snapshot of a core."""
 
     file_name: str
-    """In the partition's directory."""
+    """The name of its file in the partition's directory."""
     blocks: Callable[[CoreT, ImageWriter, ImageHead, Callable[[], bool]], Iterator[bytes]]
     """The blocks but the last, each of the core as it is then; a block ends where a slice does, as
     the last argument says."""
@@ -201,15 +201,15 @@ class Kind(Generic[CoreT]):
     sets_no_deadline: tuple[type, ...]
     """Types of calls after which the timer need not be checked."""
     counted: type
-    """Calls that are counted, and answered early where settings ask for it."""
+    """The type of calls that are counted, and answered early where settings ask for it."""
     snapshot: SnapshotForm[CoreT] | None = None
     """None: its topic is loaded whole."""
     long_runs: LongRuns | None = None
     """None: no run is split."""
     own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
-    """The types of runs that stand in a batch of their own, and what makes it."""
+    """The types of runs that need a batch of their own, and the functions that make it."""
     note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
-    """Enters the producer of such a run, which is accepted at that offset."""
+    """Notes the producer of such a run, which is accepted at that offset."""
 
     @property
     def field_name(self) -> str:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 BATCH_RECORDS_MAX = 8192
-"""Records of several requests in one batch; up to here offset deltas are varints of two bytes,
-which are written and read as tables, 20 times as fast as one by one."""
+"""Records of several requests in one batch at most: up to here offset deltas are varints of two
+bytes, which are written and read as tables, 20 times as fast as one by one."""
 
 
 class Phase(Enum):
@@ -46,8 +46,8 @@ class Phase(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """Loaded after a failed append, or made ready once more: it reads, and refuses what needs a
-    record."""
+    """Loaded after a failed append, or made ready once more: it serves reads, and refuses calls
+    that need a record."""
     FAILED = "failed"
     """Its log can't be read: it refuses all calls until the process restarts, and leaves the log as
     it is."""
@@ -59,15 +59,15 @@ LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""An append to a shard's log that is not the shard's, and who waits for what it gives."""
+"""An append of another writer to a shard's log, and the future of its result."""
 
 
 class NotActive(Exception):
-    """A shard that does not serve now takes no foreign records; the text says why."""
+    """The shard does not serve now and accepts no foreign records; the text is the reason."""
 
 
 class HostedShard(Generic[CoreT]):
-    """A core, the log of its partition, and what lies between the two."""
+    """A core, the log of its partition, and the records between the two."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class HostedShard(Generic[CoreT]):
     ) -> None:
         self.index = partition.index
         self.partitions = partitions
-        """How many the topic has: a key says which of them is its own."""
+        """The number of partitions of the topic, from which a key's own follows."""
         self.errors = errors or InternalErrors()
         self.core = core
         self.kind = kind
@@ -90,7 +90,7 @@ class HostedShard(Generic[CoreT]):
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
         self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
-        """Whose log this is: it says what is stable."""
+        """The log's partition, whose high watermark is the stable offset."""
         self.log = partition.log
         self.producers = AcceptedProducers(partition.log.producers)
         """The producer states of its log, including accepted records."""
@@ -100,7 +100,7 @@ class HostedShard(Generic[CoreT]):
         self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """That of its batches: begun, and on the disk where its kind asks for that."""
+        """The leader epoch of its batches: begun, and on the disk where its kind asks for that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
         """Appends of other writers at the end of the turn."""
@@ -109,20 +109,21 @@ class HostedShard(Generic[CoreT]):
         self.touched = False
         """In the runtime's list for the end of this turn."""
         self.breakdowns = 0
-        """How often a bug has ended its shard, the last few times soon one after the other."""
+        """How many bugs have ended its shard, the last few in quick succession."""
         self.broke_down_ms = 0
-        """When that was last (monotonic)."""
+        """The monotonic time of the last one."""
         self.pass_over: PassOver | None = None
-        """The records that a load is to pass over."""
+        """The records that a load skips."""
         self.load_ms = -1
-        """How long the last load took; -1 before its end."""
+        """Milliseconds of the last load; -1 before its end."""
         self.loaded_records = 0
         """Records read by the load, without those that a snapshot replaced."""
         self.loaded_bytes = 0
         self.loaded_from = -1
-        """Where the snapshot of the last load begins; -1: the whole log was replayed."""
+        """The log offset at which the last load's snapshot begins; -1: the whole log
+        was replayed."""
         self.loaded_to = -1
-        """How far the load is; -1 before its beginning."""
+        """The log offset that the load has reached; -1 before its start."""
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
         self._has_own = False
@@ -137,9 +138,9 @@ class HostedShard(Generic[CoreT]):
         magic: int = MAGIC,
         encode: Callable[[Run, int], bytes] | None = None,
     ) -> None:
-        """In which form batches are written from now on. Each has the time of its append, whatever
-        type of timestamp it says; ``level`` is None for the codec's default, ``encode`` for the
-        kind's."""
+        """Sets the form of later batches. Each has the time of its append, for either type of
+        timestamp; ``level`` is None for the codec's default, ``encode`` for the kind's.
+        """
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
         self._magic = magic
@@ -147,7 +148,7 @@ class HostedShard(Generic[CoreT]):
         self._make_batches()
 
     def write_in_epoch(self) -> None:
-        """Batches have the partition's leader epoch from now on."""
+        """Later batches have the partition's leader epoch."""
         self.leader_epoch = self.partition.leader_epoch
         self._make_batches()
 
@@ -175,7 +176,7 @@ class HostedShard(Generic[CoreT]):
         self._units.append(records)
 
     def _accept_each(self, records: Sequence[Run]) -> None:
-        """`accept` of runs among which some are long, or stand in batches of their own."""
+        """`accept` for runs among which some are long or need batches of their own."""
         long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
@@ -207,10 +208,10 @@ class HostedShard(Generic[CoreT]):
             self._units.append(unit)
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> int:
-        """Writes what was accepted: as few batches as fit, one write unless a segment ends.
+        """Writes the accepted runs: as few batches as fit, one write unless a segment ends.
 
-        Returns how many bytes. Raises what the log raises when a write fails; ``appended`` then
-        says how far it got.
+        Returns the number of bytes. Raises the log's exceptions when a write fails; ``appended`` is
+        then the end of the written records.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
@@ -243,7 +244,8 @@ class HostedShard(Generic[CoreT]):
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
     ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
-        """The batches of units, each with its count; the header of one that a run has for itself.
+        """The batches of units, each with its record count, and the header of a batch that a run
+        has for itself.
 
         Units before and after such a run are not merged: the log keeps the order of the calls.
         """
@@ -275,7 +277,7 @@ class HostedShard(Generic[CoreT]):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its partition, and of how many."""
+        """Its partition and the number of partitions."""
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
@@ -288,7 +290,7 @@ class HostedShard(Generic[CoreT]):
                 done.set_exception(NotActive(reason))
 
     def drop_unwritten(self, error: Exception) -> None:
-        """Drops what was accepted and not appended: its replies become errors."""
+        """Drops records that were accepted and not appended: their replies become errors."""
         self._units.clear()
         self._has_own = False
         self.producers.clear()
@@ -325,7 +327,7 @@ class HostedShard(Generic[CoreT]):
         return sections
 
     def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-        """The records of one request: their parts, their size, and the delta behind them."""
+        """The records of one request: their parts, their size, and the delta after them."""
         encode = self._encode
         parts = []
         size = 0

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
 EXPIRE_BUDGET = 100
-"""Items of one shard's due work, 40 us each, that are done before others get a turn."""
+"""Items of one shard's due work, 40 us each, that are done before other work gets its turn."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""Keys whose shard is remembered, and how long all of them may be: some megabytes at most. To look
-a group id of 32,767 characters up takes 10 us, to hash it as Kafka does 800."""
+"""How many keys have a remembered shard, and the characters of all of them: some megabytes at most.
+Looking up a group id of 32,767 characters takes 10 us, hashing it as Kafka does 800."""
 _ACTIVE = Phase.ACTIVE
 
 
@@ -61,7 +61,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.counted = 0
         """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
         self.turns = Histogram()
-        """Nanoseconds of each turn's end: its appends and replies."""
+        """Nanoseconds that the ends of turns took: their appends and replies."""
         self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
@@ -104,7 +104,7 @@ class Runtime(Generic[CoreT, DutiesT]):
 
     @property
     def is_started(self) -> bool:
-        """Whether the internal topic is there."""
+        """Whether the internal topic exists."""
         return self.life.partitions > 0
 
     def lead(self, partition: Partition) -> None:
@@ -113,7 +113,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.lead(partition)
 
     def resign(self, index: int) -> None:
-        """It leads a partition no longer; see `Life.resign`."""
+        """This broker does not lead a partition any more; see `Life.resign`."""
         self._by_key.clear()
         self.life.resign(index)
 
@@ -123,12 +123,12 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.forget()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Other settings, from the next call on."""
+        """Uses other settings from the next call on."""
         self.settings = settings
         self.life.configure(settings)
 
     async def stop(self) -> None:
-        """Ends the turn, waits for what is being flushed, and answers every parked request."""
+        """Ends the turn, waits for flushes under way, and answers every parked request."""
         self.life.stop_loading()
         if self._turn is not None:
             self._turn.cancel()
@@ -141,7 +141,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- calls
 
     def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
-        """Hands ``call`` to a shard, or to that of a key; its ticket takes the reply, once."""
+        """Passes ``call`` to a shard, or to the shard of a key; its ticket gets the reply, once."""
         hosted = self._by_key.get(shard)
         if hosted is None:
             hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
@@ -194,7 +194,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Answers a call that met a bug, and all whose answers it took along, each once.
+        """Answers a call that raised an exception, and all calls whose replies it lost, each once.
 
         A call that only reads has changed nothing, and fails alone.
         """
@@ -210,14 +210,14 @@ class Runtime(Generic[CoreT, DutiesT]):
             deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """A connection has closed by which calls for any key may have come."""
+        """A connection has closed that may have sent calls for any key."""
         now = self.time.now()
         for hosted in list(self.hosted_shards):
             if hosted.phase is _ACTIVE and connection in hosted.core.connections:
                 self.life.work(hosted, partial(hosted.core.connection_closed, connection, now))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
-        """The shard that keeps ``key``; None where this broker does not lead its partition."""
+        """The shard of ``key``; None when this broker does not lead its partition."""
         hosted = self._by_key.get(key)
         life = self.life
         if hosted is not None or not life.partitions:
@@ -241,7 +241,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- the turn
 
     def _take(self, hosted: HostedShard[CoreT], outcome: Outcome) -> None:
-        """Takes an outcome that no call is waiting for."""
+        """Handles an outcome without a call."""
         records, replies, events = outcome
         if records:
             hosted.accept(records)
@@ -265,7 +265,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 )
 
     def _end_turn(self) -> None:
-        """One append per touched partition; then what is stable by now is answered."""
+        """One append per touched partition; then the stable replies are released."""
         began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
@@ -290,7 +290,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("turn", began_ns)
 
     def _append(self, hosted: HostedShard[CoreT], wall_ms: int) -> bool:
-        """Appends what a shard has accepted; False when that failed, which is dealt with."""
+        """Appends a shard's accepted records; False when that failed, which is handled here."""
         before, began_ns = hosted.appended, self._ticks_ns()
         try:
             size = hosted.append(wall_ms, self.settings.core.max_record_bytes)
