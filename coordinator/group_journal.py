@@ -39,7 +39,7 @@ Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingM
 
 
 class GroupJournal(Page):
-    """See the module."""
+    """The journal pages of one shard's groups."""
 
     __slots__ = (
         "_moved_back_saved_ms",

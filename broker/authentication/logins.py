@@ -12,18 +12,19 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""Connections that have not logged in yet; beyond, the oldest of the busiest address is closed."""
+"""Connections before their login; above it, the oldest one of the busiest address is closed."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
 """Bytes that all connections before their login have sent and that are not decoded yet; above it,
 the one with most is closed."""
 LOGIN_S_MAX: Final = 10.0
-"""How long a login may take. Apache Kafka lets go of who is idle alone, after ten minutes."""
+"""The longest time of a login, in seconds. Apache Kafka closes only idle connections, after ten
+minutes."""
 
 LOGINS: Final = "logins"
 """The name of login work in the watchdog's lines."""
 TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
-"""In place of a mechanism where none was chosen yet."""
+"""The mechanism of a login that has not chosen one."""
 
 
 class Result(NamedTuple):
@@ -58,7 +59,7 @@ class Stranger(Protocol):
 
 
 class Logins:
-    """See the module."""
+    """The logins of one broker; use from the event loop's thread alone."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
@@ -68,19 +69,19 @@ class Logins:
         """Listeners with each of their mechanisms."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
-        """In the order in which they came."""
+        """Connections before their login, oldest first."""
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
-        """By handler, those of a session that is renewed or has ended."""
+        """By handler, the routes of sessions that re-authenticate or have ended."""
 
     @property
     def strangers(self) -> int:
-        """How many connections have not logged in yet."""
+        """The number of connections before their login."""
         return len(self._strangers)
 
     def came(self, stranger: Stranger) -> None:
-        """A connection is there that has to log in."""
+        """A connection was accepted that must log in."""
         self._strangers[stranger] = None
         self._by_address[stranger.address][stranger] = None
         if len(self._strangers) > STRANGERS_MAX:
@@ -88,7 +89,7 @@ class Logins:
             next(iter(busiest)).cut("too many connections without login")
 
     def gone(self, stranger: Stranger) -> None:
-        """It has logged in, or is closed."""
+        """The connection has logged in, or is closed."""
         if stranger in self._strangers:
             del self._strangers[stranger]
             mates = self._by_address[stranger.address]
@@ -97,14 +98,14 @@ class Logins:
                 del self._by_address[stranger.address]
 
     def holds(self, more_bytes: int) -> None:
-        """A stranger holds so many bytes more, or fewer."""
+        """A connection before its login holds so many bytes more, or fewer."""
         self.held_bytes += more_bytes
         if self.held_bytes > STRANGERS_BYTES_MAX:
             biggest = max(self._strangers, key=lambda each: each.held_bytes)
             biggest.cut("unfinished logins hold too many bytes, and this one the most")
 
     def counted(self, listener: str, mechanism: str, result: str) -> None:
-        """A login, or its renewal, has come to this."""
+        """Counts the result of a login or re-authentication."""
         self.counts[Result(listener, mechanism, result)] += 1
 
     def failed(

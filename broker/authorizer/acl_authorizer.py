@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""Decisions of a kind that are kept; then those before are forgotten, and as many may come."""
+"""Decisions of a kind that are kept; when as many new ones follow, these are dropped."""
 
 
 class _Who:
-    """A connection's principal and address as entries name them."""
+    """A connection's principal and address, as ACLs name them."""
 
     __slots__ = ("host", "name", "principal")
 
@@ -66,14 +66,14 @@ class Recent(Generic[Decided]):
         return found
 
     def keep(self, key: tuple[Any, ...], decided: Decided) -> None:
-        """Has it known from now on."""
+        """Adds a decision."""
         if len(key[-1]) <= NAME_KEPT_MAX:
             if len(self._now) >= KEPT_MAX:
                 self._now, self._before = {}, self._now
             self._now[key] = decided
 
     def clear(self) -> None:
-        """Knows nothing any more."""
+        """Drops all decisions."""
         self._now, self._before = {}, {}
 
 
@@ -93,12 +93,12 @@ class AclAuthorizer:
         self.verdicts: Recent[Decision] = Recent()
         """By principal, host, operation, type and name."""
         self.bits: Recent[int] = Recent()
-        """All that may be done to a resource, by principal, host, type and name."""
+        """The allowed operations on a resource, by principal, host, type and name."""
         self._somewhere: Recent[bool] = Recent()
-        """Whether something may be done to any resource of a type, by operation, type, principal
+        """Whether an operation is allowed on any resource of a type, by operation, type, principal
         and host."""
         self._epoch = index.epoch
-        """When these were decided."""
+        """The epoch of the ACLs for these decisions."""
 
     @property
     def epoch(self) -> int:

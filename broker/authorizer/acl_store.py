@@ -31,7 +31,7 @@ Outside = Callable[..., Awaitable[None]]
 
 
 class AclStore(Protocol):
-    """See the module; in a cluster the entries are in ZooKeeper."""
+    """Keeps the ACLs: a file in a standalone broker, znodes in a cluster."""
 
     @property
     def index(self) -> AclIndex:
@@ -40,9 +40,8 @@ class AclStore(Protocol):
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Keeps entries and gives others up; the changes that failed, with the reason.
-
-        The others are in effect at this broker when this returns.
+        """Adds and removes entries; returns the reason for each change that failed. The others are
+        in effect at this broker when this returns.
         """
 
 
@@ -63,7 +62,7 @@ class AclFile:
         return [self._entry(number, each) for number, each in enumerate(listed)]
 
     def write(self, entries: Iterable[AclEntry]) -> None:
-        """Puts these entries in the place of those that are there. Raises OSError."""
+        """Replaces the entries in the file. Raises OSError."""
         self._file.write({"acls": map(_json_of, entries)})
 
     def _entry(self, number: int, value: Any) -> AclEntry:
@@ -97,17 +96,17 @@ def _json_of(entry: AclEntry) -> dict[str, str]:
 
 
 class _Batch:
-    """Changes that are written together; the last one of an entry holds."""
+    """Changes that are written together; the last one of an entry applies."""
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """Entries, and whether they are to be there."""
+        """Entries, and whether they are added (True) or removed."""
         self.failed: str | None = "acls.json was not written"
-        """Why they are not in effect."""
+        """Why the changes are not in effect."""
 
 
 class FileAcls:
-    """The entries of a broker alone; see AclStore. Raises BadDirectory."""
+    """The ACLs of a standalone broker; see AclStore. Raises BadDirectory."""
 
     def __init__(
         self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 TOLD_EVERY_S = 60
 LINES_MAX = 100
-"""Lines at once in a minute, and as many again behind it."""
+"""Lines that are logged at once in a minute, and as many again after it."""
 DENIALS_MAX = 1000
 """Different denials that are kept; the one whose last occurrence is oldest is dropped first."""
 NAMED_MAX = 20
-"""Of what one request changes, so much is named in its line."""
+"""How many of the names that one request changes its line contains."""
 NAME_SHOWN = 256
 """Characters of a resource's name; a group may have 32,767."""
 
@@ -52,12 +52,12 @@ class Denial:
     name: str
     """At most `NAME_SHOWN` characters of it; "" where it was about any resource of the type."""
     rule: str
-    """Which entry decided, or that none did."""
+    """The ACL that decided, or that none matches."""
     count: int
-    """Requests' uses of the resource, since it is remembered."""
+    """The number of uses of the resource by requests, since the denial is kept."""
     first_ms: int
     last_ms: int
-    """Wall clock."""
+    """Wall time of the last one, in Unix milliseconds."""
     untold: int
     """The occurrences that are not logged yet."""
 
@@ -66,7 +66,7 @@ _Key = tuple[str, str, str, str, Operation, ResourceType, str]
 
 
 class Audit:
-    """See the module."""
+    """The audit log of one broker; use from the event loop's thread alone."""
 
     def __init__(self, time: Time, errors: InternalErrors | None = None) -> None:
         self._time = time
@@ -92,7 +92,7 @@ class Audit:
         count: int,
         rule: AclEntry | Rule,
     ) -> None:
-        """A client may not do what it asks for."""
+        """Counts and logs a denial."""
         with self._errors.reporting("a denial"):
             self.counts[api, operation, kind] += count
             principal, host = str(connection.principal), connection.client_host.removeprefix("/")
@@ -133,7 +133,7 @@ class Audit:
                 self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
 
     def changed(self, connection: Connection, what: str, **about: object) -> None:
-        """A client has changed something that protects; ``about`` has no secret."""
+        """Logs a change to ACLs, users, tokens or quotas; ``about`` contains no secret."""
         with self._errors.reporting(what):
             logger.info(
                 what,
@@ -145,7 +145,7 @@ class Audit:
             )
 
     def changed_all(self, connection: Connection, what: str, names: Sequence[str]) -> None:
-        """A client has changed all of these in one request: one line, which names the first."""
+        """Logs the changes of one request in one line, which has the first `NAMED_MAX` names."""
         if names:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
@@ -172,7 +172,7 @@ class Audit:
             self._telling = None
 
     def denials(self) -> list[Denial]:
-        """The last ones, who was denied last first."""
+        """The kept denials, the latest first."""
         return list(reversed(self._denials.values()))
 
 
@@ -193,5 +193,5 @@ def _tell(denial: Denial) -> None:
 
 
 def resource_text(kind: ResourceType, name: str) -> str:
-    """As Kafka's audit lines have it: ``Topic:LITERAL:t``; ``Topic`` alone for any topic."""
+    """A resource as in Kafka's audit lines: ``Topic:LITERAL:t``; ``Topic`` alone for any topic."""
     return f"{spelled(kind)}:{PatternType.LITERAL.name}:{name}" if name else spelled(kind)

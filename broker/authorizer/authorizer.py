@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Authorizer(Protocol):
-    """See the module."""
+    """Decides whether the peer of a connection may perform an operation on a resource."""
 
     @property
     def judges(self) -> bool:
-        """False if it allows everything: a hot path need not ask it."""
+        """False if it allows everything: hot paths skip it."""
 
     @property
     def epoch(self) -> int:
-        """Moves whenever something that was decided may be decided otherwise."""
+        """Changes whenever an earlier decision may be different now."""
 
     @property
     def authorization_cache(self) -> AuthorizationCacheMemory:
-        """The allowed names of all connections together."""
+        """The allowed names, shared by all connections."""
 
     def allows(
         self,
@@ -50,14 +50,16 @@ class Authorizer(Protocol):
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """Whether there may be any resource of this type to which the peer may do it; in steps."""
+        """Whether the peer may perform an operation on any resource of this type; in slices."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """All that the peer may do to a resource, as bits (KIP-430); never logged."""
+        """All operations that the peer may perform on a resource, as bits (KIP-430);
+        never logged.
+        """
 
 
 class AllowsAll:
-    """The authorizer of a broker without one: everybody may do everything."""
+    """The authorizer of a broker without one: every principal may do everything."""
 
     __slots__ = ("authorization_cache",)
 

@@ -33,7 +33,7 @@ class ReplicationQuota:
         rate: SampledRate,
         time: Time,
     ) -> None:
-        """``replicas`` gives a topic's list, ``bytes_per_second`` what is allowed, as of now."""
+        """``replicas`` returns a topic's list, ``bytes_per_second`` the current rate limit."""
         self._node_id = node_id
         self._replicas = replicas
         self._allowed = bytes_per_second
@@ -54,7 +54,7 @@ class ReplicationQuota:
         return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
 
     def count(self, topic: str, index: int, size_bytes: int) -> None:
-        """So much of a partition was sent, or was fetched."""
+        """Counts bytes of a partition that were sent or fetched."""
         if size_bytes and self.is_throttled(topic, index):
             self.throttled_bytes += size_bytes
             self._rate.record(size_bytes, self._time.now().mono_ms)
@@ -66,7 +66,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas(NamedTuple):
-    """Both sides."""
+    """The throttles of both sides."""
 
     leader: ReplicationQuota
     follower: ReplicationQuota
