@@ -71,7 +71,7 @@ from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
-"""How soon ZooKeeper is asked again, behind a session that has expired."""
+"""Pause before ZooKeeper is asked again, after an expired session."""
 
 
 class ClusterBroker:
@@ -181,7 +181,7 @@ class ClusterBroker:
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
-        """Takes note of what the metadata cache has learnt; the topics that are gone."""
+        """Applies what has changed in the metadata cache; returns the deleted topics."""
         changed = self.registry.learnt(learnt)
         self.configs.learnt(changed.shown)
         return changed.gone
@@ -360,7 +360,8 @@ class ClusterBroker:
         self.host.start()
 
     async def hand_over(self) -> None:
-        """Asks the controller, before anything is stopped, to give away what is led here."""
+        """Asks the controller to move this broker's leaderships away, before anything is
+        stopped."""
         await hand_over(
             shutdown_settings(self._startup.config),
             self.joined.node_id,
@@ -384,7 +385,7 @@ class ClusterBroker:
         await self.keeper.stop()
 
     async def leave(self) -> None:
-        """Ends the session, so that the registration goes at once."""
+        """Ends the session, so that ZooKeeper deletes the registration at once."""
         await self.joined.zookeeper.close()
 
     def _registered(self) -> brokers.Registration:

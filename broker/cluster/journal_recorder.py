@@ -60,7 +60,7 @@ class JournalRecorder:
             self._keeper.observe(event)
 
     def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
-        """The hooks, with what is seen of them."""
+        """Wraps the hooks, so that their calls are recorded."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
             with self._errors.reporting("role change"):
@@ -80,7 +80,7 @@ class JournalRecorder:
         )
 
     def role_given(self, replica: Replica) -> None:
-        """The controller has said who leads a partition."""
+        """Records the leader that the controller named for a partition."""
         state = replica.state
         if state is None or replica.role not in (Role.LEADER, Role.FOLLOWER):
             return

@@ -1,4 +1,4 @@
-"""Few lines in the log, whatever happens: of many partitions, and of what goes on for long."""
+"""Bounds the number of log lines: for changes of many partitions, and for repeated failures."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The controller's edge: its election, what it reads and writes, and its channels to brokers."""
+"""The controller's I/O: its election, its reads and writes, and its channels to brokers."""

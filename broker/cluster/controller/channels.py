@@ -32,7 +32,7 @@ AGAIN_S = 0.1
 SLICE = 1000
 """Requests and partitions that are tidied in one slice: some milliseconds."""
 LOAD_MIN = 1000
-"""So many requests and partitions may wait before it is looked what of them holds."""
+"""Requests and partitions that may wait before superseded ones are removed."""
 
 Value = dict[str, Any]
 
@@ -127,7 +127,7 @@ class Channels:
         ]
 
     def close(self) -> None:
-        """Closes all; nothing more is answered."""
+        """Closes all channels; later answers are dropped."""
         for each in self._channels.values():
             each.close()
         self._channels.clear()
@@ -213,7 +213,7 @@ class _Channel:
             self._tidying = None
 
     def close(self) -> None:
-        """Drops what is queued, and the connection."""
+        """Drops the queue and the connection."""
         self._worker.cancel()
         if self._tidying is not None:
             self._tidying.cancel()

@@ -160,7 +160,7 @@ def _broker(broker: BrokerFact) -> Value:
 
 
 def _by_deletion(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
-    """One request for what is stopped alone, one for what is deleted too."""
+    """Yields one request for the replicas to stop, and one for those to delete too."""
     for delete in (False, True):
         topics = [
             StoppedTopic(topic.name, [each for each in topic.partitions if each.delete == delete])
@@ -219,7 +219,7 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 # -- as they are received
 
 RECEIVED = -1
-"""In place of the broker in a request that has been received: it is the one that has it."""
+"""The broker id in a received request: the receiver itself."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:

@@ -24,7 +24,7 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""How soon this broker looks again who is the controller, after a term that ended by itself."""
+"""Pause before this broker checks for a controller again, after a term that ended by itself."""
 
 
 class ControllerHost:

@@ -40,7 +40,7 @@ logger = structlog.get_logger(__name__)
 TOGETHER_S = 0.5
 """Events within this window share one log line."""
 LINES_MAX = 50
-"""So many lines at once; of what is more, one line says how much."""
+"""Log lines written at once; one more line has the count of the others."""
 NAMES_MAX = 5
 """So many topics or partitions are named in a line."""
 

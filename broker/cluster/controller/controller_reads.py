@@ -45,16 +45,16 @@ class ControllerReads:
     """Reads for one election."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` gives an id for a topic whose node has none."""
+        """``spare_id`` returns an id for a topic whose node has none."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
         self._told: set[str] = set()
         """The nodes that don't parse, each logged once."""
         self._moves_czxid = -1
-        """Of the node that asked for reassignments last."""
+        """The czxid of the last node that asked for reassignments."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
-        """All registered brokers; ``watch`` hears of new, gone and changed ones."""
+        """All registered brokers; ``watch`` reports new, removed and changed ones."""
         before = await self._zookeeper.exists(brokers.IDS)
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]

@@ -182,7 +182,7 @@ class Term:
         return self.core.counts()
 
     def end(self) -> None:
-        """Answers who waits, and drops all."""
+        """Fails the waiting requests, and drops all state."""
         self.channels.close()
         if self._timer is not None:
             self._timer.cancel()
@@ -208,7 +208,7 @@ class Term:
     # -- events in, outcomes done
 
     def handle(self, event: Fact | Call) -> None:
-        """Gives the core an event and does what it says."""
+        """Passes an event to the core and carries out the outcome."""
         if self._over:
             return
         try:
@@ -386,7 +386,7 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Reads ``what`` until nothing has changed since, and hands each fact on."""
+        """Reads ``what`` until it has not changed during a read, and handles each fact."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

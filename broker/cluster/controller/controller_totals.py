@@ -16,7 +16,7 @@ LED = {
     Cause.BALANCE: "balance",
     Cause.REASSIGNED: "reassigned",
 }
-"""Why partitions get another leader, and what a label says of it."""
+"""The reasons for a new leader, with their label values."""
 
 
 class ControllerTotals:

@@ -90,9 +90,9 @@ class ControllerWrites:
     async def do(
         self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> WriteResult:
-        """Does a write, and says what came of it; it may have been done already if ``unsure``.
+        """Does a write and returns its result; if ``unsure`` it may be applied already.
 
-        ``registrations``: the version of ``/brokers/ids`` by which it was decided, if known.
+        ``registrations``: the version of ``/brokers/ids`` at the decision, if known.
         """
         try:
             version = await self._do(write, registrations, unsure)
@@ -109,7 +109,7 @@ class ControllerWrites:
     async def do_states(
         self, writes: Sequence[StateWrite], registrations: int = ANY_VERSION
     ) -> list[WriteResult]:
-        """Does writes of different states, `STATES_AT_ONCE` at most, and says what came of each."""
+        """Does writes of different states, `STATES_AT_ONCE` at most, and returns each result."""
         if len(writes) == 1:
             return [await self.do(writes[0], registrations)]
         try:
@@ -173,8 +173,8 @@ class ControllerWrites:
         return ANY_VERSION
 
     async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
-        """Does operations behind the fence. Raises _Fenced, _Outdated, or the error of the one that
-        failed."""
+        """Does operations with the fence. Raises _Fenced, _Outdated, or the error of the failed
+        one."""
         fences = [self._fence]
         if registrations != ANY_VERSION:
             fences.append(Check(brokers.IDS, registrations))
@@ -204,7 +204,7 @@ class ControllerWrites:
         return 0
 
     async def _alone(self, state: Create, unsure: bool = False) -> None:
-        """Creates a state whose parent is there."""
+        """Creates a state whose parent exists."""
         try:
             await self._fenced(state)
         except NodeExists as error:

@@ -81,9 +81,9 @@ async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected |
 
 
 async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
-    """Creates ``/feature``, or writes what ``inter.broker.protocol.version`` says now.
+    """Creates ``/feature``, or updates it to ``inter.broker.protocol.version``.
 
-    A node with features is of a controller that knows them, and stays. Source: Kafka 3.9
+    A node with features belongs to a controller that supports them, and remains. Source: Kafka 3.9
     ``KafkaController.maybeSetupFeatureVersioning``.
     """
     wanted = cluster.encode_feature(spoken.feature_version, spoken.has_features)

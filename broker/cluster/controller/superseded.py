@@ -36,7 +36,7 @@ from controller.requests import (
 from controller.values import LEADER_OF_DELETED, TopicPartition
 
 Key = tuple[str, int, bool]
-"""Topic, partition, and whether what is said of it ends it."""
+"""Topic, partition, and whether the request ends the partition."""
 Said = TypeVar("Said", ToldPartition, ShownPartition, StoppedPartition)
 
 
@@ -156,7 +156,7 @@ class _Shown:
     def left(
         self, number: int, request: UpdateMetadataRequest, may_merge: bool
     ) -> UpdateMetadataRequest | None:
-        """None: the request that was kept last is one of its kind, and says the rest too."""
+        """The parts of a request to keep; None if they were merged into the next later one."""
         is_first = partial(self._first.is_shown_in, number)
         topics = []
         for each in request.topics:
@@ -185,7 +185,7 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """Whether what is shown of a topic can be shown together with what is shown of it later."""
+    """Whether a topic's older partitions can be shown in one entry with the later ones."""
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])

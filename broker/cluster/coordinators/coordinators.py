@@ -113,7 +113,7 @@ class Coordinators:
             self._spawn(self._read(coordinated), "coordinator's topic")
 
     async def _read(self, coordinated: _Coordinated) -> None:
-        """Reads the topic's node until it can be read, or is gone."""
+        """Reads the topic's node, with retries, until it succeeds or the node does not exist."""
         topic = coordinated.topic
         try:
             while True:

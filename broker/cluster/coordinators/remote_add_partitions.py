@@ -141,7 +141,7 @@ class RemoteEnlisting:
         return await answer
 
     def stop(self) -> None:
-        """Asks nothing more."""
+        """Sends no more requests."""
         self._outboxes.stop()
 
     def _coordinator(self, transactional_id: str) -> int:
@@ -188,7 +188,7 @@ class RemoteEnlisting:
 
 
 def _errors(asking: _Asking, topics: Any) -> Errors:
-    """The answer of one transaction; a partition that it leaves out is asked for again."""
+    """The answer for one transaction; a partition that it leaves out is asked again."""
     errors = dict.fromkeys(asking.places(), NETWORK_EXCEPTION)
     for topic in topics:
         for each in topic["results_by_partition"]:

@@ -107,7 +107,7 @@ class RemoteMarkers:
         return -1
 
     def stop(self) -> None:
-        """Sends nothing more."""
+        """Sends no more requests."""
         self._outboxes.stop()
 
     # -- topics that metadata does not know

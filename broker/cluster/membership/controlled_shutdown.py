@@ -36,7 +36,7 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""How often it is looked whether ZooKeeper answers, and when first."""
+"""Seconds between checks whether ZooKeeper answers, and before the first."""
 SHOWN = 5
 """How many of the partitions that are left a line names."""
 
@@ -66,7 +66,8 @@ async def hand_over(
     zookeeper: ZooKeeper,
     time: Time,
 ) -> bool:
-    """Asks until nothing is led here, often enough, or ZooKeeper is away; whether nothing is."""
+    """Asks until this broker leads no partition, the retries are used up, or ZooKeeper is down;
+    returns whether it leads none."""
     if not settings.is_enabled:
         return False
     asking = asyncio.ensure_future(_asked(settings, node_id, broker_epoch, controller, time))
@@ -125,7 +126,7 @@ async def _asked(
 
 
 async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
-    """One attempt; why the broker can't stop yet, or nothing."""
+    """One attempt; returns the reason why the broker can't stop yet, or ""."""
     value = {"broker_id": node_id, "broker_epoch": epoch}
     try:
         version = await controller.version_of(API)

@@ -1,7 +1,7 @@
-"""How a broker comes into its cluster: ZooKeeper, the ids, and which topics there are.
+"""A broker joins its cluster: it connects to ZooKeeper, and reads the ids and the topics.
 
-All of it comes before the logs are opened: their settings are in ZooKeeper. The directory may know
-of topics that ZooKeeper has no more; they stay where they are (`strays`).
+All of it precedes the opening of the logs, whose settings are in ZooKeeper. The directory may have
+topics that ZooKeeper no longer has; they are left in place (`strays`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ async def join(
     missing: KnownMissing,
     time: Time,
 ) -> Joined:
-    """Connects to ZooKeeper and learns who this broker is. Raises CannotJoin, BadDirectory.
+    """Connects to ZooKeeper and reads this broker's identity. Raises CannotJoin, BadDirectory.
 
-    ``config`` gets what was changed of it at run time.
+    ``config`` is updated with the settings changed at run time.
     """
     identity = read_identity(fs, directory, settings.configured_id, missing)
     where = settings.zookeeper

@@ -94,7 +94,7 @@ class BrokerRegistration:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         fail: Callable[[str], None],
     ) -> None:
-        """``broker`` says what is registered; ``fail`` stops the broker with its reason;
+        """``broker`` returns the data to register; ``fail`` stops the broker with its reason;
         ``unseen_ms`` is `UNSEEN_MS`, or 0 where controllers know brokers by their epochs."""
         self.epoch = NO_EPOCH
         """The broker's epoch, NO_EPOCH while it has none."""
@@ -176,7 +176,7 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """`_taken`; where the node is gone, controllers that must have seen that have."""
+        """See `_taken`; after a deletion it waits until controllers must have noticed."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)

@@ -45,7 +45,7 @@ class RegistrationFence:
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """A shorter pause costs no session: ZooKeeper hears of a client twice as often as that."""
+        """A shorter pause costs no session: a client pings ZooKeeper twice as often as that."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
         """The clock's paused time when the session was last known to be alive."""
@@ -75,10 +75,10 @@ class RegistrationFence:
         return True
 
     async def _ask(self) -> None:
-        """Asks whether the session lives: once for all who wait.
+        """Asks whether the session lives, once for all waiting callers.
 
-        A check in a multi is a write to ZooKeeper. Unlike a read, no server that is behind answers
-        it.
+        A check in a multi is a write to ZooKeeper. Unlike a read, it is not answered by a server
+        that lags.
         """
         async with self._asking:
             if self.is_sure or self._is_lost:

@@ -1,1 +1,1 @@
-"""Other brokers: connections to them, and which request goes in which version."""
+"""Connections to other brokers, and the version of each request."""

@@ -1,7 +1,7 @@
-"""A connection to the controller, wherever it is: the metadata cache says which broker that is.
+"""A connection to the controller; the metadata cache names its broker.
 
-Brokers ask it ApiVersions, unlike other brokers: a controller of another version is known by what
-it serves.
+It sends ApiVersions, unlike connections to other brokers: the controller's release shows in the
+versions that it serves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """It said that it is not the controller: the connection is given up."""
+        """Closes the connection: its broker answered that it is not the controller."""
         self.close()
 
     def _address(self) -> Address:

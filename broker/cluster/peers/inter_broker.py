@@ -128,7 +128,8 @@ class InterBroker(NamedTuple):
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """A fetch says where histories part, and needs no question before it (KIP-595)."""
+        """Whether a Fetch answer reports diverging epochs, so that no earlier request is needed
+        (KIP-595)."""
         return self.release >= _TRUNCATES_ON_FETCH
 
     @property
@@ -143,7 +144,7 @@ class InterBroker(NamedTuple):
 
     @property
     def has_features(self) -> bool:
-        """Registrations are of version 5 (KIP-584)."""
+        """Whether registrations are of version 5 (KIP-584)."""
         return self.release >= _FEATURES
 
     @property
@@ -163,12 +164,12 @@ class InterBroker(NamedTuple):
 
     @property
     def stores_magic_2(self) -> bool:
-        """Nothing else is stored, whatever message.format.version says (KIP-724)."""
+        """Whether records are stored as magic 2, whatever message.format.version is (KIP-724)."""
         return self.release >= _STORES_MAGIC_2
 
     @property
     def has_broker_epochs(self) -> bool:
-        """A broker that came back is known from the one before it (KIP-380)."""
+        """Whether requests have broker epochs, which distinguish a restarted broker (KIP-380)."""
         return self.release >= _BROKER_EPOCHS
 
     @property

@@ -55,7 +55,7 @@ class Outboxes(Generic[ItemT]):
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """A request names ``weight_max`` partitions at most, or is of one item."""
+        """A request names ``weight_max`` partitions at most, or has one item."""
         self._name = name
         self._cluster = cluster
         self._settings = settings
@@ -66,7 +66,8 @@ class Outboxes(Generic[ItemT]):
         self._outboxes: dict[int, _Outbox[ItemT]] = {}
 
     def put(self, broker_id: int, item: ItemT) -> None:
-        """Has it sent, with the next turn of the loop or when what is under way was answered."""
+        """Queues an item; it is sent in the next turn of the loop, or after the request under
+        way."""
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
             peer = LastingPeer(lambda: self._address(broker_id), self._settings, self._time)
@@ -81,7 +82,7 @@ class Outboxes(Generic[ItemT]):
         return deque() if outbox is None else outbox.queue
 
     def stop(self) -> None:
-        """Asks nothing more, and ends the connections."""
+        """Sends no more requests, and closes the connections."""
         for outbox in self._outboxes.values():
             if outbox.worker is not None:
                 outbox.worker.cancel()
@@ -106,7 +107,7 @@ class _Outbox(Generic[ItemT]):
         self._weight_max = weight_max
 
     async def work(self) -> None:
-        """Sends until nothing is left."""
+        """Sends until the queue is empty."""
         try:
             while self.queue:
                 batch = self._next()
@@ -120,7 +121,7 @@ class _Outbox(Generic[ItemT]):
             self.worker = None
 
     def _next(self) -> list[ItemT]:
-        """The items of the next request, in the order in which they came."""
+        """The items of the next request, in the order of their arrival."""
         batch: list[ItemT] = []
         keys: set[Hashable] = set()
         weight = 0

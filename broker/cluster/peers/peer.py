@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
 ANSWER_BYTES_MAX = 256 << 20
-"""The longest answer that is taken: a follower bounds what it asks for far below."""
+"""The longest accepted answer: a follower's fetch limits are far below."""
 _LENGTH = struct.Struct(">i")
 
 Value = dict[str, Any]
@@ -179,7 +179,7 @@ async def connect(address: Address, client_id: str, time: Time, timeout_ms: int)
 
 
 Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
-"""`connect`, or what makes a connection that is secured as brokers' own are to be."""
+"""`connect`, or a function that makes a secured connection between brokers."""
 
 
 async def connect_as(

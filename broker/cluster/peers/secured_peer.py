@@ -133,7 +133,7 @@ class LoggedInPeer(Peer):
             self._renewed_at_s = began_s + share * lifetime_ms / 1000
 
     async def _exchanged(self, login: ClientLogin, timeout_ms: int) -> int:
-        """Says what the mechanism says; how long the session lasts, 0 for no end."""
+        """Runs the mechanism's exchange; returns the session's lifetime in ms, 0 for no end."""
         token: bytes | None = login.first()
         lifetime_ms = 0
         while token is not None:

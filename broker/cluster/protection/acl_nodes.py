@@ -52,7 +52,7 @@ AGAIN_S: Final = (0.05, 0.2)
 AT_ONCE: Final = 200
 """Entries of a node that are read or written in the loop, in less than 1 ms."""
 ENTRY_BYTES: Final = 100
-"""About what an entry has in a node."""
+"""The approximate size of an entry in a node."""
 
 Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
@@ -96,11 +96,11 @@ class ZooKeeperAcls:
         )
 
     async def open(self) -> None:
-        """Reads all entries there are, and follows what becomes of them. Raises ZooKeeperError."""
+        """Reads all entries, and follows their changes. Raises ZooKeeperError."""
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Follows nothing any more."""
+        """Follows no more changes."""
         self._nodes.stop()
 
     # -- what is read
@@ -248,7 +248,7 @@ class ZooKeeperAcls:
     async def _written(
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
     ) -> bool:
-        """Whether the node was what it was when it was read."""
+        """Writes a node; returns whether it still had the version that was read."""
         if len(after) <= AT_ONCE:
             data = _node(strange, after)
         else:

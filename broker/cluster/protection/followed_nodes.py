@@ -59,7 +59,7 @@ class FollowedNodes:
         self._stopped = False
 
     async def open(self) -> None:
-        """Reads all there are, and follows what becomes of them. Raises ZooKeeperError."""
+        """Reads all nodes, and follows their changes. Raises ZooKeeperError."""
         self._zookeeper.on_session(self._session_changed)
         self._looking = True
         try:
@@ -74,7 +74,7 @@ class FollowedNodes:
             self._look()
 
     def stop(self) -> None:
-        """Follows nothing any more."""
+        """Follows no more changes."""
         self._stopped = True
 
     def _session_changed(self, connection: Connection) -> None:

@@ -70,11 +70,11 @@ class ZooKeeperTokens:
         )
 
     async def open(self) -> None:
-        """Reads all tokens there are, and follows what becomes of them. Raises ZooKeeperError."""
+        """Reads all tokens, and follows their changes. Raises ZooKeeperError."""
         await self._nodes.open()
 
     def stop(self) -> None:
-        """Follows nothing any more."""
+        """Follows no more changes."""
         self._nodes.stop()
 
     # -- what is read

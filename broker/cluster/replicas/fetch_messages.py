@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 
     partition: int
     leader_epoch: int
-    """That of LeaderAndIsr, by which the leader knows whom it has before it."""
+    """The leader epoch of LeaderAndIsr; the leader compares it with its own."""
     offset: int
     last_epoch: int
     """That of the last record before ``offset``, -1 without one."""

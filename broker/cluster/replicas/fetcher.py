@@ -98,7 +98,7 @@ class Fetcher:
         """Until then the session has all that is followed as it is, unless there are news."""
         self.lines = PartitionLines()
         self.lost: str | None = None
-        """Why nothing was to be had from the leader when it was tried last."""
+        """The reason why the leader's last request failed."""
         self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = spawn(self._work(), "replica fetcher")
@@ -106,11 +106,11 @@ class Fetcher:
 
     @property
     def failures(self) -> int:
-        """How often in a row nothing was to be had from the leader."""
+        """The number of consecutive failed requests to the leader."""
         return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
-        """Fetches a partition, in place of what was known of it."""
+        """Fetches a partition, replacing its previous state."""
         self.followed[place] = followed
         self._news.set()
 
@@ -150,7 +150,7 @@ class Fetcher:
                 self._peer.close()
 
     async def _lost(self, lost: PeerLost) -> None:
-        """Rests: nothing is to be had from the leader."""
+        """Pauses after a failed request to the leader."""
         self.lost = str(lost)
         if self._trouble.is_news():
             logger.warning(
@@ -263,7 +263,7 @@ class Fetcher:
             await self._take_all(answer, self._places, slices)
 
     def _is_quiet(self, answer: FetchAnswer, allowed: int) -> bool:
-        """Whether the leader knows where all that is followed is, and had nothing for any."""
+        """Whether the leader has all partitions in its session, and had no records for any."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
     async def _answer(self, peer: Peer, turn: Turn) -> FetchAnswer | None:
@@ -324,7 +324,7 @@ class Fetcher:
     async def _take_all(
         self, answer: FetchAnswer, places: dict[Named, Followed], slices: Slices
     ) -> None:
-        """Does to the logs what an answer says, in slices."""
+        """Applies an answer to the logs, in slices."""
         for topic, found in answer.partitions:
             known = places.get((topic, found.partition))
             if known is not None and found.records:
@@ -339,7 +339,8 @@ class Fetcher:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """It got records: the others are asked for before it, as there may be no room for all."""
+        """Moves a partition that got records to the end of the order: an answer may not have room
+        for all."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 

@@ -1,4 +1,4 @@
-"""A partition that is followed: its next step, and what an answer of its leader does to its log."""
+"""A followed partition: its next step, and the effect of its leader's answers on its log."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """How followers find out what they must cut, in a cluster of that version."""
+    """How followers find the offset to truncate at, in a cluster of that version."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
@@ -74,7 +74,7 @@ async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
 
 
 def _sync_each(logs: Iterable[PartitionLog]) -> None:
-    """A log that fails is poisoned for good, and takes nothing that is fetched for it."""
+    """Fsyncs the logs; one that fails is poisoned for good, and accepts no fetched records."""
     for log in logs:
         with suppress(LogPoisoned):
             log.sync_cuts()
@@ -149,7 +149,8 @@ class Followed:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether nothing is asked for now: it is not in sync, and replication took too much."""
+        """Whether fetching is paused: the replica is out of sync, and replication exceeded its
+        quota."""
         if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
             return False
         return self.replica.quotas.follower.holds_back(*self.place)
@@ -157,7 +158,7 @@ class Followed:
     # -- what is done
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
-        """Nothing above is known to be committed."""
+        """Truncates the log to its high watermark: records above it may not be committed."""
         try:
             self._cut(self.replica.high_watermark)
         except (NotFollower, LogPoisoned) as error:
@@ -166,7 +167,7 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
-        """The leader has said where the last epoch of this log ended there."""
+        """Handles the leader's end offset of this log's last epoch."""
         if answer.error_code != NONE:
             self._refused(answer.error_code, again_ms)
             return
@@ -175,7 +176,7 @@ class Followed:
             self.step = Next.FETCH if done else Next.ASK
 
     def reset(self, ends: EndsOfLog, again_ms: int) -> None:
-        """The leader has said where its log begins and ends, which has not what was asked for."""
+        """Handles the leader's log start and end offsets after an offset that was out of range."""
         if ends.error_code != NONE:
             self._rest(again_ms)
             return
@@ -222,7 +223,7 @@ class Followed:
         return found._replace(records=left) if taken and left else None
 
     def wait(self) -> None:
-        """Nothing more is done until the controller names another leader epoch."""
+        """Pauses until the controller names another leader epoch."""
         self.step, self.due_ms = Next.WAIT, NEVER
 
     # -- inside

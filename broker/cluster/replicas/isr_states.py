@@ -29,11 +29,11 @@ from protocol.znodes.topics import StateNode, decode_state, encode_state, state_
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 2.5
-"""How often it is looked whether a notice is due."""
+"""Seconds between checks whether a notice is due."""
 QUIET_MS = 5_000
-"""A notice is written when nothing has changed for so long,"""
+"""A notice is written when no change was made for this time."""
 NOTICE_MS_MAX = 60_000
-"""or when the last one is so old."""
+"""A notice is also written when the last one is this old."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
@@ -54,14 +54,14 @@ class IsrStates:
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Writes from now on what is wanted."""
+        """Writes wanted changes from now on."""
         self._tasks += [
             self._spawn(self._write_all(), "in-sync replicas"),
             self._spawn(self._notify(), "notices of in-sync replicas"),
         ]
 
     def stop(self) -> None:
-        """Writes nothing any more."""
+        """Writes no more changes."""
         for task in self._tasks:
             task.cancel()
 

@@ -75,11 +75,11 @@ class AlterPartitionWriter:
         self._lines = PartitionLines()
 
     def start(self) -> None:
-        """Asks from now on for what is wanted."""
+        """Sends wanted changes from now on."""
         self._worker = self._spawn(self._work(), "in-sync replicas")
 
     def stop(self) -> None:
-        """Asks for nothing any more."""
+        """Sends no more changes."""
         if self._worker is not None:
             self._worker.cancel()
 
@@ -138,7 +138,7 @@ class AlterPartitionWriter:
         return self._take(asked, ids, answer)
 
     def _not_asked(self, reason: str) -> bool:
-        """Nothing was changed; it is asked again, ever more seldom."""
+        """Logs an attempt that has changed nothing; returns False, so that it is repeated."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",

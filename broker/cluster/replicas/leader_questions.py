@@ -13,7 +13,7 @@ from protocol.messages import list_offsets, offset_for_leader_epoch
 from protocol.schema import Api
 
 EARLIEST, LATEST = -2, -1
-"""Timestamps by which ListOffsets is asked for the ends of a log."""
+"""Timestamps of ListOffsets for the start and the end of a log."""
 _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 
 

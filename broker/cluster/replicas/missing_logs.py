@@ -46,9 +46,9 @@ class MissingLogs:
         self._changing = changing
         self._notify = notify
         self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
-        """By topic: its id, the partitions whose logs could not be made, and why the last one."""
+        """By topic: its id, the partitions whose logs could not be created, and the last error."""
         self._ailing: set[tuple[str, int]] = set()
-        """Replicas that were to lead, and whose logs take no writes."""
+        """Replicas that were to lead, and whose logs accept no writes."""
         self.pause_s = AGAIN_S
         """Until the next attempt."""
 
@@ -107,7 +107,7 @@ class MissingLogs:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Makes logs that could not be made, and has the controller ask for who can begin."""
+        """Creates missing logs, and has the controller send the roles of those that can begin."""
         if not self.is_needed:
             return
         async with self._changing:

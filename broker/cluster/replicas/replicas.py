@@ -111,18 +111,18 @@ class ReplicaManager:
 
     @property
     def listener(self) -> str:
-        """The listener by which the controller and other brokers come."""
+        """The listener that the controller and other brokers use."""
         return self._settings.listener
 
     # -- life
 
     def start(self) -> None:
-        """Looks for in-sync replicas that are behind, from now on."""
+        """Starts the checks for lagging in-sync replicas."""
         pause_s = self._settings.lag_time_max_ms / 2000
         self._repeat("in-sync replicas", lambda: pause_s, self._tick)
 
     async def stop(self) -> None:
-        """Fetches nothing any more."""
+        """Stops fetching."""
         for task in self._tasks:
             task.cancel()
         await self._fetchers.stop()
@@ -151,7 +151,7 @@ class ReplicaManager:
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Replicas that could not begin are tried again, as soon as there is one."""
+        """Retries replicas that could not begin, as long as there are any."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
@@ -183,7 +183,7 @@ class ReplicaManager:
     # -- UpdateMetadata
 
     def update_metadata(self, request: UpdateMetadataRequest) -> int:
-        """Takes what the controller knows of the cluster; an error code."""
+        """Applies the controller's metadata; returns an error code."""
         refusal = self._refusal(request)
         if refusal:
             return refusal
@@ -236,7 +236,7 @@ class ReplicaManager:
     # -- LeaderAndIsr
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResult:
-        """Leads and follows as the controller says."""
+        """Makes replicas leaders or followers, as the request says."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
@@ -349,7 +349,7 @@ class ReplicaManager:
     # -- StopReplica
 
     async def stop_replica(self, request: StopReplicaRequest) -> LeaderAndIsrResult:
-        """Leads and follows no more; deletes what is to be deleted."""
+        """Ends the roles of replicas, and deletes those marked for deletion."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
@@ -374,7 +374,8 @@ class ReplicaManager:
             return LeaderAndIsrResult(NONE, errors)
 
     def _stop(self, topic: str, told: StoppedPartition) -> int:
-        """An offline replica stays so; one of a later leader epoch is not stopped."""
+        """Ends one replica's role; an offline replica, or one of a later leader epoch, is
+        unchanged."""
         replica = self._logs.get(topic, told.partition)
         if replica is None:
             if told.delete:

@@ -141,7 +141,7 @@ class ClientConfigs:
                 await self._zookeeper.delete(user, stat.version)
 
     async def read_all(self) -> None:
-        """Reads every entity there is; the others have no settings any more."""
+        """Reads every entity in ZooKeeper; all others lose their settings."""
         gone = {*self.settings}
         changed = 0
         self._full = False
@@ -217,7 +217,7 @@ def _entity(path: str) -> ClientEntity | None:
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """How much is kept of an entity; of one without settings, nothing."""
+    """The characters of an entity's settings, with its own; 0 without settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

@@ -80,7 +80,7 @@ class ClusterConfigs:
         self._unclean = config[UNCLEAN]
         """The broker's own value, as last sent to the controller."""
         self._unread: set[str] = set()
-        """Topics whose settings are to be read."""
+        """Topics whose settings have to be read."""
         self._clients_unread = True
         """Whether those of all clients are, as in each new connection."""
         self._notices = FollowedNotices(
@@ -139,7 +139,7 @@ class ClusterConfigs:
         self._take_topic(name, own)
 
     def _take_topic(self, name: str, own: Mapping[str, str]) -> None:
-        """Settings of a topic hold from now on."""
+        """Applies a topic's settings."""
         before = self._registry.configs(name)
         self._registry.configured(name, own)
         entry = self._logs.topics.get(name)

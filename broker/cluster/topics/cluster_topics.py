@@ -78,7 +78,7 @@ class ClusterTopics:
         self._time = time
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
-        """Topics that are being written, for those who want the same one."""
+        """Topics that are being written; other callers for the same one wait here."""
 
     # -- what is asked
 

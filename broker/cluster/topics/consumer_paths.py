@@ -33,7 +33,7 @@ _NO_NODE_NAME = re.compile(
 
 
 class BadGroup(ValueError):
-    """A group whose id can be no node's name; the text says so."""
+    """The group's id can't be the name of a node; the text has the reason."""
 
 
 class ZooKeeperOffsets:

@@ -24,7 +24,7 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""So long the controller has to show what there is."""
+"""Seconds that the controller has to send existing topics."""
 LOOK_S_MAX = 60.0
 """The pause doubles up to this: a topic without any possible leader is not shown for long."""
 
@@ -40,7 +40,7 @@ class MissedTopicDeletions:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``forget`` takes the topics that are gone."""
+        """``forget`` receives the deleted topics."""
         self._zookeeper = zookeeper
         self._cache = cache
         self._forget = forget

@@ -35,17 +35,17 @@ from protocol.messages.list_offsets import API
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""How often it is looked who is to be asked."""
+"""Seconds between checks for partitions that are due."""
 EVERY_MS = 5_000
-"""A partition is asked for so often, while it is wanted."""
+"""How often a wanted partition is asked again."""
 WANTED_MS = 60_000
 """A partition stays wanted for this long after its last read."""
 WANTED_MAX = 100_000
-"""So many partitions are wanted at once; of those beyond nothing is known."""
+"""Partitions that are wanted at a time; further ones are unknown."""
 PARTITIONS_AT_ONCE = 1_000
 """Of one request: it is encoded in some 3 ms."""
 TRUSTED_MS = 1_000
-"""For so long it is believed which replicas are in sync."""
+"""How long the known in-sync replicas are trusted."""
 
 _EARLIEST, _LATEST = -2, -1
 _AS_CONSUMER = -1
@@ -61,7 +61,7 @@ class Ends(NamedTuple):
     start: int
     end: int
     asked_ms: int
-    """Wall time before which the leader has not said this."""
+    """Wall time of the request: the leader's answer is not older."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +105,7 @@ class RemoteEndOffsets:
         self._wanted: dict[Place, int] = {}
         """When each partition was last read (monotonic)."""
         self._asked: dict[Place, int] = {}
-        """When it was asked for last (monotonic)."""
+        """When each partition was last requested (monotonic)."""
         self._known: dict[Place, Ends] = {}
         self._trusted: dict[str, tuple[int, Mapping[int, Partition]]] = {}
         self._outboxes: Outboxes[_Question] = Outboxes(
@@ -120,11 +120,11 @@ class RemoteEndOffsets:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Asks from now on for what is wanted."""
+        """Sends requests from now on."""
         self._task = self._background.every("ends of logs", lambda: LOOK_S, self._look, _failed)
 
     def stop(self) -> None:
-        """Asks nothing more."""
+        """Sends no more requests."""
         if self._task is not None:
             self._task.cancel()
         self._outboxes.stop()

@@ -1,1 +1,1 @@
-"""ZooKeeper: the verbs that the broker uses, and kazoo behind them."""
+"""ZooKeeper: the interface that the broker uses, and its implementation with kazoo."""

@@ -16,10 +16,10 @@ from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, s
 from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
-"""So many are named; the others are counted."""
+"""Bad nodes that are named; further ones are only counted."""
 
 Node = tuple[str, Callable[[bytes], Any]]
-"""A path, and what has to read it."""
+"""A path, and its parser."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ def _state(topic: str, partition: int) -> Node:
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
-    """Reads nodes at once; one that is not there is nothing bad."""
+    """Reads nodes concurrently; a missing one is not a problem."""
     answers = await asyncio.gather(
         *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
     )

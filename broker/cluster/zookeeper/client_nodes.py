@@ -1,4 +1,4 @@
-"""The nodes of those who have quotas and credentials: clients, users, their clients, addresses."""
+"""The nodes of entities with quotas and credentials: clients, users, their clients, addresses."""
 
 from __future__ import annotations
 

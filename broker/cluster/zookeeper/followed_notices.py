@@ -24,7 +24,7 @@ NOTICES_KEPT_MS = 15 * 60_000
 """How long a notice is left to brokers that have not seen it, as in Kafka."""
 
 Handle = Callable[[str, bytes], Awaitable[None]]
-"""Follows a notice, by its path and what it says; raises BadNode for one of no sense."""
+"""Handles a notice, by its path and data; raises BadNode if it does not parse."""
 
 
 class FollowedNotices:

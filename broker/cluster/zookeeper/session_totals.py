@@ -27,7 +27,7 @@ class SessionTotals:
 
     @property
     def lost_for_ms(self) -> int:
-        """For how long there has been no connection; 0 while there is one."""
+        """Milliseconds since the connection was lost; 0 while it is open."""
         return 0 if self._lost_ms is None else self._time.now().mono_ms - self._lost_ms
 
     def _changed(self, connection: Connection) -> None:

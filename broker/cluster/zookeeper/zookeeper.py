@@ -27,7 +27,7 @@ ANY_VERSION = -1
 ANSWERS_S = 5
 """Seconds that a client of ours waits for ZooKeeper before its request fails."""
 AT_ONCE = 200
-"""How many nodes are read at once: their answers may all come in one turn of the loop."""
+"""Nodes read concurrently: all answers may arrive in one turn of the loop."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,7 +43,7 @@ class Stat(NamedTuple):
     mzxid: int
     """The transaction that set its data last."""
     ephemeral_owner: int
-    """The session whose end removes it; 0 of a persistent one."""
+    """The session whose end removes it; 0 if it is persistent."""
     num_children: int
     ctime_ms: int
     """When it was created, by the server's wall clock."""
@@ -83,11 +83,11 @@ class Check(NamedTuple):
 
 Operation = Create | Set | Delete | Check
 Done = str | Stat | None
-"""Of a create its path, of a set the node's stat, of the others nothing."""
+"""The path of a create, the stat of a set, None for other operations."""
 
 
 class ZooKeeperError(Exception):
-    """ZooKeeper has refused a request; the text says which and why."""
+    """ZooKeeper has rejected a request; the text has the reason."""
 
     def __init__(self, text: str, *, unsure: bool = False) -> None:
         super().__init__(text)
@@ -112,7 +112,7 @@ class NotEmpty(ZooKeeperError):
 
 
 class SessionExpired(ZooKeeperError):
-    """The session is over: its ephemeral nodes are gone, or will be."""
+    """The session has expired: its ephemeral nodes are deleted, or will be."""
 
 
 class Closed(ZooKeeperError):
@@ -120,7 +120,7 @@ class Closed(ZooKeeperError):
 
 
 class MultiFailed(Exception):
-    """Nothing of a multi was done, because of one operation."""
+    """One operation of a multi failed, so none was applied."""
 
     def __init__(self, index: int, error: ZooKeeperError) -> None:
         super().__init__(f"operation {index} of the multi: {error}")
@@ -133,9 +133,9 @@ class Connection(Enum):
     """The states that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
-    """There is a session: the old one again, or a new one."""
+    """The session is open: the old one again, or a new one."""
     SUSPENDED = "suspended"
-    """Nothing is known until it is back; the session may live on."""
+    """The connection is lost, and the session may still be alive."""
     EXPIRED = "expired"
     """The session is over. Another follows."""
 
@@ -179,10 +179,10 @@ class ZooKeeper(Protocol):
         """Deletes a node. Raises NoNode, BadVersion, NotEmpty."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """Does all of it or nothing. Raises MultiFailed, and SessionExpired."""
+        """Applies all operations or none. Raises MultiFailed, and SessionExpired."""
 
     async def close(self) -> None:
-        """Ends the session, whose ephemeral nodes go at once."""
+        """Ends the session; ZooKeeper deletes its ephemeral nodes at once."""
 
 
 _LEAST_SESSION_MS = 6000
