@@ -16,7 +16,7 @@ NAME_KEPT_MAX = 256
 BYTES_MAX: Final = 32 << 20
 """Of all that is kept: 250,000 names of 30 characters, or 90,000 topics of 245."""
 _ENTRY_BYTES: Final = 110
-"""Of a name in a set, besides its characters."""
+"""Bytes of a name in a set, without its characters."""
 
 
 class Names(set[str]):
@@ -36,7 +36,7 @@ class Names(set[str]):
             self._memory.added(self, _ENTRY_BYTES + len(name))
 
     def forget(self) -> None:
-        """Knows nothing any more."""
+        """Drops all names."""
         self._memory.forget(self)
 
 
@@ -79,6 +79,6 @@ class AuthorizationCache:
         """By the right: a number for an operation on a type of resource."""
 
     def forget(self) -> None:
-        """The connection is gone, or what it was allowed may be denied."""
+        """Drops its names: the connection is closed, or permissions may have changed."""
         for names in self.names.values():
             names.forget()

@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         self.dirty = False
         """In the server's list of connections to flush."""
         self.closed = False
-        """Nothing more is read, handled or written."""
+        """No more bytes are read, handled or written."""
         self.handling: Request | None = None
         """The request whose handler runs now; its answer needs no call of `answered`."""
         self.requests = self.lookups = 0
@@ -147,13 +147,13 @@ class Connection(asyncio.Protocol):
         self.sending = False
         """Replies are only partly written: no request is handled until they are."""
         self.muted_at_s: int | None = None
-        """Since when the transport holds enough that the peer has not read."""
+        """Since when the transport's buffer is full because the peer does not read."""
         self._busy = False
         """Requests are being handled; their replies are written at the end of that."""
         self.listener = listener
-        """By which the peer came."""
+        """The listener that accepted the connection."""
         self.principal = ANONYMOUS
-        """For whom the peer speaks."""
+        """The peer's principal."""
         self.login: Login | None = None
         """How the peer has logged in; None where the listener asks for none."""
         self.session: Session | None = None
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self.on_close: Callable[[Connection], None] | None = None
         """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
-        """As whom the authorizer knows `principal`; kept and read by it alone."""
+        """The authorizer's data about `principal`; only the authorizer reads and writes it."""
         self.authorization_cache: AuthorizationCache | None = None
         """The names that it was allowed; `broker/apis/authorization.py` keeps and reads them."""
         self.client_id = ""
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         """Bytes of replies that the kernel had accepted at the server's last check of muted
         peers."""
         self._draining = False
-        """Nothing more is handled, and the connection is closed when all replies are written."""
+        """No more requests are handled, and the connection closes once all replies are written."""
         self._services = server.services
         self._routes = server.routes
         self._partials = server.partials
@@ -308,12 +308,12 @@ class Connection(asyncio.Protocol):
         self._parked = request
 
     def throttle(self, throttle: Throttle) -> Request | None:
-        """Handles nothing more until `throttle_over`; returns the request that is parked."""
+        """Handles no more requests until `throttle_over`; returns the parked request."""
         parked, self._parked = self._parked, throttle
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Goes on, or waits on for the request that is still parked."""
+        """Continues, or waits for the request that is still parked."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
@@ -369,7 +369,7 @@ class Connection(asyncio.Protocol):
     # -- the server's calls
 
     def flush(self) -> None:
-        """Writes what is finished and goes on with what was held back."""
+        """Writes finished replies and continues with held requests."""
         self.dirty = False
         if self.closed:
             return
@@ -383,7 +383,7 @@ class Connection(asyncio.Protocol):
         self._routes = routes
 
     def drain(self) -> None:
-        """Writes what is finished, handles nothing more, and closes."""
+        """Writes finished replies, handles no more requests, and closes."""
         if self.closed:
             return
         self._draining = True
@@ -417,7 +417,7 @@ class Connection(asyncio.Protocol):
         return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer closed while its socket was not read; such news comes no other way."""
+        """Whether the peer closed while its socket was not read; no other event reports that."""
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
@@ -431,7 +431,7 @@ class Connection(asyncio.Protocol):
     # -- the calls of who writes piece by piece
 
     def gathered(self) -> list[Chunk]:
-        """Gives up the finished replies; for who writes them piece by piece."""
+        """Returns and clears the finished replies, for a caller that writes them in pieces."""
         out = self._out
         self._out, self._out_bytes, self._out_files = [], 0, 0
         return out

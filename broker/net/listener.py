@@ -26,7 +26,7 @@ class Listener:
         """As configured; its port may be 0."""
         self.name = endpoint.name
         self.is_inter_broker = is_inter_broker
-        """Other brokers of the cluster come by it."""
+        """Other brokers of the cluster use it."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
         """Makes the protocol in front of a connection until its peer has logged in; None if
         no login is required."""
@@ -48,7 +48,7 @@ class Listener:
 
 
 def http_listener(config: Config) -> Listener | None:
-    """The HTTP side's, whose connections are those of its server; None where it is off."""
+    """The HTTP listener, which shares its server's connections; None if HTTP is off."""
     endpoint = http_endpoint(config)
     return None if endpoint is None else Listener(endpoint)
 

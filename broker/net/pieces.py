@@ -44,13 +44,13 @@ class Pieces:
         self._transport = transport
         self._pending: deque[Chunk] = deque()
         self._awaits_disk = False
-        """A thread reads what comes next."""
+        """A thread reads the next piece."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
         """Pieces in a row that the peer has taken in less than a second each."""
 
     def clear(self) -> None:
-        """The peer is gone."""
+        """Drops all pieces: the peer is gone."""
         self._pending.clear()
 
     def write(self) -> None:
@@ -117,7 +117,7 @@ class Pieces:
         return True
 
     def _read_cold(self, chunk: Slice) -> None:
-        """Reads the next piece in a thread, and goes on when it is there."""
+        """Reads the next piece in a thread, and continues after that."""
         job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True
 

@@ -200,7 +200,8 @@ class Request:
         self.reply: Body | None = None
         """The finished answer, None until there is one; empty when nothing is to be sent."""
         self.on_disconnect: Callable[[], None] | None = None
-        """Called once if the peer goes while the request is unanswered; it is void then."""
+        """Called once if the peer disconnects while the request is unanswered; then the request is
+        void."""
         self.encode: ReplyEncoder | None = None
         """Turns the coordinator's reply into this request's end, see `take`."""
         self.since_ns = connection.read_ns
@@ -318,7 +319,7 @@ class Request:
             self.connection.park(self)
 
     def exempt(self) -> None:
-        """It is of another broker, as has been judged: no quota bounds it."""
+        """Exempts the request from quotas: the sender is known to be another broker."""
         if self.meter is not None:
             self.meter.exempt()
 

@@ -70,7 +70,7 @@ class EachResource:
 
 @slotted(frozen=True)
 class Hides:
-    """Elements of the answer that are left out for who may not do the operation."""
+    """Elements that the answer omits for principals without the operation."""
 
     operation: Operation
     kind: ResourceType
@@ -108,7 +108,7 @@ class AuthorizedOperations:
 
 @slotted(frozen=True)
 class Rights:
-    """The rights that one API asks for, in the order in which they are asked for."""
+    """The ACLs that one API checks, in order."""
 
     needs: tuple[RequiredAcl | AnyOf, ...] = ()
     """Without which a request is refused as a whole."""
@@ -119,7 +119,7 @@ class Rights:
     tells: tuple[AuthorizedOperations, ...] = ()
     """The authorized operations in the answer."""
     why_none: str = ""
-    """Why a row asks for nothing."""
+    """The reason why a row checks none."""
 
 
 def group(operation: Operation) -> RequiredAcl:

@@ -49,7 +49,7 @@ class Server:
     """All listeners of one broker; use from the event loop's thread alone."""
 
     listener_rates: ListenerRates | None = None
-    """How fast connections may come in."""
+    """The connection rates."""
     address_rates: AddressRates | None = None
     """How fast an address may connect; None while none has a rate."""
 
@@ -78,7 +78,7 @@ class Server:
         self.long = long
         """Where requests are worked off that are not answered at once."""
         self.disk_reads = disk_reads
-        """Reads of what the page cache has not."""
+        """Reads of data that the page cache lacks."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
         """Unsupported requests of clients."""
         self.time = time
@@ -94,10 +94,10 @@ class Server:
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
-        """In the order in which they came, so that what is done to all has one order."""
+        """In the order of their arrival, so that actions on all have one order."""
         self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
-        """Connections closed because of what their peer sent."""
+        """Connections closed because of invalid data from their peer."""
         self.muted: dict[Connection, None] = {}
         """Connections whose peer does not read its replies."""
         self.unread: dict[Connection, None] = {}
@@ -126,7 +126,7 @@ class Server:
         self.limits = limits
 
     def limit_rates(self, rates: ListenerRates) -> None:
-        """From now on connections come in no faster than these allow."""
+        """Limits the rate of new connections."""
         self.listener_rates = rates
 
     def answered(self) -> int:
@@ -247,7 +247,7 @@ class Server:
             self._stuck_clients.sent(connection, frame)
 
     def forget(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Removes a closed connection."""
         if connection not in self.connections:
             return
         del self.connections[connection]

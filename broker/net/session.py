@@ -13,13 +13,13 @@ class Session(Protocol):
     """The login of a connection's peer, while it lasts."""
 
     def renew(self, request: Request) -> None:
-        """Answers a SaslHandshake that comes after the login."""
+        """Answers a SaslHandshake after the login."""
 
     def renewing(self, request: Request) -> None:
-        """Answers what comes while the login is being renewed."""
+        """Answers a request during a renewal of the login."""
 
     def late(self, request: Request) -> None:
-        """Answers what comes after the session's end."""
+        """Answers a request after the session's end."""
 
     def ended(self) -> None:
-        """The connection is gone."""
+        """Ends with the connection."""

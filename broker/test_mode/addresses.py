@@ -62,7 +62,7 @@ class Addresses:
         return {"listeners": ",".join(named), "http.listener": "off"}
 
     def lend(self) -> None:
-        """A run may have them, until `hold`."""
+        """Lends the addresses to a run, until `hold`."""
         if _BOUND_TWICE:
             for each in self._held:
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -74,7 +74,7 @@ class Faults:
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """A run has ended, and what was wrong in it alone."""
+        """Ends the faults of a run together with the run."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
-"""The run whose code runs; its tasks, timers and sockets inherit it."""
+"""The run whose code is running; its tasks, timers and sockets inherit it."""
 Result = TypeVar("Result")
 
 _ROUNDS = 100
@@ -62,7 +62,7 @@ class Run:
             new_cleaner=partial(CleanerThread, self.time.real, files),
         )
         self.is_over = False
-        """It was ended: nothing of it writes, waits or answers any more."""
+        """The run has ended: it writes, waits and answers nothing more."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """The tasks under way."""
         self._system = Time()
@@ -91,7 +91,7 @@ class Run:
         await self.kill()  # there may be tasks for which a stop does not wait
 
     async def kill(self) -> None:
-        """Ends as by SIGKILL: nothing is written or said any more, and connections are cut."""
+        """Ends as by SIGKILL: nothing more is written or logged, and connections are cut."""
         self.is_over = True
         self.files.kill()
         if self._serves:

@@ -43,7 +43,7 @@ class RunTime(Time):
         self._processes: list[Process] = []
 
     def end(self) -> None:
-        """The run is over: none of its timers falls due, and nothing of it begins any more."""
+        """Ends the run: its timers are dropped, and it starts no more work."""
         self._is_over = True
         for timer in list(self._timers):
             timer.cancel()

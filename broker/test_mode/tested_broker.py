@@ -109,7 +109,7 @@ class TestedBroker:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops in order, as by SIGTERM; nothing where none serves."""
+        """Stops in order, as by SIGTERM; has no effect if no run serves."""
         async with self._changing:
             await self._end(Run.stop)
 
@@ -142,7 +142,7 @@ class TestedBroker:
             self.addresses.close()
 
     def disk_has_room(self) -> None:
-        """Has what waits for a full disk go on at once, not at its next try."""
+        """Has writes that wait for a full disk retried at once."""
         if self._run is not None:
             for partition in self._run.broker.logs.all():
                 partition.probe_now()

@@ -30,8 +30,8 @@ NEW_S = 10
 """How old a connection may be that asks."""
 PATIENCE_S = 30
 AGAIN_S = 300
-"""So often the group's journal hears of a client that still waits: more often than
-`group.verdict.refused.ms` takes a refusal for one of the past, by its default."""
+"""Seconds between journal entries for a client that is still stuck: less than the default of
+`group.verdict.refused.ms`, after which a refusal counts as past."""
 SEEKERS_MAX = 1000
 
 KEY, API = 68, "ConsumerGroupHeartbeat"
@@ -66,7 +66,7 @@ class _StuckClient(NamedTuple):
     connection: Seeking
     group_id: str
     at_s: int
-    """When it asked for the coordinator."""
+    """The time of its request for the coordinator."""
     due_s: int
     """When it has waited long enough."""
 
@@ -86,7 +86,7 @@ class StuckClients:
         """The reported clients that are still stuck, the next one due in front."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
-        """A connection asked for the coordinator of a group, just now."""
+        """Records that a connection has asked for the coordinator of a group."""
         now_s = connection.last_active_s
         if now_s - connection.opened_s <= NEW_S and len(self._stuck_clients) < SEEKERS_MAX:
             self._stuck_clients.append(
@@ -102,7 +102,7 @@ class StuckClients:
         self._on_refused(connection, group_id)
 
     def look(self, connections: Iterable[Seeking], now_s: int) -> None:
-        """Reports those who have waited long enough; ``connections`` are the open ones."""
+        """Reports the clients that have waited long enough; ``connections`` are the open ones."""
         due = [*_due(self._stuck_clients, now_s), *_due(self._again, now_s)]
         if not due:
             return

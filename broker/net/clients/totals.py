@@ -58,7 +58,7 @@ class Clients:
         """Of all connections that are closed."""
 
     def closed(self, connection: Counted) -> None:
-        """A connection is gone."""
+        """Adds a closed connection's traffic to the sums."""
         client = _client(connection)
         traffic = self.gone.pop(client, None) or Traffic()
         traffic.add(connection)

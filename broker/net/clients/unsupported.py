@@ -59,7 +59,7 @@ class Unsupported:
         """By API, client id and host; the most recent client is at the end."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
-        """A client asks for ``api``; ``advice`` says what is not served, and what to do."""
+        """Records a request for ``api``; ``advice`` names the unsupported part, and the fix."""
         self.counts[api] += 1
         now = self._time.now()
         client_id = display_client_id(connection.client_id)
@@ -86,5 +86,5 @@ class Unsupported:
             )
 
     def wanted(self) -> list[Wanted]:
-        """By client, who asked last first."""
+        """All records, the most recent client first."""
         return list(reversed(self._wanted.values()))

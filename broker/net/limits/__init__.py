@@ -1,1 +1,1 @@
-"""How many connections there may be, how fast they come, and who has to wait."""
+"""Limits of connections: their number, their rate, and their throttling."""

@@ -34,7 +34,7 @@ class AddressRates:
         return _Entering(self, make)
 
     def wait_ms(self, host: str) -> int:
-        """How long a new connection is held before it is closed; 0 if it may come in."""
+        """Milliseconds that a new connection is held before it is closed; 0 if it is accepted."""
         try:
             share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
         except ValueError:  # no address of ours, such as a local socket's
@@ -49,7 +49,7 @@ class AddressRates:
         return wait_ms
 
     def hold(self, transport: asyncio.Transport, wait_ms: int) -> None:
-        """Closes a socket after so long."""
+        """Closes a socket after ``wait_ms``."""
         if self.held >= HELD_MAX:
             transport.abort()
             return
@@ -70,7 +70,7 @@ class _Entering(asyncio.Protocol):
         self._make = make
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Lets the peer in, or holds it."""
+        """Accepts the peer, or holds it."""
         entering = cast(asyncio.Transport, transport)
         host, *_ = entering.get_extra_info("peername") or ("",)
         wait_ms = self._rates.wait_ms(str(host))

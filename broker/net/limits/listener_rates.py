@@ -43,7 +43,7 @@ class ListenerRates:
 
     @property
     def waiting(self) -> int:
-        """Connections that wait to come in."""
+        """Connections that wait to be accepted."""
         return sum(len(rate.waiting) for rate in self._by_listener.values())
 
     def of(self, listener: Listener) -> ListenerRate | None:
@@ -55,7 +55,7 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """The limits that hold, each with the rate that it is of; None: the listener's own."""
+        """The limits in effect, each with its rate; None: the listener's own."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -65,11 +65,12 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Whether the broker's rate is not for it: brokers come by it, and clients by others."""
+        """Whether the broker's rate does not apply: brokers use this listener, and clients use
+        others."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
-        """A connection has come in."""
+        """Counts an accepted connection."""
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
@@ -171,7 +172,7 @@ class _Waiting(asyncio.Protocol):
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Lets the peer in, or has it wait."""
+        """Accepts the peer, or lets it wait."""
         self._transport = cast(asyncio.Transport, transport)
         self._listener_rate.came(self)
 
@@ -186,12 +187,12 @@ class _Waiting(asyncio.Protocol):
         self.is_gone = True
 
     def hold(self) -> None:
-        """Reads nothing."""
+        """Stops reading."""
         self._is_held = True
         self._transport.pause_reading()
 
     def come_in(self) -> None:
-        """Goes on as if nothing had been before."""
+        """Passes the socket to its protocol as if it were new."""
         protocol = self._make()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)

@@ -33,7 +33,7 @@ class Found(NamedTuple):
     text: str
     by_address: Mapping[str, int]
     unknown: Mapping[str, str]
-    """Names that can't be looked up, and why."""
+    """Names that can't be resolved, with the reason."""
 
 
 class Overrides:
@@ -44,7 +44,7 @@ class Overrides:
         self._config = config
         self._time = time
         self._text = ""
-        """The setting whose hosts are looked up, or are being."""
+        """The setting whose hosts are resolved, or are being resolved."""
         self.by_address: dict[str, int] = {}
         """By the peer's address as Java writes it; always this one object."""
 
@@ -58,7 +58,8 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Looks up what was set at run time before this start; says what can't be."""
+        """Resolves settings changed at run time before this start; logs names that can't be
+        resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
@@ -81,7 +82,7 @@ class Overrides:
             self.by_address.update(found.by_address)
 
     def follow(self, background: Background) -> None:
-        """Takes over what was changed elsewhere in the cluster, if it was."""
+        """Applies changes made by other brokers of the cluster."""
         if self._config[SETTING] != self._text:
             self._text = self._config[SETTING]
             background.spawn(self._follow())

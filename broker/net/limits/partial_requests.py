@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
-"""How long the oldest may send nothing while others wait for it."""
+"""Seconds that the oldest may send nothing while others wait for it."""
 
 
 class Reader(Protocol):
@@ -50,7 +50,7 @@ class PartialRequests(Generic[AnyReader]):
             self._settle()
 
     def forget(self, connection: AnyReader) -> None:
-        """``connection`` is gone."""
+        """Removes a closed connection."""
         self._held.pop(connection, None)
         self.note(connection, 0)
 

@@ -50,7 +50,8 @@ class Throttles:
         return 0 if throttle is None else throttle.until_ms
 
     def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
-        """Handles nothing more of a connection for so long, or longer where that is so already."""
+        """Handles no more requests of a connection for ``wait_ms``, or until its later throttle
+        ends."""
         if connection.closed:
             return
         until_ms = self._time.now().mono_ms + wait_ms
@@ -77,13 +78,14 @@ class Throttles:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """A connection is gone."""
+        """Removes a closed connection."""
         throttle = self._throttled.pop(connection, None)
         if throttle is not None and throttle.timer is not None:
             throttle.timer.cancel()
 
     def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
-        """Lets those go on whose quota is gone or was raised; ``allowed`` says what holds."""
+        """Releases connections whose quota was removed or raised; ``allowed`` returns the current
+        one."""
         for connection, throttle in list(self._throttled.items()):
             now = allowed(connection, throttle.kind)
             if now is None or now > throttle.allowed:

@@ -1,1 +1,1 @@
-"""TLS: key and trust stores, what a listener makes of them, and the layer on a connection."""
+"""TLS: key and trust stores, the contexts of listeners, and the layer on a connection."""

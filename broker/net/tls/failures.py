@@ -9,7 +9,7 @@ LEFT: Final = "the peer closed the connection during the TLS handshake"
 
 
 class Failure(Exception):
-    """A handshake came to nothing; the text says why, for the operator."""
+    """A failed handshake; the text has the reason, for the operator."""
 
 
 def reason_of(error: ssl.SSLError | Failure) -> str:

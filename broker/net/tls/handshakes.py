@@ -21,7 +21,7 @@ from broker.time import Time
 HANDSHAKE_S_MAX = 10
 """How long a peer may take from its connection to the end of the handshake."""
 OPEN_MAX = 2000
-"""Handshakes that are not done; above it the oldest of the busiest address is given up."""
+"""Handshakes under way; above it the oldest of the busiest address is aborted."""
 
 
 class Handshake(Protocol):
@@ -66,7 +66,7 @@ class Handshakes:
             oldest.give_up(f"more than {OPEN_MAX} TLS handshakes are in progress")
 
     def over(self, handshake: Handshake) -> None:
-        """It is done, failed or given up."""
+        """Removes a handshake that is done, failed or aborted."""
         mates = self._open.get(handshake.address, {})
         if mates.pop(handshake, None) is not None:
             self._count -= 1

@@ -16,12 +16,12 @@ from typing import Any
 from broker.time import Result, Threads, Time
 
 IDLE_ITERATIONS = 12
-"""Iterations of the loop in which nothing begins."""
+"""Iterations of the loop without new work, after which the broker is idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
 """How often work in threads is waited for: one piece leads to another, and clients bring more."""
 WITHIN_S = 30.0
-"""So long a step of an advance is waited for at most: a disk may hang."""
+"""Longest wait for one step of an advance, in seconds: a disk may hang."""
 
 
 class IdleWatch:

@@ -31,7 +31,7 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""So long an advance looks for what is due before it lets others run."""
+"""Longest time that an advance searches for due timers before it yields to others."""
 
 
 class MockTime(Time):
@@ -100,7 +100,7 @@ class MockTime(Time):
 
     @property
     def ahead_ms(self) -> int:
-        """How far the wall clock is ahead of the system's; below 0 where it is behind."""
+        """How far the wall clock is ahead of the system's; negative if it is behind."""
         if self._stands is None:
             return self._wall_ahead_ms
         return self._stands.wall_ms - self._real.now().wall_ms
@@ -188,7 +188,7 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels whatever waits for the clock: the broker that it was of is gone."""
+        """Cancels all waits for the clock: their broker has ended."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()

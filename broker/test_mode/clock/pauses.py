@@ -33,7 +33,7 @@ class Pause:
         """Its timer is for a later end than its next one."""
 
     def end(self) -> None:
-        """It is over: the work goes on."""
+        """Ends the pause: the work continues."""
         if not self.over.done():
             self.over.set_result(None)
 
@@ -69,7 +69,7 @@ class Pauses:
             pause.timer.cancel()
 
     def of(self, timer: MockTimer) -> Pause | None:
-        """Whose end a timer is."""
+        """The pause that a timer ends."""
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
@@ -89,7 +89,7 @@ class Pauses:
                 self._set(pause, pause.first_end_ms(now_ms + 1))
 
     def altered(self) -> bool:
-        """Gives the pauses the lengths that hold now; whether any has another one."""
+        """Updates the lengths of the pauses; returns whether any has changed."""
         found = False
         for pause in self._pauses:
             length_ms = _milliseconds(pause.pause_s())

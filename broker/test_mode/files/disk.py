@@ -44,7 +44,7 @@ class Disk:
             )
 
     def empty(self) -> None:
-        """All data are gone, and all faults."""
+        """Removes all data and all faults."""
         self.faults.end_all()
         if self.in_memory:
             self._files = self._memory()

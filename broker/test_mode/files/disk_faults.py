@@ -19,7 +19,7 @@ class DiskFault(Fault):
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno of what fails by it."""
+        """The errno of operations that fail by it."""
         self.left = ENDLESS if times is None else times
         """How many calls it still fails."""
 

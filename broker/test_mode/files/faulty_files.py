@@ -115,7 +115,7 @@ class FaultyFiles:
         self._locks: list[Lock] = []
 
     def kill(self) -> None:
-        """The broker that had them is gone: no change any more, and its locks are free."""
+        """Rejects further changes, and releases the locks: the broker was killed."""
         with self.lock_of_changes:
             self._is_dead = True
             for lock in self._locks:

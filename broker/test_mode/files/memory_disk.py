@@ -32,7 +32,7 @@ class Capacity:
         lock."""
 
     def free_bytes(self, wanted: int) -> int:
-        """How many of ``wanted`` bytes there is room for."""
+        """How many of ``wanted`` bytes fit."""
         if self.bytes_max is None:
             return wanted
         return max(0, min(wanted, self.bytes_max - self.taken_bytes))
@@ -57,7 +57,7 @@ class Inode:
             self.capacity.taken_bytes -= self.taken_bytes
 
     def write(self, position: int, data: Buffer) -> int:
-        """Put ``data`` there, as much as there is room for; how much that was. Under the lock."""
+        """Writes the part of ``data`` that fits; returns its length. Under the lock."""
         if not data:
             return 0
         end = position + len(data)
@@ -77,7 +77,7 @@ class Inode:
         return len(data)
 
     def take(self, size: int) -> int:
-        """Take room for ``size`` bytes; for how many there is now. Under the lock."""
+        """Reserves up to ``size`` bytes in all; returns the bytes reserved. Under the lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
         self.capacity.taken_bytes += more

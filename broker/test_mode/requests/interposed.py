@@ -51,7 +51,7 @@ class Interposed:
         return TestedConnection(server, listener, self)
 
     def begin(self, rule: Rule) -> None:
-        """Requests that come from now on meet ``rule``."""
+        """Applies ``rule`` to later requests."""
         self._rules.append(rule)
         rule.on_end(lambda: self._rules.remove(rule))
         if isinstance(rule, StopAnswering):
@@ -141,7 +141,7 @@ class TestedConnection(Connection):
         super().__init__(server, listener)
         self._interposed = interposed
         self.silences = 0
-        """Rules that let nothing out."""
+        """The number of rules that hold back all answers."""
         interposed.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -164,7 +164,7 @@ class TestedConnection(Connection):
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """One rule less lets nothing out."""
+        """Removes one rule that holds back all answers."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

@@ -160,7 +160,7 @@ class RequestRecorder:
             self._bound()
 
     def lost(self, request: Request) -> None:
-        """The peer of a request is gone; its answer may still be made."""
+        """Records that the peer of a request is gone; the answer may still follow."""
         entry = self._open.get(request)
         if entry is not None:
             entry.outcome = DISCONNECTED
@@ -186,7 +186,7 @@ class RequestRecorder:
 
     @property
     def next_seq(self) -> int:
-        """The number of the entry that comes next."""
+        """The number of the next entry."""
         return self._next
 
     def _bound(self) -> None:

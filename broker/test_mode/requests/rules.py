@@ -1,4 +1,4 @@
-"""The faults that meet requests: which ones, how often, and what is done to them."""
+"""The faults of requests: their filters, their counts, and their effects."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Silenced(Protocol):
-    """A connection to which nothing is written while a rule says so."""
+    """A connection whose answers rules may hold back."""
 
     client_id: str
     silences: int
 
     def speak(self) -> None:
-        """One rule less says so."""
+        """Removes one rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +133,13 @@ class Gate(Rule):
             held.go_on()
 
     def finish(self) -> None:
-        """Lets all go on, in the order in which they came."""
+        """Lets all requests continue, in the order of their arrival."""
         super().finish()
         for held in list(self._kept):
             self.let_go(held)
 
     def drop(self) -> None:
-        """Forgets all: their broker is gone."""
+        """Drops all requests: their broker is gone."""
         for held in self._kept:
             self._stop_timer(held)
         self._kept.clear()
@@ -174,7 +174,7 @@ class StopAnswering(Gate):
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Writes nothing to ``connection`` while the rule is on, if it is one of those."""
+        """Holds back answers to ``connection`` while the rule is on, if the filter matches it."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
             connection.silences += 1

@@ -27,11 +27,11 @@ async def look(tested: TestedBroker) -> Answer:
 
 
 LOADED_WITHIN_S = 2.0
-"""So long an advance waits for groups and transactional ids that are being loaded."""
+"""Longest wait for groups and transactional ids that are being loaded, in seconds."""
 
 
 async def _loaded(tested: TestedBroker) -> None:
-    """Whose deadlines begin with the load has them before the clock is moved."""
+    """Waits for loads, which set deadlines, before the clock is moved."""
     with suppress(TimeoutError, NotNow):  # the clock of a stopped broker is moved too
         async with tested.system.within(LOADED_WITHIN_S):
             while tested.broker.loading:
