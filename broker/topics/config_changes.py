@@ -98,7 +98,7 @@ class Prepares(Protocol):
         """The data that changes by these settings. Raises BadValue if it can't be used."""
 
     def use(self, fresh: Any) -> None:
-        """Has it hold."""
+        """Applies the prepared data."""
 
 
 class ConfigChanges:

@@ -45,14 +45,14 @@ NEVER = 1 << 62
 Reply = Any
 """The value for a ticket; each kind of ticket has its own."""
 OnFailure = Callable[[Any, Exception], Any]
-"""Makes the error of a reply whose records did not become stable: `NotYetStable` where they may yet
-be kept, anything else where they are not."""
+"""Makes the error of a reply whose records did not become stable: `NotYetStable` if they may still
+be kept, another error if not."""
 Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
-"""Until which offset, until when (monotonic ms), whose replies, and what becomes of them else."""
+"""The awaited offset, the deadline (monotonic ms), the replies, and the maker of their errors."""
 
 
 def all_of_them(_: Waiting) -> bool:
-    """Everybody who waits."""
+    """Selects all waiting replies."""
     return True
 
 
@@ -115,7 +115,7 @@ class Partition:
         self._hurry: Event | None = None
         """Ends the pause before the next probe."""
         self._timer: TimerHandle | None = None
-        """Rings when the first of those who wait has waited too long."""
+        """Fires at the first deadline of the waiting replies."""
         self._timer_ms = NEVER
         """When that is."""
         self.owner: Owner | None = None
@@ -319,7 +319,7 @@ class Partition:
             self._deliver(waiting.popleft()[2])
 
     def fail_unwritten(self, error: Exception) -> None:
-        """Fails the replies to what was never appended: its owner has dropped it."""
+        """Fails the replies to records that were never appended: their owner has dropped them."""
         if self._waiting:
             self._release()
             end_offset = self.log.log_end_offset

@@ -66,7 +66,7 @@ class ProducerIdPool:
         return fresh
 
     def stop(self) -> None:
-        """Reserves nothing more."""
+        """Reserves no more ids."""
         if self._refilling is not None:
             self._refilling.cancel()
 

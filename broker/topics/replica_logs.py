@@ -108,7 +108,7 @@ class ReplicaLogs:
         return left
 
     def _hide(self, partition: Partition) -> int:
-        """Serves a partition no more; for how long its files stay."""
+        """Hides a partition from requests; returns how long its files are kept, in ms."""
         entry = self._logs.topics[partition.topic]
         entry.remove(partition.index)
         if not entry.partitions:

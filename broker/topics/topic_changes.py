@@ -42,7 +42,7 @@ class BeingReassigned(Exception):
 
 
 class CannotChange(Exception):
-    """Nothing can be changed now; the same request may do later. The text says why."""
+    """The change is not possible now, but may be later. The text has the reason."""
 
 
 class TopicChanges(Protocol):

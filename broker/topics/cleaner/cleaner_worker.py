@@ -38,7 +38,7 @@ _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class CleaningFailed(Exception):
-    """A cleaning has ended badly; the text says why."""
+    """A cleaning has failed; the text has the reason."""
 
 
 class CleanerWorker:

@@ -1,4 +1,4 @@
-"""Whose a data directory is: ``meta.properties``, with the broker's id and the cluster's.
+"""The identity in a data directory: ``meta.properties``, with the broker's id and the cluster's.
 
 It is Kafka's file, in the format of a broker with ZooKeeper (version 0); one of KRaft is read too.
 """

@@ -22,7 +22,7 @@ class Follows(Protocol):
     """The fetches of another replica, of which this is one partition: a session."""
 
     used_ms: int
-    """When the last request came (monotonic)."""
+    """When the last request arrived (monotonic)."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
         """Something has changed since this partition was quiet; ``wanted`` is as it was given."""
