@@ -75,8 +75,8 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
         for place in await cache.until(wanted, timeout):
             results[place] = (
                 REQUEST_TIMED_OUT,
-                "The controller elected a leader, but this broker did not receive the change"
-                " in time: describe the topic to see its leader.",
+                "This broker did not learn the new leader in time; the election may still take"
+                " effect: describe the topic to see its leader.",
             )
     _answer(request, error_code, results)
 
