@@ -176,8 +176,8 @@ def told(target: Broker, words: str) -> list[str]:
 def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
     hello = bytes.fromhex("1603010200010001fc0303") + os.urandom(500)
     for data, words in (
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"claimed {int.from_bytes(b'GET ')} bytes"),
-        (b"POST /x HTTP/1.0\r\n\r\n", f"claimed {int.from_bytes(b'POST')} bytes"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"frame of {int.from_bytes(b'GET ')} bytes"),
+        (b"POST /x HTTP/1.0\r\n\r\n", f"frame of {int.from_bytes(b'POST')} bytes"),
         (hello, "a TLS client"),
     ):
         assert send(target, data) == b""

@@ -46,7 +46,7 @@ class RulesOfBrokers(Rules):
     def allows(self, connection: Any, *of: Any, api: str, is_logged: bool = True, **_: Any) -> bool:
         if connection.client_id == CLIENT:
             return True
-        is_allowed = self.judge.verdict("User:broker", HOST, *of).is_allowed
+        is_allowed = self.acl_rules.verdict("User:broker", HOST, *of).is_allowed
         if is_allowed or is_logged:
             (self.of_brokers if is_allowed else self.denied_brokers).add((api, *of))
         return is_allowed

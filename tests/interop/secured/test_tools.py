@@ -103,7 +103,7 @@ def enters(secured: Secured, user: str, password: str) -> bool:
     try:
         secured.connect(LISTENER, "SCRAM-SHA-256", user, password).close()
     except ClientError as error:
-        if "does not let" not in str(error):
+        if " login of user " not in str(error):
             raise
         return False
     return True

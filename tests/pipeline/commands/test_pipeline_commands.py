@@ -211,7 +211,7 @@ def test_read_only_file_system_is_said_and_no_permissions(
         (WrongUse("write it so"), 2, "write it so"),
         (duckdb.OutOfMemoryException("too\nmuch"), 1, "DuckDB failed: too much; --engine spark"),
         (Unreachable("nobody is there"), 3, "nobody is there"),
-        (KeyboardInterrupt(), 130, "interrupted; nothing was changed"),
+        (KeyboardInterrupt(), 130, "interrupted, nothing was done"),
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; more is in log"),
     ],
 )
