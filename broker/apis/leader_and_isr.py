@@ -34,25 +34,25 @@ _BY_ID = 5
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        told = told_by(request, decode_leader_and_isr)
-        request.answer_later(_answer(services, replicas, request, told))
+        states = told_by(request, decode_leader_and_isr)
+        request.answer_later(_answer(services, replicas, request, states))
 
 
 async def _answer(
-    services: Services, replicas: ReplicaManager, request: Request, told: LeaderAndIsrRequest
+    services: Services, replicas: ReplicaManager, request: Request, states: LeaderAndIsrRequest
 ) -> None:
-    done = await replicas.leader_and_isr(told)
+    done = await replicas.leader_and_isr(states)
     if done.error_code == NONE and services.registration_fence is not None:
-        services.registration_fence.told()
+        services.registration_fence.confirmed()
     value: dict[str, Any] = {"error_code": done.error_code}
     if request.api_version >= _BY_ID:
-        value["topics"] = _by_id(told, done)
+        value["topics"] = _by_id(states, done)
     else:
         value["partition_errors"] = list(partition_errors(done))
     request.respond(value)
 
 
-def _by_id(told: LeaderAndIsrRequest, done: LeaderAndIsrResult) -> list[dict[str, Any]]:
+def _by_id(states: LeaderAndIsrRequest, done: LeaderAndIsrResult) -> list[dict[str, Any]]:
     return [
         {
             "topic_id": topic.topic_id or ZERO_UUID,
@@ -64,7 +64,7 @@ def _by_id(told: LeaderAndIsrRequest, done: LeaderAndIsrResult) -> list[dict[str
                 for each in topic.partitions
             ],
         }
-        for topic in told.topics
+        for topic in states.topics
         if done.partitions
     ]
 

@@ -149,7 +149,7 @@ class Meter(Protocol):
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
         """See `Request.mutations`."""
 
-    def told(self, request: Request, frame: Body, error_code: int) -> Body:
+    def finish(self, request: Request, frame: Body, error_code: int) -> Body:
         """The answer as it is sent: it may say how long its client has to wait."""
 
 
@@ -284,7 +284,7 @@ class Request:
         ``frame`` may be a list of chunks, some of them slices of files. ``error_code`` is counted.
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
-        self.reply = frame if self.meter is None else self.meter.told(self, frame, error_code)
+        self.reply = frame if self.meter is None else self.meter.finish(self, frame, error_code)
         route = self.route
         route.errors[error_code] += 1
         # A third of a microsecond: Histogram.add, written out.

@@ -148,7 +148,7 @@ class Meter:
 
     # -- the end
 
-    def told(self, request: Request, frame: Body, error_code: int) -> Body:
+    def finish(self, request: Request, frame: Body, error_code: int) -> Body:
         """Records what was used. The answer that is sent, its connection throttled if it must."""
         if is_of_brokers(request.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
             self.exempt()

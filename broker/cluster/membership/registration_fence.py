@@ -50,7 +50,7 @@ class RegistrationFence:
         self._proven_at_ms = time.left_out_ms
         """The clock's paused time when the session was last known to be alive."""
         self._is_lost = False
-        self._told = Event()
+        self._confirmed = Event()
         self._asking = Lock()
         zookeeper.on_session(self._session_changed)
 
@@ -67,7 +67,7 @@ class RegistrationFence:
             async with timeout:
                 while not self.is_sure:
                     if self._is_lost:
-                        await self._told.wait()
+                        await self._confirmed.wait()
                     else:
                         await self._ask()
         except TimeoutError:
@@ -94,11 +94,11 @@ class RegistrationFence:
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.EXPIRED and self._registration.last_epoch != NO_EPOCH:
             self._is_lost = True
-            self._told.clear()
+            self._confirmed.clear()
 
-    def told(self) -> None:
+    def confirmed(self) -> None:
         """The controller's LeaderAndIsr is done."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms
-            self._told.set()
+            self._confirmed.set()

@@ -64,10 +64,10 @@ async def test_once_the_session_is_lost_the_controller_must_speak_in_the_next() 
     ]
     scene.ensemble.end_session(scene.zookeeper.session)
     scene.zookeeper.resume()
-    registration_fence.told()  # what an earlier controller said, which was read late
+    registration_fence.confirmed()  # what an earlier controller said, which was read late
     await eventually(lambda: len(scene.epochs) == 2)
     assert not registration_fence.is_sure
     assert not any(each.done() for each in asked)
-    registration_fence.told()
+    registration_fence.confirmed()
     assert await asyncio.gather(*asked) == [True, True]
     assert registration_fence.is_sure
