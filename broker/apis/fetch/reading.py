@@ -87,7 +87,7 @@ class Look:
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
         self.found: list[Fetched] = []
-        """What there is for each that was wanted, in that order when nothing is left."""
+        """The results of the wanted partitions, in their order when none is left out."""
         self.size_bytes = 0
         """Bytes of records found so far."""
         self.left = len(wanted)

@@ -1,4 +1,4 @@
-"""What a Fetch answers for one partition; `protocol/generated/fetch.py` encodes it.
+"""The response of a Fetch for one partition; `protocol/generated/fetch.py` encodes it.
 
 Records stay in their files until they are sent.
 """

@@ -60,7 +60,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _names_many(request: Request) -> bool:
-    """Whether it names more than is decoded at once; its records are not read."""
+    """Whether the request names more partitions than are decoded at once; reads no records."""
     try:
         API.count_elements(request.api_version, request.buffer, request.position, DECODED_AT_ONCE)
     except TooManyElements:

@@ -1,12 +1,12 @@
 """The meter of a request, in a broker with quotas: what it uses, and how long its client waits.
 
-Owns the order of things. What was used is recorded when the answer is complete; whoever is over a
-quota is answered at once, told so in the answer, and its connection is then throttled
-(`broker/net/limits/throttles.py`). Where several quotas are exceeded the longest wait holds.
+The meter records the use when the response is complete. A client beyond a quota gets its response
+at once, with the throttle time in it, and its connection is throttled afterwards
+(`broker/net/limits/throttles.py`). Where several quotas are exceeded the longest throttle counts.
 
-The time of a request is what the loop works for it: its handler, slice by slice, and the encoding
-of its answer, until that is complete. Waiting costs nothing. What is still done for it afterwards
-counts too, when it is done. docs/security.md says it for operators.
+The time of a request is the time that the event loop works for it: its handler, slice by slice, and
+the encoding of its response. Waiting costs nothing. Work for the request after its response counts
+when it is done. docs/security.md describes quotas for operators.
 """
 
 from __future__ import annotations
