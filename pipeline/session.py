@@ -89,7 +89,7 @@ def _check_server(master: str) -> None:
         socket.create_connection((host, port), CONNECT_WITHIN_S).close()
     except OSError as error:
         raise Unreachable(
-            f"no server of Spark Connect answers at {host}:{port}: {error.strerror or error}"
+            f"can't connect to Spark Connect at {host}:{port}: {error.strerror or error}"
         ) from None
 
 

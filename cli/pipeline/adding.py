@@ -114,13 +114,13 @@ class Told:
             output.warn(sentence)
         for topic in collected.forgotten:
             output.warn(
-                f"the topic {topic} was deleted and made again: what was known of the times of its"
-                " records is dropped, since its offsets mean other records now"
+                f"topic {topic} was recreated: the timestamps of its old records are dropped,"
+                " since its offsets now belong to other records"
             )
         if collected.damaged > len(collected.lost):
             output.warn(
-                f"{output.counted(collected.damaged, 'part')} of the history could not be read;"
-                " the table quarantine has them"
+                f"{output.counted(collected.damaged, 'part')} of the history could not be read:"
+                " see the table quarantine"
             )
         at = "now" if collected.at_ms is None else instant(collected.at_ms)
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
@@ -128,9 +128,9 @@ class Told:
     def away(self, why: str | None) -> None:
         """No broker answers, for a reason; one answers again for None."""
         if why is None:
-            output.warn("a broker answers again: going on")
+            output.warn("a broker answers again: continuing")
         else:
-            output.warn(f"{why}; trying again until one answers")
+            output.warn(f"{why}; retrying until a broker answers")
 
 
 @contextmanager

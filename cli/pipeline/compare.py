@@ -71,7 +71,7 @@ def compare(
     names = [Column("group"), *([Column("topic")] if wanted.question.by_topic else [])]
     columns = [*names, *(Column(name, title) for name, title in _SHOWN.items()), Column("news")]
     rows = [_row(each) for each in found.rows]
-    output.show_table(rows, columns, "No group was there in either window", _title(found))
+    output.show_table(rows, columns, "No groups in either window", _title(found))
 
 
 def _title(found: Comparison) -> str:
@@ -90,8 +90,8 @@ def _warn(found: Comparison) -> None:
     for word, window in (("first", found.first), ("second", found.second)):
         if begins_ms is not None and window.since_ms < begins_ms:
             output.warn(
-                f"the history begins at {instant(begins_ms, to_the_ms=True)}: what was before it in"
-                f" the {word} window is not known"
+                f"the history begins at {instant(begins_ms, to_the_ms=True)}: the part of the"
+                f" {word} window before it is not known"
             )
     for news in ("new", "gone"):
         named = [_name(each) for each in found.rows if each.news == news]

@@ -17,7 +17,7 @@ from pipeline.run.choice import DUCKDB, choose, processes_for
 if TYPE_CHECKING:
     from pipeline.engines.engine import Engine
 
-DONE_SO_FAR = "tables that were done are there, and none is half-written"
+DONE_SO_FAR = "finished tables are kept, and none is half-written"
 _BRIEF_RECORDS = 100_000
 """Below it Java's second compiler is never earned back."""
 
@@ -26,20 +26,20 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="duckdb|spark",
-        help="What makes the tables; else DuckDB, and Spark for very long histories.",
+        help="The engine that makes the tables; default: DuckDB, or Spark for very long histories.",
     ),
 ]
 Master = Annotated[
     str | None,
     typer.Option(
-        "--master", metavar="URL", help="Where Spark runs: spark://HOST:PORT; else this machine."
+        "--master", metavar="URL", help="Spark's master: spark://HOST:PORT; default: this machine."
     ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeatable."),
+    typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting; repeatable."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Let Spark write to the terminal.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own output.")]
 
 
 class Means(NamedTuple):

@@ -40,14 +40,14 @@ _A_PART = (
 def events(
     given: Given,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Add what a broker writes, until Ctrl-C or SIGTERM.")
+        bool, typer.Option("--follow", help="Add a broker's new records until Ctrl-C or SIGTERM.")
     ] = False,
     until_now: Annotated[
         bool,
-        typer.Option("--until-now", help="With --follow: end when all that is there is added."),
+        typer.Option("--until-now", help="With --follow: end when all existing records are added."),
     ] = False,
     every: Annotated[
-        float, seconds("--every", least=0.1, help="With --follow: how long from look to look.")
+        float, seconds("--every", least=0.1, help="With --follow: time between two reads.")
     ] = 10.0,
     engine: EngineName = None,
     master: Master = None,
@@ -61,7 +61,7 @@ def events(
     """
     means = means_of(engine, master, conf, verbose)
     if until_now and not follow:
-        raise CommandError("--until-now goes with --follow", USAGE)
+        raise CommandError("--until-now needs --follow", USAGE)
     parts = [f"--{name.replace('_', '-')}" for name in _A_PART if given[name]]
     parts += [name for name, value in (("--engine", engine), ("--master", master)) if value]
     if parts and follow:
@@ -81,8 +81,8 @@ def events(
     check_out(wanted.out)
     if follow and not until_now and not is_address(wanted.source):
         raise CommandError(
-            f"{wanted.source} is no broker: name one as HOST:PORT, or add --until-now to add what"
-            " is new there once",
+            f"{wanted.source} is not a broker: name one as HOST:PORT, or add its new records once"
+            " with --until-now",
             USAGE,
         )
     _show(_added(wanted, every if follow and not until_now else None), wanted)
@@ -91,7 +91,7 @@ def events(
 def _added(wanted: JobOptions, every_s: float | None) -> Added:
     """Add once, or every so many seconds until the user ends it."""
     came = Added(wanted.out)
-    with growing(wanted, "the archive is whole") as growth:
+    with growing(wanted, "the archive is intact") as growth:
         before = growth.archive.manifest
         try:
             with line() as show:
@@ -110,7 +110,7 @@ def _add(wanted: JobOptions, growth: Growing, every_s: float | None, told: Told)
     if every_s is None:
         told.looked(collect(news, archive, with_topics))
         return
-    output.warn(f"following {wanted.source} into {wanted.out}; end with Ctrl-C or SIGTERM")
+    output.warn(f"following {wanted.source} into {wanted.out}; stop with Ctrl-C or SIGTERM")
     follow(feed, archive, told.looked, told.away, every_s, with_topics, news)
 
 

@@ -31,7 +31,7 @@ def everything(
         bool,
         typer.Option(
             "--incremental",
-            help="Add what is new to an archive in --out first, and make the tables of that.",
+            help="First add new records to an archive in --out, then make the tables from it.",
         ),
     ] = False,
     engine: EngineName = None,
@@ -46,14 +46,13 @@ def everything(
         return
     if given["overwrite"]:
         raise CommandError(
-            "--incremental keeps what is there and replaces the tables made of it: leave out"
-            " --overwrite",
+            "--incremental keeps the archive and replaces its tables: leave out --overwrite",
             USAGE,
         )
     if given["catalog"]:
         raise CommandError(
-            "--incremental keeps an archive in --out: leave out --catalog, and give a catalog the"
-            " archive with --source",
+            "--incremental keeps an archive in --out: leave out --catalog; to fill a catalog,"
+            " name the archive with --source",
             USAGE,
         )
     needs(*LIGHT)
@@ -79,7 +78,7 @@ def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
     from pipeline.run.collect import collect
 
     came = Added(wanted.out)
-    with growing(wanted, "what was added is whole, and so is each table") as (feed, news, archive):
+    with growing(wanted, "the archive is intact, and so is each table") as (feed, news, archive):
         before = archive.manifest
         with line() as shown:
             collected = collect(news, archive, wanted.options.with_topics)
@@ -90,6 +89,6 @@ def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
         try:
             summary = run_named(NAME, of_archive, means)
         except CommandError as error:
-            kept = f"; what {wanted.source} has was added to the archive {wanted.out} before"
+            kept = f"; the new records of {wanted.source} are already in the archive {wanted.out}"
             raise CommandError(str(error), error.exit_code, kept) from error
         return came, replace(summary, moved_bytes=summary.moved_bytes + feed.moved_bytes)

@@ -15,11 +15,11 @@ LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
 CONNECT = ("grpc", "grpc_status")
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
-_LOCKED = f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
+_LOCKED = f"install this checkout's locked packages with make -C {_CHECKOUT} pipeline"
 _LONGEST = 600
 _ROOM = (
-    "free some, or name another disk, with --out for tables and with TMPDIR for temporary files;"
-    " tables that were done are there, and none is half-written"
+    "free some, or choose another disk with --out for tables and TMPDIR for temporary files;"
+    " finished tables are kept, and none is half-written"
 )
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
@@ -43,7 +43,7 @@ def _installing(absent: Sequence[str]) -> str:
     if _is_checkout():
         return _LOCKED
     extra = "pipeline" if set(absent) & {*SPARK, *CONNECT} else "light"
-    return f"install the pipeline's extra, pip install 'musterd[{extra}]'"
+    return f"run pip install 'musterd[{extra}]'"
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
             raise CommandError(_of_duckdb(error)) from error
         if not _of_spark(error):
             raise
-        also = f"; more is in {log}" if log is not None else ""
+        also = f"; see {log}" if log is not None else ""
         reason = _reason(error)
         ours = _PIPELINE_ERROR.match(reason)
         code = UNREACHABLE if ours and ours["kind"] == "Unreachable" else REFUSED
@@ -84,7 +84,7 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
 def _of_duckdb(error: Exception) -> str:
     told = " ".join(str(error).split())[:_LONGEST]
     if type(error).__name__ == "OutOfMemoryException":
-        told += "; --engine spark takes any history, TMPDIR names another disk"
+        told += "; use --engine spark, or set TMPDIR to another disk"
     return f"DuckDB failed: {told}"
 
 

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pipeline.run.jobs import Step, Summary, Unreadable
 
 JOBS = {
-    "events": "The history itself, a row for each record.",
-    "commits": "Each commit with the one before it.",
-    "rewinds": "Commits below the one before, and who held the partition.",
+    "events": "The history as a table, a row for each record.",
+    "commits": "Each commit with the previous one.",
+    "rewinds": "Commits below the previous offset, with the partition's owner.",
     "rates": "Commits and progress by group, topic and minute.",
-    "generations": "Who was in each group, when, and what changed.",
-    "churn": "How restless groups are, and who unsettles them.",
-    "lag": "How far behind by step, and who will never catch up.",
-    "retention": "Offsets that expire, groups that are dead, and what compaction saves.",
+    "generations": "The generations of each group: members, times and changes.",
+    "churn": "How often groups rebalance, and which members cause it.",
+    "lag": "Lag over time, and partitions that will never catch up.",
+    "retention": "Offsets that expire, dead groups, and the bytes that compaction saves.",
     "all": "Every table, and the report.",
 }
 """Name of a job -> what it makes."""
@@ -115,23 +115,23 @@ def show(summary: Summary, wanted: JobOptions) -> None:
 
     if summary.damaged:
         output.warn(
-            f"{output.counted(summary.damaged, 'part')} of the history could not be read;"
-            " the table quarantine has them"
+            f"{output.counted(summary.damaged, 'part')} of the history could not be read: see the"
+            " table quarantine"
         )
     if summary.torn:
         output.warn(
-            f"{output.counted(summary.torn, 'log')} ended in the midst of a batch; the table"
-            " quarantine says where"
+            f"{output.counted(summary.torn, 'log')} ended within a batch: see the table quarantine"
         )
     for line in dict.fromkeys(f"  {_place(each)}: {each.reason}" for each in summary.unreadable):
         output.warn(line)
     if len(summary.unreadable) < summary.damaged + summary.torn:
         output.warn("  ...")
     if summary.hidden:
+        topics = ", ".join(summary.hidden[:_NAMED])
+        more = " ..." if len(summary.hidden) > _NAMED else ""
         output.warn(
-            f"{wanted.source} denies the client the topics {', '.join(summary.hidden[:_NAMED])}"
-            f"{' ...' if len(summary.hidden) > _NAMED else ''}: their lag is not known without the"
-            " ACL Describe on them"
+            f"{wanted.source} denies the client the topics {topics}{more}: their lag is not known;"
+            " grant it the ACL Describe on them"
         )
     for sentence in failing.sentences(summary.failing):
         output.warn(sentence)

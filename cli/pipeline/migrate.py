@@ -66,19 +66,21 @@ class Side(NamedTuple):
 
 File = Annotated[
     Path | None,
-    typer.Option("--from", metavar="FILE", help="An export: JSON, CSV, or ExportZkOffsets'."),
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="An export file: JSON, CSV, or the format of ExportZkOffsets.",
+    ),
 ]
 OldWay = Annotated[
     bool,
-    typer.Option(
-        "--old-way", help="What the broker keeps the old way, by its requests' version 0."
-    ),
+    typer.Option("--old-way", help="The offsets that the broker serves by OffsetFetch version 0."),
 ]
 Back = Annotated[
-    bool, typer.Option("--back", help="Roll back: from Kafka's log to where they were.")
+    bool, typer.Option("--back", help="Roll back: copy offsets from Kafka's log to the old place.")
 ]
 Backwards = Annotated[
-    bool, typer.Option("--backwards", help="Also move back a target that is further on.")
+    bool, typer.Option("--backwards", help="Also move back offsets that are ahead of the source.")
 ]
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out paths whose text is not an offset.")
@@ -147,7 +149,7 @@ def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: 
     target = goal.target
     if target is None:
         raise CommandError(
-            "--back goes to a ZooKeeper or --old-way; `muster offsets export` writes a file", USAGE
+            "--back needs --zookeeper or --old-way; `muster offsets export` writes a file", USAGE
         )
     _check_there(source, asked.groups)
     bounds = bounds_of(log.cluster, {key.log for key in source.positions})
@@ -178,7 +180,8 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
         return _of_zookeeper(paths, asked)
     if not asked.groups:
         raise CommandError(
-            "--old-way needs GROUP...: a broker does not list who has offsets of the old way", USAGE
+            "--old-way needs GROUP...: a broker does not list the groups with offsets of version 0",
+            USAGE,
         )
     served = OldWayTarget(log.cluster, log.where)
     keys = [
@@ -193,7 +196,7 @@ def _old_side(asked: Asked, log: KafkaTarget, timeout_s: float) -> Side:
 def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
     found = paths.offsets.read(asked.groups or paths.offsets.groups())
     for path, text in found.unreadable:
-        output.warn(f"{path} has {text!r}, which is not an offset")
+        output.warn(f"{path} is not an offset: {text!r}")
     if found.unreadable and not asked.skip_unreadable:
         raise CommandError(
             f"{output.counted(len(found.unreadable), 'path')} can't be read: nothing was changed;"
@@ -202,8 +205,8 @@ def _of_zookeeper(paths: ZooKeeperTarget, asked: Asked) -> Side:
     if not asked.back:
         for group, running in found.running.items():
             output.warn(
-                f"group {group} commits to ZooKeeper now, by {output.counted(running, 'consumer')}:"
-                " run this again when it has moved"
+                f"group {group} still commits to ZooKeeper with"
+                f" {output.counted(running, 'consumer')}: run this again when it has moved"
             )
     return Side(paths, f"ZooKeeper at {paths.where}", found.positions)
 
@@ -240,10 +243,10 @@ def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> Non
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
     warn_of(
-        f"{f.key}: stays at {f.target.offset if f.target else None}, past {f.source.offset} at the"
-        " source; --backwards moves it back"
+        f"{f.key}: stays at {f.target.offset if f.target else None}, ahead of {f.source.offset} at"
+        " the source; --backwards moves it back"
         if f.outcome == NEWER
-        else f"{f.key}: left out at {f.source.offset}, the cluster has no such partition"
+        else f"{f.key}: left out at {f.source.offset}, the partition does not exist in the cluster"
         for f in made.findings
         if f.outcome == ABSENT or (f.outcome == NEWER and not asked.backwards)
     )

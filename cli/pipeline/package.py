@@ -21,7 +21,8 @@ def package(
         str, typer.Option("--out", metavar="FOLDER", help="Where the two files are written.")
     ] = "",
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="The cluster, for the line printed.")
+        str,
+        typer.Option("--master", metavar="URL", help="The Spark master in the printed command."),
     ] = "spark://HOST:7077",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.")

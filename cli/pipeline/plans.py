@@ -38,11 +38,11 @@ from pipeline.repairs.plan import (
 
 PlanFile = Annotated[
     Path | None,
-    typer.Option("--plan", metavar="FILE", help="Where to write the plan; else in this folder."),
+    typer.Option("--plan", metavar="FILE", help="Where to write the plan; default: this folder."),
 ]
 Undo = Annotated[
     Path | None,
-    typer.Option("--undo", metavar="PLAN", help="Undo a plan: put back its offsets from before."),
+    typer.Option("--undo", metavar="PLAN", help="Undo a plan: restore the offsets from before it."),
 ]
 Apply = Annotated[
     Path | None,
@@ -52,7 +52,7 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Remove the members of groups first; overwrite what others have changed.",
+        help="Remove the groups' members first; overwrite offsets that others have changed.",
     ),
 ]
 
@@ -155,7 +155,7 @@ def _done(
     what = output.counted(len(rows), "offset")
     if not agreed(rows, what, manner.dry_run, manner.execute, manner.json, as_of_ms):
         return False
-    with sentences(interrupted=f"--undo {path} puts back what was changed so far"):
+    with sentences(interrupted=f"--undo {path} restores the offsets changed so far"):
         target.write(steps, manner.force)
     if manner.json:
         show_json(rows, True, as_of_ms)
@@ -193,7 +193,7 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(
-            "--apply and --undo take everything from the plan: leave the rest out", USAGE
+            "--apply and --undo take everything from the plan: leave out other options", USAGE
         )
     return chosen
 

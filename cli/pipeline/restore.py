@@ -56,17 +56,17 @@ AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group of th
 At = Annotated[
     str | None,
     typer.Option(
-        "--at", metavar="TIME", help="Back to 2026-01-31T12:00:00Z (UTC unless it has a zone)."
+        "--at",
+        metavar="TIME",
+        help="The time to restore, such as 2026-01-31T12:00:00Z (UTC unless it has a zone).",
     ),
 ]
 Inside = Annotated[
-    bool, typer.Option("--inside", help="Move what lies outside a log to its nearer end.")
+    bool, typer.Option("--inside", help="Move offsets outside the log to its nearest offset.")
 ]
 DeleteUnknown = Annotated[
     bool,
-    typer.Option(
-        "--delete-unknown", help="Delete offsets that the history does not know from then."
-    ),
+    typer.Option("--delete-unknown", help="Delete offsets whose value at that time is unknown."),
 ]
 OtherCluster = Annotated[
     bool, typer.Option("--other-cluster", help="Allow the history of another cluster.")
@@ -161,9 +161,9 @@ def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
 def _check_cluster(history: str | None, target: KafkaTarget, other_cluster: bool) -> None:
     if history and target.cluster_id and history != target.cluster_id and not other_cluster:
         raise CommandError(
-            f"the history is of cluster {history}, but {target.where} is {target.cluster_id}, where"
-            " its offsets may mean other records: `muster pipeline replicate` translates them,"
-            " --other-cluster takes them as they are"
+            f"the history is of cluster {history}, but {target.where} is {target.cluster_id},"
+            " where its offsets may mean other records: `muster pipeline replicate` translates"
+            " them, --other-cluster uses them unchanged"
         )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STOPPED_WITHIN_S = 20.0
 LOCAL = "local[*]"
-DONE_SO_FAR = "tables that were done are there, and none is half-written"
+DONE_SO_FAR = "finished tables are kept, and none is half-written"
 
 
 def settings_of(conf: Sequence[str] | None) -> dict[str, str]:

@@ -124,7 +124,7 @@ class KafkaTarget:
                 output.warn(f"removed {output.counted(removed, 'member')} of group {group}")
             return
         raise CommandError(
-            f"the members of group {group} joined again {REMOVALS} times before its offsets were"
+            f"the members of group {group} rejoined {REMOVALS} times before its offsets were"
             " changed: stop them"
         )
 
@@ -178,8 +178,8 @@ class OldWayTarget:
         for name in ("OffsetFetch", "OffsetCommit"):
             if not cluster.any.supports(name, OLD_VERSION):
                 raise CommandError(
-                    f"the broker at {where} does not serve {name} version 0, by which offsets of"
-                    " the old way are read: name its ZooKeeper with --zookeeper"
+                    f"the broker at {where} does not serve {name} version 0, which --old-way"
+                    " needs: name its ZooKeeper with --zookeeper"
                 )
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
@@ -212,8 +212,7 @@ class OldWayTarget:
         for each in steps:
             if each.after is None:
                 raise CommandError(
-                    f"{each.key}: a broker has no request that deletes an offset of the old way;"
-                    " nothing was changed"
+                    f"{each.key}: a broker can't delete an offset of version 0; nothing was changed"
                 )
         for each in output.progress(steps, "changing offsets"):
             self._commit(each)

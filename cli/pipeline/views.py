@@ -49,7 +49,7 @@ def say_views(where: str) -> None:
     """How DuckDB gets the tables."""
     if "://" in where:
         output.say(
-            f"DuckDB reads the tables by {where}: bring it here, then duckdb -init views.sql"
+            f"to query the tables in DuckDB, copy {where} here, then run duckdb -init views.sql"
         )
     else:
         output.say(f"DuckDB reads the tables: duckdb -init {where}, then FROM ready_queries;")

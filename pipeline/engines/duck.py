@@ -163,7 +163,7 @@ class DuckEngine:
     def files(self, folder: str) -> Files:
         """See Engine."""
         raise PipelineError(
-            f"DuckDB writes tables on this machine alone, not to {folder}: choose --engine spark"
+            f"DuckDB writes tables only on this machine, not to {folder}: choose --engine spark"
         )
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class HadoopFiles:
     def rename(self, path: str, to: str) -> None:
         """See Files."""
         if not self._files.rename(self._path(path), self._path(to)):
-            raise OSError(f"{path} could not be renamed to {to}: see its permissions")
+            raise OSError(f"can't rename {path} to {to}: check its permissions")
 
     def delete(self, path: str) -> None:
         """See Files."""

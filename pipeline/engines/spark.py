@@ -150,8 +150,8 @@ class SparkEngine:
         """See Engine."""
         if is_connected(self.spark):
             raise PipelineError(
-                f"Spark Connect reaches no files in {folder}: write into a catalog (--catalog), or"
-                " into a folder that its server has too"
+                f"Spark Connect can't reach files in {folder}: write to a catalog (--catalog), or"
+                " to a folder that its server shares"
             )
         from pipeline.engines.hadoop import HadoopFiles
 

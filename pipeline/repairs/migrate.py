@@ -111,7 +111,7 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
             )
         key = Key(match["group"], match["topic"], int(match["partition"]))
         if key in found:
-            raise PipelineError(f"{name}, line {number}: {key} is there twice; keep one")
+            raise PipelineError(f"{name}, line {number}: {key} is listed twice: keep one")
         found[key] = Position(int(offset))
     return found
 

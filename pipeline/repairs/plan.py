@@ -203,12 +203,13 @@ def from_json(text: str, name: str) -> Plan:
         value = json.loads(text)
     except ValueError as error:
         raise PipelineError(
-            f"{name} is not JSON ({error}): name a file that a plan wrote"
+            f"{name} is not JSON ({error}): name a file that --plan wrote"
         ) from None
     known = isinstance(value, dict) and value.get("version") == VERSION
     if not known or value.get("target") not in TARGETS or not isinstance(value.get("steps"), list):
         raise PipelineError(
-            f"{name} is not a plan of version {VERSION}: restore, migrate and replicate write one"
+            f"{name} is not a plan of version {VERSION}: make one with restore, migrate or"
+            " replicate"
         )
     texts = [value.get("kind"), value.get("where"), value.get("made_at")]
     marks = [value.get(field) for field in ("cluster_id", "executed_at", "undone_at")]
@@ -218,7 +219,7 @@ def from_json(text: str, name: str) -> Plan:
         and all(isinstance(each, str | None) for each in marks)
         and isinstance(about, dict)
     ):
-        raise PipelineError(f"{name} is damaged: its place, cluster or times can't be read")
+        raise PipelineError(f"{name} is damaged: its target, cluster or times can't be read")
     steps = tuple(_step(each, f"{name}, step {at}") for at, each in enumerate(value["steps"], 1))
     _check_once(steps, name)
     return Plan(
@@ -236,10 +237,10 @@ def from_json(text: str, name: str) -> Plan:
 
 def _step(value: Any, where: str) -> Step:
     if not isinstance(value, dict):
-        raise PipelineError(f"{where}: it must be an object")
+        raise PipelineError(f"{where}: must be an object")
     group, topic = value.get("group"), value.get("topic")
     if not (isinstance(group, str) and isinstance(topic, str) and topic):
-        raise PipelineError(f"{where}: it names no group and topic")
+        raise PipelineError(f"{where}: a group and a topic are required")
     note = value.get("note")
     return Step(
         Key(group, topic, _number(value, "partition", where, 0)),
@@ -255,7 +256,7 @@ def _position(value: Any, where: str) -> Position | None:
     if value is None:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("metadata", ""), str):
-        raise PipelineError(f"{where}: it must be an offset with its metadata")
+        raise PipelineError(f"{where}: must be an offset with its metadata")
     epoch = _number(value, "leader_epoch", where, -1) if "leader_epoch" in value else -1
     return Position(_number(value, "offset", where, 0), value.get("metadata", ""), epoch)
 
@@ -263,9 +264,7 @@ def _position(value: Any, where: str) -> Position | None:
 def _number(value: Mapping[str, Any], name: str, where: str, least: int) -> int:
     number = value.get(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise PipelineError(
-            f"{where}: {name} is {number!r}; it must be a number of at least {least}"
-        )
+        raise PipelineError(f"{where}: {name} is {number!r}; it must be a number, {least} or more")
     return number
 
 
@@ -273,5 +272,5 @@ def _check_once(steps: Sequence[Step], name: str) -> None:
     seen: set[Key] = set()
     for each in steps:
         if each.key in seen:
-            raise PipelineError(f"{name}: {each.key} is there twice; keep one")
+            raise PipelineError(f"{name}: {each.key} is listed twice: keep one")
         seen.add(each.key)

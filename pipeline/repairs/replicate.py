@@ -65,11 +65,11 @@ def plan_replication(
         facts = known[key.log, position.offset]
         if facts.target is None or facts.source is None:
             side = "target" if facts.target is None else "source"
-            left.append(f"{key}: the {side} has no such partition")
+            left.append(f"{key}: left out, the partition does not exist in the {side} cluster")
             continue
         offset, note = translated(position.offset, facts)
         if offset is None:
-            left.append(f"{key}: {note}")
+            left.append(f"{key}: left out, {note}")
             continue
         # epochs are a cluster's own; they stay where they were given
         after = Position(offset, position.metadata)
@@ -92,18 +92,18 @@ def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
             target.end,
             "its end"
             if offset >= source.end
-            else "its end, as the source has no record there any more",
+            else "the log end offset: the source no longer has a record there",
         )
     note = None
     if offset < source.first:
-        note = f"before its first record {source.first}"
+        note = f"before its log start offset {source.first}"
     record, beside = facts.record, facts.beside
     if beside == record and facts.by_time == facts.by_time_at_source:
         # the offset itself, which may lie in a gap before the record, as both logs have it
         return max(offset, target.first), note
     if record.timestamp_ms < 0:
-        return None, f"record {record.offset} has no timestamp to find it by"
+        return None, f"record {record.offset} has no timestamp to search by"
     if facts.by_time is None:
-        late = f"its end, as the target has no record since {record.timestamp_ms} ms yet"
+        late = f"the log end offset: the target has no record since {record.timestamp_ms} ms yet"
         return target.end, late
     return facts.by_time, note

@@ -145,8 +145,8 @@ def plan_restore(
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(
-            "the history has no offset of these groups from that time: choose a later --at;"
-            " `muster offsets delete` deletes offsets"
+            "the history has no offset of these groups at that time: choose a later --at, or"
+            " delete offsets with `muster offsets delete`"
         )
     steps: list[Step] = []
     left: list[str] = []
@@ -155,7 +155,9 @@ def plan_restore(
         was, before = then.get(key), now.get(key)
         after = was.position if was is not None else None
         if after is not None and key.log not in bounds:
-            left.append(f"{key}: left out at {after.offset}, the cluster has no such partition")
+            left.append(
+                f"{key}: left out at {after.offset}, the partition does not exist in the cluster"
+            )
             continue
         if after is not None and clamp:
             after = inside(after, bounds[key.log])
@@ -165,16 +167,16 @@ def plan_restore(
         if after is None and before is not None:
             certain = was is not None and (was.state == DELETED or was.log_whole)
             if not (certain or delete_unknown):
-                left.append(f"{key}: stays, the history does not know it from then")
+                left.append(f"{key}: unchanged, its offset at that time is unknown")
                 continue
             note = note or (
-                "no offset then" if certain else "the history does not know it from then"
+                "no offset at that time" if certain else "its offset at that time is unknown"
             )
         if same(before, after):
             unchanged += 1
             continue
         if was is not None and was.position is not None and was.position != after:
             assert after is not None
-            note = f"{was.position.offset} then, moved to the log's nearer end"
+            note = f"was {was.position.offset}, moved to the nearest offset of the log"
         steps.append(step(key, before, after, bounds.get(key.log), note))
     return Restored(tuple(steps), unchanged, tuple(left))

@@ -53,7 +53,8 @@ class ZooKeeperOffsets:
         except (KazooTimeoutError, KazooException, OSError) as error:
             self._client.close()
             raise Unreachable(
-                f"no ZooKeeper answers at {hosts} ({error}); name one with --zookeeper HOST:PORT"
+                f"can't connect to ZooKeeper at {hosts} ({error}): name another with --zookeeper"
+                " HOST:PORT"
             ) from error
 
     def groups(self) -> list[str]:
@@ -91,8 +92,8 @@ class ZooKeeperOffsets:
             with self._sentences():
                 if not self._change(each):
                     raise PipelineError(
-                        f"{path_of(each.key)} in ZooKeeper changed meanwhile: stop what"
-                        " commits there, and make a new plan"
+                        f"{path_of(each.key)} in ZooKeeper has changed since it was read: stop the"
+                        " consumers that commit there, and make a new plan"
                     )
             yield each
 
@@ -154,7 +155,7 @@ class ZooKeeperOffsets:
             yield
         except NoAuthError as error:
             raise PipelineError(
-                f"ZooKeeper at {self.hosts} does not let this client in {ROOT}: see its ACLs"
+                f"ZooKeeper at {self.hosts} denies this client access to {ROOT}: check its ACLs"
             ) from error
         except (KazooTimeoutError, KazooException) as error:
             reason: Any = str(error) or type(error).__name__

@@ -52,7 +52,7 @@ def _head(facts: Facts, head: Head) -> str:
         else f"{instant(facts.began_ms)} to {instant(facts.ended_ms)},"
         f" {duration((facts.ended_ms - facts.began_ms) / 1000)}"
     )
-    told = [
+    facts_listed = [
         ("source", head.source),
         *([("cluster", head.cluster_id)] if head.cluster_id else []),
         ("as of", "not known" if facts.as_of_ms is None else instant(facts.as_of_ms)),
@@ -60,11 +60,12 @@ def _head(facts: Facts, head: Head) -> str:
         ("engine", head.engine),
     ]
     listed = "".join(
-        f"<div><dt>{name}</dt><dd><bdi>{safe(value)}</bdi></dd></div>" for name, value in told
+        f"<div><dt>{name}</dt><dd><bdi>{safe(value)}</bdi></dd></div>"
+        for name, value in facts_listed
     )
     return (
         f"<header><h1>Offsets of <bdi>{safe(head.source)}</bdi></h1>"
-        f'<dl class="told">{listed}</dl>{_not_known(facts)}{_figures(facts)}'
+        f'<dl class="facts">{listed}</dl>{_not_known(facts)}{_figures(facts)}'
         f"{_above(facts, head.thresholds)}</header>"
     )
 
@@ -73,18 +74,15 @@ def _not_known(facts: Facts) -> str:
     said = []
     if facts.unknown:
         said.append(
-            f"{counted(facts.unknown, 'record')} of the history were not understood: what they"
-            " say of groups is not known"
+            f"{counted(facts.unknown, 'record')} of the history could not be decoded: their"
+            " changes to groups are not known"
         )
     if facts.torn:
-        said.append(
-            f"{counted(facts.torn, 'log')} ended in the midst of a batch: the table quarantine says"
-            " where"
-        )
+        said.append(f"{counted(facts.torn, 'log')} ended within a batch: see the table quarantine")
     if facts.damaged:
         said.append(
-            f"{counted(facts.damaged, 'part')} of it could not be read: the table quarantine says"
-            " where"
+            f"{counted(facts.damaged, 'part')} of the history could not be read: see the table"
+            " quarantine"
         )
     return "".join(f'<p class="warn">{safe(sentence)}.</p>' for sentence in said)
 
@@ -170,14 +168,14 @@ def _list(facts: Facts, limits: Thresholds) -> str:
     rows = "".join(_row(row, facts, limits) for row in facts.groups)
     notes = (
         [
-            f"{len(facts.parts):,} of {facts.totals['all_groups']:,} groups have plots below:"
-            " those that are listed first."
+            f"{len(facts.parts):,} of {facts.totals['all_groups']:,} groups have plots below: the"
+            " first ones of this list."
         ]
         if facts.totals["all_groups"] > len(facts.parts)
         else []
     )
     if facts.totals["all_groups"] > len(facts.groups):
-        notes.append(f"{len(facts.groups):,} are listed; the tables have the others.")
+        notes.append(f"{len(facts.groups):,} groups are listed; the tables have the others.")
     cut = f'<p class="cut">{" ".join(notes)}</p>' if notes else ""
     meanings = "".join(
         f"<div><dt>{state.name}</dt><dd>{state.meaning}</dd></div>"

@@ -50,21 +50,21 @@ def _said(group: Row) -> str:
     """Why it has its state, in a sentence."""
     state = STATES[group["state"]]
     if not group["understood"]:
-        who = "; whether it has members is not known: records of it were not understood"
+        who = "; its members are not known: some of its records could not be decoded"
     elif state in _SAYS_WHO:
         who = ""
     elif group["members"] is not None:
         who = f"; {counted(group['members'], 'member')}"
     elif group["seen"]:
-        who = "; no members of its own: readers commit without joining it"
+        who = "; no members: clients commit without joining the group"
     else:
-        who = "; whether it has members is not in the history"
+        who = "; its members are not in the history"
     if group["group_type"] is not None:
         who += f"; a {group['group_type']} group"
     unread = group["lag_records"]
     waits = f"; {counted(unread, 'record')} unread" if unread is not None else ""
     lost = group["lost_records"]
-    gone = f"; {counted(lost, 'record')} deleted before it read them" if lost else ""
+    gone = f"; {counted(lost, 'record')} deleted before the group read them" if lost else ""
     return f"{state.meaning}{who}{waits}{gone}."
 
 
@@ -106,22 +106,19 @@ class _Holders:
             ended = f" to {instant(row['ended_ms'])}" if row["ended_ms"] is not None else ""
             lines += (
                 f'<li id="{self._earlier}">{counted(row["generations"], "earlier generation")},'
-                f" {instant(row['began_ms'])}{ended}: the table <code>generations</code> has"
-                " them</li>"
+                f" {instant(row['began_ms'])}{ended}: see the table <code>generations</code></li>"
             )
         return (
-            "<h3>Who held it</h3>"
-            '<p class="note">Generations, latest first. Choose one to see its members and what'
-            f' each held.</p><ol class="gens">{lines}</ol>'
+            "<h3>Generations</h3>"
+            '<p class="note">Latest first. Choose one to see its members and the partitions of'
+            f' each.</p><ol class="gens">{lines}</ol>'
         )
 
     def _id(self, row: Row) -> str:
         return f"{group_id(self.part.place)}-{row['nth']}"
 
     def _generation(self, row: Row) -> str:
-        lasted = (
-            "still running" if row["ended_ms"] is None else f"for {duration(row['duration_s'])}"
-        )
+        lasted = "current" if row["ended_ms"] is None else f"for {duration(row['duration_s'])}"
         head = (
             f"<b>generation {row['generation']}</b> {instant(row['began_ms'])}, {lasted}:"
             f" {safe(row['change'])}, {counted(row['member_count'] or 0, 'member')}"
@@ -136,11 +133,11 @@ class _Holders:
             if names
         ]
         if row["moved_count"]:
-            changes.append(f"{counted(row['moved_count'], 'partition')} changed hands")
+            changes.append(f"{counted(row['moved_count'], 'partition')} moved")
         if row["protocol"]:
-            changes.append(f"assigned by {row['protocol']}")
+            changes.append(f"assignor {row['protocol']}")
         if not row["known"]:
-            changes.append("records of it were not understood: who was in it is not known for sure")
+            changes.append("some of its records could not be decoded: its members are not certain")
         what = f"<p>{safe('; '.join(changes))}</p>" if changes else ""
         return (
             f'<li id="{self._id(row)}"><a href="#{self._id(row)}">{head}</a>'
@@ -160,7 +157,7 @@ def _members(row: Row) -> str:
     ]
     if not rows:
         return '<p class="nothing">It had no members.</p>'
-    return _table(["client", "host", "held", "member id"], rows, row["member_count"])
+    return _table(["client", "host", "partitions", "member id"], rows, row["member_count"])
 
 
 def _holding(member: Row) -> str:
@@ -174,7 +171,7 @@ def _holding(member: Row) -> str:
         held.append(f"{each['topic']}:{ranges(each['partitions'])}{more}")
     if (member["topics"] or 0) > len(held):
         held.append(f"{member['topics'] - len(held)} more topics")
-    return " ".join(held) or "nothing"
+    return " ".join(held) or "none"
 
 
 def _partitions(part: Part) -> str:
@@ -201,7 +198,7 @@ def _partitions(part: Part) -> str:
         "written/s#",
         "caught up in#",
     ]
-    return "<h3>Farthest behind</h3>" + _table(columns, rows, part.partitions[0]["of"])
+    return "<h3>Partitions with the most lag</h3>" + _table(columns, rows, part.partitions[0]["of"])
 
 
 def _rewinds(part: Part, held: _Holders) -> str:
@@ -219,7 +216,7 @@ def _rewinds(part: Part, held: _Holders) -> str:
         ]
         for row in part.rewinds
     ]
-    columns = ["when", "partition", "from#", "to#", "records#", "by", "who held it then"]
+    columns = ["when", "partition", "from#", "to#", "records#", "by", "generation"]
     return "<h3>Rewinds, latest first</h3>" + _table(columns, rows, part.group["rewinds"])
 
 
@@ -250,9 +247,9 @@ def _restless(part: Part) -> str:
         f"{counted(group['rebalances'], 'rebalance')}"
         + (f", {rate:,.1f} an hour" if rate is not None else "")
         + f"; a generation lasts {duration(group['median_generation_s'])} (median);"
-        f" {counted(group['partitions_moved'] or 0, 'partition')} changed hands."
+        f" {counted(group['partitions_moved'] or 0, 'partition')} moved."
     )
-    return f'<h3>Members who cause most rebalances</h3><p class="note">{safe(note)}</p>' + _table(
+    return f'<h3>Members that cause most rebalances</h3><p class="note">{safe(note)}</p>' + _table(
         ["client", "host", "rebalances#", "joined#", "left#"], rows, part.restless[0]["of"]
     )
 

@@ -129,11 +129,11 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     most = _most(part.lag, "seconds")
     if most is None:
         records = _most(part.lag, "records")
-        why = "none was unread."
+        why = "no record was unread."
         if records is None:
-            why = "not known: the times of records were not read."
+            why = "not known: the timestamps of records were not read."
         elif records:
-            why = "not known: no record's time could be believed."
+            why = "not known: no record has a plausible timestamp."
         return _silent("Oldest unread record", why)
     now = part.group["lag_s"]
     words = f"{duration(now)} old" if now is not None else "not known at the end"
@@ -195,7 +195,7 @@ def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
 def _generations(part: Part, axis: Axis) -> Panel:
     depth = 22
     if not part.generations:
-        return _silent("Rebalances", "no generation of it is in the history.")
+        return _silent("Rebalances", "the history has no generation of this group.")
     crowd = max(row["member_count"] or 0 for row in part.generations) or 1
 
     def draw(top: int) -> str:
@@ -227,7 +227,7 @@ def _generations(part: Part, axis: Axis) -> Panel:
 def _rewinds(part: Part, axis: Axis) -> Panel:
     depth = 14
     if not part.rewinds:
-        return _silent("Rewinds", "no commit went backwards.")
+        return _silent("Rewinds", "no commit moved an offset backwards.")
 
     def draw(top: int) -> str:
         y = top + depth / 2
@@ -236,7 +236,7 @@ def _rewinds(part: Part, axis: Axis) -> Panel:
             for row in part.rewind_columns
         )
 
-    words = f"{counted(part.group['rewinds'], 'commit')} below the one before"
+    words = f"{counted(part.group['rewinds'], 'commit')} below the previous offset"
     return Panel("Rewinds", words, depth, draw)
 
 
@@ -244,7 +244,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
     depth = 50
     if not part.commits:
         last = part.group["last_commit_ms"]
-        when = f"none on this axis; the last one at {instant(last)}." if last else "none."
+        when = f"none in this time range; the last one was at {instant(last)}." if last else "none."
         return _silent("Commits", when)
     most = max(row["commits"] for row in part.commits)
 
@@ -260,7 +260,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
         return _base(top + depth) + "".join(bars)
 
     each = duration(axis.window.column_ms / 1000)
-    words = f"{whole(part.group['commits'])} in the history; by {each}"
+    words = f"{whole(part.group['commits'])} in the history, per {each}"
     return Panel("Commits", words, depth, draw, [(0.0, "tick", number(most))])
 
 
@@ -289,7 +289,7 @@ def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | 
         if to is None:
             drawn.append(f"<g><title>{safe(hint)}</title>{rect}</g>")
         else:
-            hint += "\nWho held it then: follow the link"
+            hint += "\nFollow the link for the generation at that time"
             drawn.append(f'<a href="#{to}" tabindex="-1"><title>{safe(hint)}</title>{rect}</a>')
     return "".join(drawn)
 

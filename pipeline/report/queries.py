@@ -53,7 +53,7 @@ def span() -> str:
             CAST(NULL AS TIMESTAMP) AS as_of FROM commits
         UNION ALL SELECT began_at, NULL, NULL FROM generations
         UNION ALL SELECT NULL, minute, as_of FROM lag
-    ) AS told
+    ) AS dated
     """
 
 
@@ -257,7 +257,7 @@ def since(w: Window, limits: Thresholds) -> str:
                 FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, minute, as_of
             ) AS minutes
         ) AS c {w.of("c")} WHERE g.above
-    ) AS told
+    ) AS dated
     WHERE is_above AND (last_below IS NULL OR as_of > last_below) GROUP BY place
     """
 

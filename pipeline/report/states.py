@@ -13,17 +13,17 @@ class State(NamedTuple):
     bad: bool
 
 
-DROWNING: Final = State("drowning", "it reads, and falls further behind", True)
-STUCK: Final = State("stuck", "records wait, and it reads none", True)
-OUT_OF_RANGE: Final = State(
-    "out of range", "it committed offsets that lie beyond the end of its topic", True
-)
-NOBODY: Final = State("nobody runs it", "records wait, and it has no member", True)
-BEHIND: Final = State("behind", "it is above a threshold, and falls no further behind", True)
-UNKNOWN: Final = State("not known", "the history does not say how far behind it is", False)
+DROWNING: Final = State("drowning", "it reads, but its lag grows", True)
+STUCK: Final = State("stuck", "it has unread records and reads none", True)
+OUT_OF_RANGE: Final = State("out of range", "it committed offsets above the log end offset", True)
+NOBODY: Final = State("nobody runs it", "it has unread records and no members", True)
+BEHIND: Final = State("behind", "it is above a threshold, but its lag does not grow", True)
+UNKNOWN: Final = State("not known", "the history does not show its lag", False)
 KEEPS_UP: Final = State("keeps up", "its lag is below every threshold", False)
-EMPTY: Final = State("empty", "it has no member, and nothing is unread", False)
-DEAD: Final = State("dead", "it has no member, and all its offsets have expired or are gone", False)
+EMPTY: Final = State("empty", "it has no members and no unread records", False)
+DEAD: Final = State(
+    "dead", "it has no members, and all its offsets have expired or were deleted", False
+)
 DELETED: Final = State("deleted", "it was deleted", False)
 
 STATES: Final = {

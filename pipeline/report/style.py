@@ -26,8 +26,8 @@ p { margin: 4px 0 10px; overflow-wrap: anywhere; }
 a { color: var(--accent); }
 h2 a { color: inherit; text-decoration: none; }
 .note, .nothing, .cut, dt { color: var(--soft); }
-.told { display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 0; }
-.told div, .meanings div { display: flex; gap: 7px; }
+.facts { display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 0; }
+.facts div, .meanings div { display: flex; gap: 7px; }
 dd { margin: 0; overflow-wrap: anywhere; }
 p.above { margin-bottom: 2px; }
 ul.above { list-style: none; margin: 0 0 10px; padding: 0; }

@@ -154,20 +154,28 @@ TABLES: Final[dict[str, Table]] = {
 JOBS: Final[dict[str, Job]] = {
     each.name: each
     for each in (
-        Job("events", "The history itself, a row for each record.", (EVENTS,)),
-        Job("commits", "Each commit with the one before it.", ("commits", "transactional_commits")),
-        Job("rewinds", "Commits below the one before, and who held the partition.", ("rewinds",)),
+        Job("events", "The history as a table, a row for each record.", (EVENTS,)),
+        Job("commits", "Each commit with the previous one.", ("commits", "transactional_commits")),
+        Job(
+            "rewinds",
+            "Commits below the previous offset, with the partition's owner.",
+            ("rewinds",),
+        ),
         Job("rates", "Commits and progress by group, topic and minute.", ("rates",)),
-        Job("generations", "Who was in each group, when, and what changed.", ("generations",)),
+        Job(
+            "generations",
+            "The generations of each group: members, times and changes.",
+            ("generations",),
+        ),
         Job(
             "churn",
-            "How restless groups are, and who unsettles them.",
+            "How often groups rebalance, and which members cause it.",
             ("churn", "restless_members"),
         ),
-        Job("lag", "How far behind by step, and who will never catch up.", ("lag", "catch_up")),
+        Job("lag", "Lag over time, and partitions that will never catch up.", ("lag", "catch_up")),
         Job(
             "retention",
-            "Offsets that expire, groups that are dead, and what compaction saves.",
+            "Offsets that expire, dead groups, and the bytes that compaction saves.",
             ("expiring_offsets", "dead_groups", "compaction"),
         ),
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),

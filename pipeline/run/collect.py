@@ -38,7 +38,7 @@ class Collected:
     stretches: int
     damaged: int
     lost: tuple[str, ...] = ()
-    """Records that were gone before they were read, as sentences."""
+    """Records that were deleted before they were read, as sentences."""
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and made again under the same name."""
     set_aside: tuple[str, ...] = ()
@@ -51,8 +51,8 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
     """
     if not is_local(where):
         raise PipelineError(
-            f"an archive grows in a folder of this machine, not in {where}: mount it here, or make"
-            " tables there from an archive here"
+            f"an archive must be in a folder of this machine, not in {where}: mount it here, or"
+            " make tables there from an archive on this machine"
         )
     folder = local_folder(where)
     archive = Archive.open(folder, cluster_id)
@@ -146,21 +146,20 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
     where = archive.folder
     if None not in (news.cluster_id, known.cluster_id) and news.cluster_id != known.cluster_id:
         raise PipelineError(
-            f"the source is cluster {news.cluster_id} now, but {where} is an archive of cluster"
+            f"the source is now cluster {news.cluster_id}, but {where} is an archive of cluster"
             f" {known.cluster_id}: choose another --out"
         )
     if None not in (news.log_id, known.log_topic_id) and news.log_id != known.log_topic_id:
         raise PipelineError(
-            f"{OFFSETS_TOPIC} was deleted and made again since {where} was read: its offsets"
-            " mean other records now; choose another --out"
+            f"{OFFSETS_TOPIC} was recreated since it was last read into {where}: its offsets now"
+            " belong to other records; choose another --out"
         )
     for partition, end in sorted(news.ends.items()):
         read = known.next_offsets.get(partition, 0)
         if end < read:
             raise PipelineError(
-                f"{OFFSETS_TOPIC}:{partition} ends at offset {end}, but {where} has it up to"
-                f" {read}: the log was cut or made anew, and its offsets mean other records now;"
-                " choose another --out"
+                f"{OFFSETS_TOPIC}:{partition} ends at offset {end}, but {where} has read up to"
+                f" {read}: the topic was recreated, or its log was truncated; choose another --out"
             )
 
 
@@ -175,7 +174,7 @@ def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]
 
 
 def _reason(first: int, behind: int) -> str:
-    return f"offsets {first} to {behind - 1} were gone before they were read"
+    return f"offsets {first} to {behind - 1} were deleted before they were read"
 
 
 def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:

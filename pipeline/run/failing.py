@@ -49,9 +49,7 @@ def states_of(text: str) -> tuple[str, ...]:
     found = []
     for word in text.split(","):
         if word.strip() not in named:
-            raise MisspelledError(
-                f"there is no state {word.strip()!r}: name some of {', '.join(named)}"
-            )
+            raise MisspelledError(f"unknown state {word.strip()!r}: choose from {', '.join(named)}")
         found.append(named[word.strip()])
     return tuple(dict.fromkeys(found))
 

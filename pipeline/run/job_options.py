@@ -77,16 +77,16 @@ def job_options(given: Given) -> JobOptions:
     out = given["out"]
     if given["catalog"]:
         if out:
-            raise WrongUse("--out and --catalog are opposites: leave one out")
+            raise WrongUse("--out and --catalog can't be combined: leave one out")
         if given["group"] or given["partitions"]:
-            raise WrongUse("a catalog has whole days: leave out --group and --partitions")
+            raise WrongUse("a catalog is written in whole days: leave out --group and --partitions")
         out = SCHEME + given["catalog"]
     if not out:
         raise WrongUse("name a folder for the tables: --out FOLDER")
     if given["topic"] and given["no_topics"]:
         raise WrongUse("--topic and --no-topics are opposites: leave one out")
     if given["format"] not in (None, *FORMATS):
-        raise WrongUse(f"--format {given['format']}: there are {', '.join(FORMATS)}")
+        raise WrongUse(f"--format {given['format']}: choose from {', '.join(FORMATS)}")
     span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
     text = given["partitions"]
     textfile, states = _of_lag(given)
@@ -169,7 +169,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
-            f"--{named[0].name} needs the lag, and --no-topics asks for none: leave one out"
+            f"--{named[0].name} needs the lag, which --no-topics leaves out: remove one of them"
         )
     textfile, text = given.get(TEXTFILE.key), given.get(FAIL_ON.key)
     if textfile is not None:
@@ -209,7 +209,7 @@ def _window(given: Given, option: Option) -> Window:
     else:
         until_ms = int(_spelled(option, end, time_ms))
     if since_ms >= until_ms:
-        raise WrongUse(f"--{option.name} {given[option.key]}: it ends before it begins")
+        raise WrongUse(f"--{option.name} {given[option.key]}: the window ends before it begins")
     return Window(since_ms, until_ms)
 
 

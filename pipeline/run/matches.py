@@ -83,6 +83,6 @@ def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> Non
     word = "until" if span.until_ms is not None and end_ms == span.until_ms - 1 else "as of"
     asked_ms = span.until_ms if word == "until" else span.as_of_ms
     raise PipelineError(
-        f"{where} has nothing {word} {instant(asked_ms)}: {what} begins at {instant(begins_ms)};"
-        " choose a later time"
+        f"{where} has no records {word} {instant(asked_ms)}: {what} begins at"
+        f" {instant(begins_ms)}; choose a later time"
     )

@@ -33,7 +33,7 @@ class Option:
 
 SOURCE: Final = Option(
     "source",
-    "A broker, a folder of partitions' folders, or a folder that has the table events.",
+    "A broker, a folder of partition folders, or a folder with the table events.",
     "HOST:PORT|FOLDER",
     variable="MUSTER_SOURCE",
 )
@@ -45,43 +45,50 @@ COMMAND_CONFIG: Final = Option(
 OUT: Final = Option("out", "Where the tables are written.", "FOLDER")
 CATALOG: Final = Option(
     "catalog",
-    "Append the tables by day to this namespace of a catalog of Spark's, instead of --out.",
+    "Append the tables by day to this namespace of a Spark catalog, instead of --out.",
     "CATALOG.NAMESPACE",
 )
 GROUP: Final = Option(
-    "group", "Only this group; * stands for anything; repeatable.", "GROUP", "g", repeatable=True
+    "group", "Only this group; * matches anything; repeatable.", "GROUP", "g", repeatable=True
 )
-SINCE: Final = Option("since", "Only rows of series since then (UTC unless it has a zone).", "TIME")
-UNTIL: Final = Option("until", "Only records before (UTC unless it has a zone).", "TIME")
+SINCE: Final = Option(
+    "since", "Only rows of time series since this time (UTC unless it has a zone).", "TIME"
+)
+UNTIL: Final = Option("until", "Only records before this time (UTC unless it has a zone).", "TIME")
 AS_OF: Final = Option(
-    "as-of", "The time that answers hold for; else the end of what is read.", "TIME"
+    "as-of", "The time of the tables' state; default: the end of the history.", "TIME"
 )
-PARTITIONS: Final = Option("partitions", "Only these of __consumer_offsets.", "0-1,5")
+PARTITIONS: Final = Option("partitions", "Only these partitions of __consumer_offsets.", "0-1,5")
 TOPIC: Final = Option(
     "topic",
-    "Ask the times of this topic's records, else of all that groups committed; repeatable.",
+    "Read the record timestamps of this topic; default: of all committed topics; repeatable.",
     "TOPIC",
     "t",
     repeatable=True,
 )
-NO_TOPICS: Final = Option("no-topics", "Ask no topics: no lag in seconds.")
-RETENTION: Final = Option("offsets-retention", "The cluster's: 7d, 12h.", "TIME", default="7d")
+NO_TOPICS: Final = Option("no-topics", "Read no topics: without lag in seconds.")
+RETENTION: Final = Option(
+    "offsets-retention",
+    "The cluster's offsets.retention.minutes, such as 7d or 12h.",
+    "TIME",
+    default="7d",
+)
 FORMAT: Final = Option(
-    "format", "parquet, delta or iceberg; else as the tables there are, else parquet.", "FORMAT"
+    "format", "parquet, delta or iceberg; default: that of existing tables, or parquet.", "FORMAT"
 )
 OVERWRITE: Final = Option("overwrite", "Replace tables that exist.")
 FAIL_ON_DAMAGE: Final = Option(
-    "fail-on-damage", "End with exit code 4 when something could not be read."
+    "fail-on-damage", "Exit with code 4 when a part of the history could not be read."
 )
 TIMEOUT: Final = Option("timeout", "How long to wait for an answer.", "SECONDS", default="30")
 LAG_THRESHOLD: Final = Option(
     "lag-threshold-s",
-    "The report names groups whose oldest unread record is older.",
+    "The report lists groups whose oldest unread record is older than this.",
     "SECONDS",
     default="60",
 )
 RECORDS_THRESHOLD: Final = Option(
-    "lag-threshold-records", "The same for groups with more unread records.", "N"
+    "lag-threshold-records", "The report lists groups with more unread records than this.", "N"
 )
 TEXTFILE: Final = Option(
     "textfile",
@@ -90,15 +97,15 @@ TEXTFILE: Final = Option(
 )
 FAIL_ON: Final = Option(
     "fail-on",
-    "End with exit code 5 when groups are drowning, stuck, nobody-runs-it or out-of-range.",
+    "Exit with code 5 when groups are drowning, stuck, nobody-runs-it or out-of-range.",
     "STATES",
 )
 JSON: Final = Option("json", "Print JSON instead of text.")
 
 FIRST: Final = Option(
-    "first", "A window of time: until a time, or so long (2026-01-31T12:00:00Z/1h).", "FROM/TO"
+    "first", "The first time window: FROM/TO, or FROM/1h (2026-01-31T12:00:00Z/1h).", "FROM/TO"
 )
-SECOND: Final = Option("second", "The window that is compared with it.", "FROM/TO")
+SECOND: Final = Option("second", "The second time window, compared with the first.", "FROM/TO")
 BY_TOPIC: Final = Option("by-topic", "A row for each topic of a group.")
 
 JOB_OPTIONS: Final = (

@@ -21,11 +21,11 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
     """
     if where.startswith(SCHEME):
         if not isinstance(engine, Commands):
-            raise PipelineError(f"{engine.name} has no catalogs: choose --engine spark")
+            raise PipelineError(f"{engine.name} does not support catalogs: choose --engine spark")
         return CatalogStore(where.removeprefix(SCHEME), engine, form)
     if not (s3.is_s3(where) or is_local(where)):
         if form not in (None, PARQUET):
-            raise PipelineError(f"tables in {form} go to folders and to s3://, not to {where}")
+            raise PipelineError(f"can't write {form} tables to {where}: choose a folder or s3://")
         return Store(where, engine.files(where))
     place = where.rstrip("/") if s3.is_s3(where) else local_folder(where)
     name, there = _format_there(place)

@@ -32,7 +32,7 @@ ORDER BY lag_records DESC""",
     ),
     ReadyQuery(
         "who_never_catches_up",
-        "Partitions that are produced to faster than their group reads, and idle ones.",
+        "Partitions that never catch up: written faster than the group reads them, or not read.",
         ("catch_up",),
         """
 SELECT group_id, topic, "partition", verdict, member_count, lag_records, lag_s,
@@ -58,7 +58,7 @@ ORDER BY hour, group_id, topic""",
     ),
     ReadyQuery(
         "who_rewound",
-        "Commits below the one before, and who held the partition.",
+        "Commits below the previous offset, with the partition's owner.",
         ("rewinds",),
         """
 SELECT rewound_at, group_id, topic, "partition", previous_offset, committed_offset, rewound_records,
@@ -69,7 +69,7 @@ ORDER BY rewound_at DESC""",
     ),
     ReadyQuery(
         "who_held",
-        "Who held each partition, from when to when; ended_at is null for who holds it still.",
+        "The owners of each partition over time; ended_at is null for the current owner.",
         ("generations",),
         """
 SELECT group_id, held.topic AS topic, held.number AS "partition", began_at, ended_at, generation,
@@ -92,7 +92,7 @@ FROM (
         ])) AS holdings
         FROM generations
     ) AS listed
-) AS told
+) AS owned
 ORDER BY group_id, topic, "partition", began_at""",
     ),
     ReadyQuery(
@@ -132,7 +132,7 @@ ORDER BY hour, generations DESC""",
     ),
     ReadyQuery(
         "who_unsettles_groups",
-        "Members by the rebalances that they took part in as they joined or left.",
+        "Members by the rebalances that they caused as they joined or left.",
         ("restless_members",),
         """
 SELECT group_id, client_id, client_host, rebalances, share, joins, leaves, member_ids
@@ -141,7 +141,7 @@ ORDER BY rebalances DESC""",
     ),
     ReadyQuery(
         "what_expires_next",
-        "Committed offsets that Kafka deletes, the next first.",
+        "Committed offsets that Kafka will delete, the next first.",
         ("expiring_offsets",),
         """
 SELECT expires_at, group_id, topic, "partition", committed_offset, committed_at, rule, expired
@@ -150,7 +150,7 @@ ORDER BY expires_at""",
     ),
     ReadyQuery(
         "transactions_that_failed",
-        "Offsets of transactions that were aborted, or are open still.",
+        "Offsets of transactions that were aborted or are still open.",
         ("transactional_commits",),
         """
 SELECT outcome, group_id, topic, "partition", committed_offset, written_at, ended_at,

@@ -48,7 +48,7 @@ def write_report_again(
     there = [name for name in TABLES if store.has(name)]
     if not set(there) - {"events"}:
         raise PipelineError(
-            f"{store.folder} has no tables to report on: make them there with `all`"
+            f"{store.folder} has no tables to report on: make them with `muster pipeline all`"
         )
     for name in there:
         here = [place for place in store.table_files(name) if os.path.exists(place)]
@@ -66,6 +66,4 @@ def _noted(store: Store) -> Head:
         note = json.loads(text)
         return Head(str(note["source"]), str(note["engine"]), note["as_of_ms"], note["cluster_id"])
     except (ValueError, TypeError, KeyError) as error:
-        raise PipelineError(
-            f"{store.path(NOTE)} is not what a run wrote ({error}): delete it"
-        ) from error
+        raise PipelineError(f"{store.path(NOTE)} is damaged ({error}): delete it") from error

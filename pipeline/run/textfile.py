@@ -24,7 +24,8 @@ _PLACE: Final = (*_GROUP, "topic", "partition")
 GAUGES: Final = {
     "muster_pipeline_lag_records": (
         "lag_records",
-        "Records that the group has not read; below 0 for an offset above the end of the log.",
+        "Records that the group has not read; negative for a committed offset above the log end"
+        " offset.",
     ),
     "muster_pipeline_lag_seconds": ("lag_s", "Age of the first unread record."),
     "muster_pipeline_lost_records": (
@@ -33,15 +34,15 @@ GAUGES: Final = {
     ),
     "muster_pipeline_read_records_per_second": (
         "consumed_per_s",
-        "Records that the group read a second, in the last minutes.",
+        "Records that the group read per second, over the last 10 minutes.",
     ),
     "muster_pipeline_written_records_per_second": (
         "produced_per_s",
-        "Records that were written a second, in the last minutes.",
+        "Records that were written per second, over the last 10 minutes.",
     ),
     "muster_pipeline_catch_up_seconds": (
         "catch_up_s",
-        "Until nothing is unread, at these rates; absent where that will not be.",
+        "Seconds until the lag is 0 at these rates; absent if it never will be.",
     ),
 }
 """Of each partition: the name of a series, its column in CATCH_UP, and what it says."""
@@ -60,7 +61,11 @@ def check_textfile(file: str) -> None:
         raise WrongUse(f"--textfile {file}: node_exporter reads only files that end in .prom")
     folder = os.path.dirname(os.path.abspath(file))
     if os.path.isdir(file) or not os.path.isdir(folder):
-        what = f"{file} is a folder" if os.path.isdir(file) else f"there is no folder {folder}"
+        what = (
+            f"{file} is a folder"
+            if os.path.isdir(file)
+            else (f"the folder {folder} does not exist")
+        )
         raise PipelineError(f"--textfile {file} can't be written: {what}")
     if (why := unwritable(folder)) is not None:
         raise PipelineError(f"--textfile {file} can't be written: {why}")
@@ -95,9 +100,11 @@ def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
     source = source.encode(errors="replace").decode()  # a folder's name may be no text
     [counted] = engine.ask("SELECT count(*) AS partitions FROM catch_up")
     rows = _rows(engine)
-    whole = GaugeMetricFamily(AS_OF, "The time that these answers hold for.", labels=["source"])
+    whole = GaugeMetricFamily(
+        AS_OF, "The time of the state that these values show.", labels=["source"]
+    )
     whole.add_metric([source], as_of_ms / 1000)
-    left_out = GaugeMetricFamily(LEFT_OUT, "Partitions without series.", labels=["source"])
+    left_out = GaugeMetricFamily(LEFT_OUT, "Partitions left out of this file.", labels=["source"])
     left_out.add_metric([source], counted["partitions"] - len(rows))
     places = [[source, row["group_id"], row["topic"], str(row["partition"])] for row in rows]
     gauges = []

@@ -38,13 +38,13 @@ def write_views(store: Store) -> str | None:
     names = _there(store)
     lines = [
         f"-- The tables in {store.folder}, and ready queries: duckdb -init {VIEWS}",
-        "-- FROM ready_queries; lists the queries. A run of `muster pipeline` writes this again.",
+        "-- FROM ready_queries; lists the queries. A run of `muster pipeline` rewrites this file.",
         "SET TimeZone = 'UTC';",
     ]
     if s3.is_s3(store.folder):
         lines.append(
-            "CREATE OR REPLACE SECRET muster (TYPE s3, PROVIDER credential_chain);"
-            "  -- see DuckDB's httpfs for a storage that is not Amazon's"
+            "CREATE OR REPLACE SECRET muster (TYPE s3, PROVIDER credential_chain);  -- for"
+            " storage other than Amazon's, see DuckDB's httpfs"
         )
     for name in names:
         rows = _rows_of(name, store.table_urls(name))
@@ -89,7 +89,7 @@ def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
 def _there(store: Store) -> list[str]:
     names = [name for name in _SCHEMAS if store.has(name)]
     if not names:
-        raise PipelineError(f"{store.folder} has no tables: make them there with `all`")
+        raise PipelineError(f"{store.folder} has no tables: make them with `muster pipeline all`")
     return names
 
 

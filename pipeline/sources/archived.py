@@ -140,7 +140,7 @@ class ArchiveSource(OfFiles):
     def _loaded(self) -> Manifest:
         manifest = load(self._folder)
         if manifest is None:
-            raise PipelineError(f"{self.where} is no archive any more")
+            raise PipelineError(f"{self.where} is no longer an archive")
         return manifest
 
     def _whole(self, deep: Collection[str]) -> Manifest:
@@ -167,7 +167,7 @@ class ArchiveSource(OfFiles):
     def _settled(self, deep: Collection[str]) -> Settled | str:
         """Move what is damaged, as a writer; or why that is not possible."""
         if self._copy is not None:
-            return "what is read is a copy"
+            return "the source is a copy"
         try:
             lock = Lock.alone(self._folder / WRITER)
         except PipelineError as error:
@@ -198,7 +198,7 @@ class ArchiveSource(OfFiles):
             for table, files in new.finish().items()
         }
         self._say(
-            f"{each.lost(self.where)}: it was left where it is, since {why}, and {each.missing}"
+            f"{each.lost(self.where)}: it was not moved, since {why}, and {each.missing}"
             for each in (*damaged, *bad)
         )
         return manifest

@@ -99,14 +99,14 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
         try:
             time_delta, delta_at, delta, *more = _head_at(section, start)
         except IndexError:
-            raise CorruptRecords(f"Record {done} of {count} ends beyond its batch.") from None
+            raise CorruptRecords(f"Record {done} of {count} extends beyond its batch.") from None
         key_at, key_bytes, key_start, value_bytes, value_start, end = more
         key_end = key_start + max(key_bytes, 0)
         value_end = value_start + max(value_bytes, 0)
         if end > size or value_end >= end or not 0 <= delta <= header.last_offset_delta:
             raise CorruptRecords(
-                f"Record {done} of {count}, of offset delta {delta}, has a value that ends at byte"
-                f" {value_end}, and should end itself at {end} of {size}."
+                f"Record {done} of {count}, offset delta {delta}, ends at byte {end} of {size},"
+                f" and its value at byte {value_end}."
             )
         written_ms = header.base_timestamp if append_time is None else append_time
         if time_delta and append_time is None:

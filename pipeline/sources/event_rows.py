@@ -219,7 +219,7 @@ class EventRows:
     ) -> None:
         places = self.names(key[:-4])
         if places is None:
-            raise Malformed("its key is of an offset and is not a group, a topic, a partition")
+            raise Malformed("its offset key does not hold a group, a topic and a partition")
         partition = int.from_bytes(key[-4:], "big", signed=True)
         if value is None:
             self._append(COMMIT_TOMBSTONE, log_offset, written_ms, *places, partition)

@@ -99,7 +99,7 @@ def list_folder(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
-        raise PipelineError(f"the folder {folder} does not exist: see --source") from None
+        raise PipelineError(f"the folder {folder} does not exist: check --source") from None
     except NotADirectoryError:
         raise PipelineError(
             f"{folder} is a file: name a broker's data folder or a partition's folder in it, and"
@@ -183,7 +183,9 @@ def cluster_id_of(path: str) -> str | None:
                 found[cluster] = place
                 break
     if len(found) > 1:
-        each = " and ".join(f"{place} is of cluster {cluster}" for cluster, place in found.items())
+        each = " and ".join(
+            f"{place} belongs to cluster {cluster}" for cluster, place in found.items()
+        )
         raise PipelineError(f"{each}: read one cluster at a time")
     return next(iter(found), None)
 
@@ -230,8 +232,11 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
         return None
     last = end.offset - 1
     if last == file.next_offset:
-        return f"The record of offset {last} is missing: {end.by} says that it was there."
-    return f"Offsets {file.next_offset} to {last} are missing: {end.by} says that they were there."
+        return f"The record at offset {last} is missing: according to {end.by} it was written."
+    return (
+        f"Offsets {file.next_offset} to {last} are missing: according to {end.by} they were"
+        " written."
+    )
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:

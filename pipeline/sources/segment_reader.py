@@ -94,7 +94,7 @@ class SegmentFile:
         """What follows the last entry that could be read."""
         torn = self.behind is None and self._incomplete(position)
         if not torn:
-            reason = f"{reason} Nothing behind it can be read."
+            reason = f"{reason} Nothing after it can be read."
         elif self._is_blank(position):
             return  # set aside for more
         yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
@@ -115,12 +115,13 @@ class SegmentFile:
         header = read_stored(self._window, position - self._window_at)
         if header.base_offset < expected:
             raise CorruptRecords(
-                f"The batch at offset {header.base_offset} stands where {expected} or more is due."
+                f"The batch at offset {header.base_offset} is out of order: offset {expected} or"
+                " more was expected."
             )
         if self.behind is not None and header.last_offset >= self.behind:
             raise CorruptRecords(
-                f"The batch at offset {header.base_offset} reaches {header.last_offset}, and the"
-                f" next segment begins at {self.behind}."
+                f"The batch at offset {header.base_offset} ends at offset {header.last_offset},"
+                f" but the next segment begins at {self.behind}."
             )
         return Entry(position, self._window, header)
 

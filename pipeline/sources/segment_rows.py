@@ -261,10 +261,11 @@ def read_segment(
     try:
         descriptor = open_segment(segment)
     except OSError as error:
-        said = f"the segment cannot be opened: {error.strerror}"
+        said = f"can't open the segment: {error.strerror}"
         if segment.behind is None and segment.due is not None:
             said += (
-                f"; {segment.due.by} says that offsets up to {segment.due.offset - 1} were there"
+                f"; according to {segment.due.by} offsets up to {segment.due.offset - 1} were"
+                " written"
             )
         rows.damaged(segment.base_offset, None, said)
         yield rows.take()
@@ -305,7 +306,7 @@ def _add_end(
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:
-        rows.torn(file.next_offset, position, f"The log ends in the midst of a batch. {said}")
+        rows.torn(file.next_offset, position, f"The log ends within a batch. {said}")
     elif said:
         rows.damaged(file.next_offset, position, said)
 

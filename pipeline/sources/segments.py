@@ -128,7 +128,7 @@ def plan(options: Mapping[str, str]) -> tuple[list[Segment], Offsets]:
 def _what(options: Mapping[str, str]) -> str:
     what = options.get("as") or "records"
     if what not in _SCHEMAS:
-        raise PipelineError(f"as={what}: kafka_segments gives {', '.join(_SCHEMAS)}")
+        raise PipelineError(f"as={what}: choose from {', '.join(_SCHEMAS)}")
     return what
 
 
@@ -137,7 +137,7 @@ def _number(options: Mapping[str, str], name: str, default: int) -> int:
     if text is None or text == "":
         return default
     if not text.isdecimal():
-        raise PipelineError(f"{name}={text}: an offset is a number of at least 0")
+        raise PipelineError(f"{name}={text}: an offset must be a number, 0 or more")
     return int(text)
 
 
@@ -146,5 +146,5 @@ def _numbers(text: str | None) -> set[int] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise PipelineError(f"partitions={text}: write numbers with commas, such as 0,3")
+        raise PipelineError(f"partitions={text}: write numbers separated by commas, such as 0,3")
     return {int(part) for part in parts}

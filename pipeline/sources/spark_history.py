@@ -83,7 +83,7 @@ class HistoryReader(DataSourceReader):
         parts = source.event_parts(_numbers(self.options))
         if parts is None:
             raise PipelineError(
-                f"{where} is Parquet already: read its events by spark.read.parquet"
+                f"{where} is already Parquet: read its events with spark.read.parquet"
             )
         return [HistoryTask(part) for part in parts]
 
@@ -100,7 +100,7 @@ class HistoryStream(DataSourceStreamReader):
         self.options = options
         self.reach = _reach(options)
         if not self.reach.addresses:
-            raise PipelineError(f"{_path(options)} is no broker: a stream follows HOST:PORT")
+            raise PipelineError(f"{_path(options)} is not a broker: a stream needs HOST:PORT")
 
     def initialOffset(self) -> Offsets:
         """Where the log begins."""

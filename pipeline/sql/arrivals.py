@@ -112,7 +112,7 @@ def _placed(p: Params) -> str:
 
 
 def _told(p: Params) -> str:
-    """The CTE `told`: each stretch with the bounds of its arrival, and its date if it is in them.
+    """The CTE `arrival_rows`: each stretch, the bounds of its arrival, its date if within them.
 
     A batch of a file arrives whole (`whole`). A producer holds no record for an hour: a batch with
     dates that are further apart arrived at its last. Among the stretches are rows of what groups
@@ -143,7 +143,7 @@ def _told(p: Params) -> str:
             by_end AS (PARTITION BY {_KEY} ORDER BY last_offset, seen
                 ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
     ),
-    told AS (
+    arrival_rows AS (
         SELECT *, CASE WHEN last_ms <= by_ms + {SKEW_MS}
             THEN least(greatest(last_ms, after_ms), by_ms) END AS told_ms
         FROM bounded
@@ -163,7 +163,7 @@ def _believed() -> str:
     kept AS (
         SELECT *, CASE WHEN seen OR told_ms >= coalesce(max(told_ms) OVER ({_BEFORE}), told_ms)
             - {HOUR_MS} THEN told_ms END AS kept_ms
-        FROM told
+        FROM arrival_rows
     ),
     compared AS (
         SELECT *, max(kept_ms) OVER ({_BEFORE}) AS before_ms,

@@ -138,7 +138,7 @@ def _counted(p: Params) -> str:
 
 
 def _folded(d: Dialect) -> str:
-    """`told`: one row for each generation; `nth` counts those of a life from 1."""
+    """`generation_rows`: one row for each generation; `nth` counts those of a life from 1."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     fields = ("protocol_type", "protocol", "leader", "leader_is", "member_count")
     last = d.struct(**{name: name for name in fields})
@@ -177,7 +177,7 @@ def _folded(d: Dialect) -> str:
             max_by({last}, log_offset) AS last
         FROM runs GROUP BY {_LIFE}, nth, generation, group_type
     ),
-    told AS (
+    generation_rows AS (
         SELECT *, {", ".join(f"last.{name} AS {name}" for name in fields)} FROM folded
     )"""
 
@@ -195,7 +195,7 @@ def _numbered() -> str:
                 - lag(generation) OVER ({chain}) - 1, 0), 0), {INT_MAX}) AS unseen,
             nth > 1 OR generation <= CASE WHEN group_type = '{CLASSIC}' THEN 1
                 ELSE {FIRST_EPOCH} END AS told_before
-        FROM told
+        FROM generation_rows
     ),
     peopled AS (
         SELECT n.*, g.members FROM numbered n JOIN group_states g

@@ -185,13 +185,13 @@ def _turns() -> str:
             coalesce(max(CASE WHEN role = '{_DOUBT}' THEN log_offset END) OVER ({chain} {_SO_FAR}),
                 -1) AS doubted,
             coalesce(max(CASE WHEN {whole} THEN log_offset END) OVER ({chain} {_SO_FAR}), -1)
-                AS told,
+                AS described,
             coalesce(max(CASE WHEN {whole} OR (role = '{_STATE}' AND generation <= {FIRST_EPOCH})
                 THEN log_offset END) OVER ({chain} {_SO_FAR}), -1) AS begun
         FROM records
     ),
     turns AS (
-        SELECT *, doubted <= told AND coalesce(damaged_offset, -1) <= begun AS known,
+        SELECT *, doubted <= described AND coalesce(damaged_offset, -1) <= begun AS known,
             max(CASE WHEN turn THEN log_offset END) OVER (PARTITION BY {GROUP_KEY}) AS last_turn
         FROM followed
     )"""

@@ -26,7 +26,7 @@ SUBSCRIBED: Final = "kept: a member subscribes to the topic"
 HAS_MEMBERS: Final = "kept: its group has members"
 PENDING: Final = "kept: an open transaction has committed another"
 GROUP_NOT_KNOWN: Final = "not known: records of its group were not understood"
-TOPICS_NOT_KNOWN: Final = "not known: what its members subscribe to"
+TOPICS_NOT_KNOWN: Final = "not known: the subscriptions of its members"
 
 DELETED: Final = "deleted"
 NOTHING_KEPT: Final = "empty and nothing kept"

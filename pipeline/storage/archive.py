@@ -342,17 +342,17 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
     found = file.relative_to(folder)
     if archived:
         return (
-            f"{folder} is an archive, and has {found} beside its own files: move that file away, it"
-            " was never counted"
+            f"{folder} is an archive, but also has {found}, which is not part of it: move that"
+            " file away"
         )
     if re.match(r"events/batch=", str(found)):
         return (
-            f"{folder} was followed by an earlier version of Muster: take it over by `muster"
-            f" pipeline events --source {folder} --out NEW`, and go on with NEW"
+            f"{folder} was written by --follow of an earlier version of Muster: convert it with"
+            f" `muster pipeline events --source {folder} --out NEW`, then use NEW"
         )
     return (
-        f"{folder} has {found}, which no archive wrote: choose another --out; `muster pipeline"
-        f" events --source {folder} --out NEW` makes an archive of its events"
+        f"{folder} has {found}, which is not part of an archive: choose another --out; `muster"
+        f" pipeline events --source {folder} --out NEW` makes an archive of its events"
     )
 
 
@@ -377,5 +377,5 @@ def _later(one: int | None, other: int | None) -> int | None:
 
 def _not_written(folder: Path, error: OSError) -> PipelineError:
     return PipelineError(
-        f"{folder} can't be written ({error.strerror or error}): what was there before is there"
+        f"{folder} can't be written ({error.strerror or error}): the archive is unchanged"
     )

@@ -73,15 +73,18 @@ class CatalogStore(Store):
     ) -> int | None:
         """See Store: the newest day that these tables have, of several the earliest."""
         if asked_ms is not None and asked_ms % DAY_MS:
-            raise WrongUse(f"--since {instant(asked_ms)}: in a catalog a day is written whole")
+            raise WrongUse(
+                f"--since {instant(asked_ms)}: a catalog is written in whole days: name midnight"
+                " UTC"
+            )
         days = [day for name in series if (day := self._newest_day(name)) is not None]
         if asked_ms is not None or not days:
             return asked_ms
         newest_ms = (min(days) - _FIRST).days * DAY_MS
         if end_ms is not None and newest_ms >= end_ms:
             raise PipelineError(
-                f"the tables in {self._namespace} go on from {min(days)}: an earlier time is"
-                " written with --overwrite, or into another namespace"
+                f"the tables in {self._namespace} continue from {min(days)}: to write an earlier"
+                " time, use --overwrite or another namespace"
             )
         return newest_ms
 

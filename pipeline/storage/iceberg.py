@@ -86,7 +86,7 @@ class Iceberg:
 
 def _unreadable(place: str, error: Exception) -> PipelineError:
     words = " ".join(str(error).split())[:200]
-    return PipelineError(f"{place} can't be read, its metadata is damaged or away: {words}")
+    return PipelineError(f"{place} can't be read, its metadata is damaged or missing: {words}")
 
 
 def _known(field: pa.Field) -> pa.Field:

@@ -41,10 +41,10 @@ class Lock:
             if not isinstance(error, BlockingIOError):
                 raise PipelineError(
                     f"{file} can't be locked ({error.strerror}): keep the archive on a file system"
-                    " with locks, as a local disk is"
+                    " with locks, such as a local disk"
                 ) from None
             raise Held(
-                f"{file.parent} is being written by {_holder(file)}: wait for its end, or stop it"
+                f"{file.parent} is being written by {_holder(file)}: wait until it ends, or stop it"
             ) from None
         if not _is(file, descriptor):  # its holder has just deleted it
             os.close(descriptor)

@@ -122,8 +122,8 @@ def _understood(data: bytes, name: str) -> Manifest:
     version = said.get("version") if isinstance(said, dict) else None
     if isinstance(version, int) and version > VERSION:
         raise PipelineError(
-            f"{name} is that of an archive of version {version}, which a later Muster wrote: use"
-            " that one"
+            f"{name} has archive version {version}, which a later version of Muster wrote: use"
+            " that version"
         )
     try:
         return _read(said)
@@ -194,6 +194,6 @@ def _numbers(said: Mapping[str, int]) -> dict[int, int]:
 
 def _not_understood(name: str, why: str) -> str:
     return (
-        f"{name} is not the manifest of an archive ({why}): put back a copy of the folder, or begin"
+        f"{name} is not the manifest of an archive ({why}): restore a copy of the folder, or start"
         " in another one"
     )

@@ -44,9 +44,7 @@ class Settings:
         """PipelineError for an endpoint that is no URL."""
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
         if endpoint and not endpoint.startswith(("http://", "https://")):
-            raise PipelineError(
-                f"AWS_ENDPOINT_URL={endpoint}: write it with http:// or https:// before it"
-            )
+            raise PipelineError(f"AWS_ENDPOINT_URL={endpoint}: begin it with http:// or https://")
         return cls(
             endpoint,
             given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or None,
@@ -140,7 +138,7 @@ def _said_of(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise PipelineError(
-            f"{path} can't be reached; see AWS_ENDPOINT_URL, AWS_REGION and the keys: {error}"
+            f"{path} can't be reached; check AWS_ENDPOINT_URL, AWS_REGION and the keys: {error}"
         ) from error
 
 

@@ -63,8 +63,8 @@ class S3Parquet:
                 return [f"{folder}/{name}" for name in json.loads(listed)["files"]]
             except (ValueError, TypeError, KeyError) as error:
                 raise PipelineError(
-                    f"{place}/{LIST} is damaged ({error}), so that the files of the table are not"
-                    " known: make the table again with --overwrite"
+                    f"{place}/{LIST} is damaged ({error}), and the files of the table are unknown:"
+                    " make the table again with --overwrite"
                 ) from None
         return [path for path in _objects_below(storage, folder) if path.endswith(".parquet")]
 

@@ -44,14 +44,14 @@ class Damaged(NamedTuple):
 
     def lost(self, folder: str) -> str:
         """What happened, as the beginning of a sentence."""
-        return f"{folder}/{self.file.path} is damaged, it {self.fault}"
+        return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
         """What that means, as its end."""
         return (
-            f"its {self.file.rows} rows are missing from the history until a whole copy is in its"
-            " place"
+            f"its {self.file.rows} rows are missing from the history until an intact copy is in"
+            " its place"
         )
 
 
@@ -88,8 +88,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
                 fault = fault_of(path, table, file.rows, deep=table in deep)
             except FileNotFoundError:
                 raise FileGone(
-                    f"{path} is gone, which {MANIFEST} names: put it back from a copy, or begin in"
-                    " another folder"
+                    f"{path} is missing, but {MANIFEST} lists it: restore it from a copy, or start"
+                    " in another folder"
                 ) from None
             except OSError as error:
                 raise PipelineError(
@@ -136,7 +136,7 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
         settled = _stood_in(folder, counted_again(without(manifest, found), back), found)
         save(folder, settled)
     moved = [_moved(folder, each) for each in (*left, *found)]
-    again = [f"{folder / gone.file.path} is whole again and counts" for gone in back]
+    again = [f"{folder / gone.file.path} is intact again and is read" for gone in back]
     return Settled(settled, (*moved, *again)) if moved or again else None
 
 
@@ -267,7 +267,7 @@ def _moved(folder: Path, damaged: Damaged) -> str:
     """Move a damaged file, unless it is young; a sentence that says what happened to it."""
     path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
-        done = "it is left where it is, since it was changed a moment ago and may be on its way"
+        done = "it was not moved, since it changed a moment ago and may not be complete yet"
     else:
         to = _quarantined(folder, damaged.file)
         make_folders(folder, FOLDER)

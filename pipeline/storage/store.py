@@ -36,8 +36,8 @@ class DamagedNote(PipelineError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f'{what}: put back a copy of it, or write {{"cluster_id": "..."}} into it with the id'
-            " of the cluster that they are of"
+            f'{what}: restore a copy of it, or write {{"cluster_id": "..."}} into it with the id'
+            " of the tables' cluster"
         )
         self.what = what
 
@@ -101,8 +101,8 @@ class Store:
         except (ValueError, TypeError, KeyError) as error:
             why = str(error) if isinstance(error, ValueError) else "it has no cluster_id"
             raise DamagedNote(
-                f"{self.path(CLUSTER_FILE)} is damaged ({why}), so that the cluster of these"
-                " tables is not known"
+                f"{self.path(CLUSTER_FILE)} is damaged ({why}), and the cluster of these tables is"
+                " unknown"
             ) from None
         return found
 
@@ -112,8 +112,8 @@ class Store:
             noted = None if cluster_id is None else self.cluster_id()
         except DamagedNote as error:
             raise PipelineError(
-                f"{error.what}: choose another --out; only if they are of cluster {cluster_id}, as"
-                f" the source is, delete that file, and the next run writes it again"
+                f"{error.what}: choose another --out; if the tables are of cluster {cluster_id}"
+                " like the source, delete that file, and the next run rewrites it"
             ) from None
         if noted not in (None, cluster_id):
             raise PipelineError(

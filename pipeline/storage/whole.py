@@ -48,7 +48,7 @@ def fault_of(
         if head != _MAGIC:
             return "is not a Parquet file"
         if tail[4:] != _MAGIC or length > size - _TAIL_BYTES - len(_MAGIC):
-            return "was cut short"
+            return "is truncated"
         opened.seek(size - _TAIL_BYTES - length)
         footer = opened.read(length)
         whole = b""
@@ -68,9 +68,9 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
     for name in _KEYS.get(table or "", ()):
         kind = TABLES[table or ""].field(name).type
         if name not in schema.names or schema.field(name).type != kind:
-            return f"has no column {name} of type {kind}, so that another program wrote it"
+            return f"has no column {name} of type {kind}, another program wrote it"
     if rows is not None and metadata.num_rows != rows:
-        return f"has {metadata.num_rows} rows in place of {rows}"
+        return f"has {metadata.num_rows} rows instead of {rows}"
     return None
 
 
@@ -96,8 +96,8 @@ def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[s
         files = list(parquet_files(place))
         if not files and not may_have_none:
             raise PipelineError(
-                f"the table {place} has no Parquet file any more: put its files back, or make the"
-                " table again with --overwrite"
+                f"the table {place} has no Parquet files: restore them, or make the table again"
+                " with --overwrite"
             )
         found += files
     return found
@@ -113,8 +113,8 @@ def check_files(files: Iterable[str], *, deep: bool = False) -> None:
         if fault is not None:
             advice = "make the table again with --overwrite"
             if OWN_NAME.fullmatch(Path(file).name):
-                advice = "`muster pipeline events` or `all --incremental` sets it aside"
-            raise PipelineError(f"{file} is damaged, it {fault}: {advice}")
+                advice = "run `muster pipeline events` or `all --incremental` to set it aside"
+            raise PipelineError(f"{file} is damaged (it {fault}): {advice}")
 
 
 def _words(error: Exception) -> str:

@@ -35,7 +35,8 @@ WORDS = re.compile(
 )
 COMMENT = re.compile(r"(?:^ *|  )# (.+)$")
 """As ruff formats them."""
-QUOTED = re.compile(r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*")
+QUOTED = re.compile(r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*|nobody[ -]runs[ -]it")
+"""Code, and the public name of a verdict."""
 RIDDLES = re.compile(
     r"_(told|tells?|mend\w*|anew|meanwhile|likewise|nobody|somebody|whoever|in_vain|is_no|are_no|"
     r"stands|stood|beside)(_|$)|^test_(a_|an_)?\w+_(who|that)_\w+_(is|are|was)(_not)?$"

@@ -295,7 +295,7 @@ def test_a_group_moves_from_zookeeper_to_kafka_while_it_reads(
     scene.until_in_zookeeper()
 
     # While it runs: it is told of, and what is moved is a beginning.
-    assert "commits to ZooKeeper now, by 1 consumer" in migrate(scene)
+    assert "still commits to ZooKeeper with 1 consumer" in migrate(scene)
     assert scene.in_kafka() == [RECORDS] * PARTITIONS
     scene.write()
     until_read({old: scene.all_written})

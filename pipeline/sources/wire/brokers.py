@@ -227,4 +227,4 @@ def described(view: View, partitions: Iterable[Partition], seconds: float) -> st
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"
-    return f"{first[0]}:{first[1]} {who}, and nobody served it in {seconds:g} s"
+    return f"{first[0]}:{first[1]} {who}, and no broker served it within {seconds:g} s"

@@ -234,7 +234,7 @@ class LogReader:
                 if len(rows) >= ROWS_AT_ONCE:
                     yield rows.take()
         except CorruptRecords as error:
-            rows.add_damage(position, None, None, f"{error} Nothing behind it was read.")
+            rows.add_damage(position, None, None, f"{error} Nothing after it was read.")
 
     def _look(self) -> None:
         """See who leads what now, at most so often."""

@@ -120,7 +120,7 @@ def test_an_offset_goes_backwards_only_when_told_to_and_undo_puts_all_back(scene
 
     left = scene.migrate(*source, scene.name, "--execute", "--plan", "first.json")
     assert left.code == 0
-    assert f"{scene.name}, {scene.name}:0: stays at 90, past 41 at the source" in left.err
+    assert f"{scene.name}, {scene.name}:0: stays at 90, ahead of 41 at the source" in left.err
     assert scene.new() == {0: 90, 1: 7}
 
     told = scene.migrate(*source, "--backwards", "--execute", "--plan", "back.json", "--json")
@@ -176,7 +176,7 @@ def test_consumers_that_still_run_the_old_way_are_told_of_and_not_overwritten(
         f"/consumers/{scene.name}/ids/{scene.name}_host-1", b"{}", ephemeral=True, makepath=True
     )
     ran = scene.migrate("--zookeeper", scene.zookeeper)
-    assert "commits to ZooKeeper now, by 1 consumer" in ran.err
+    assert "still commits to ZooKeeper with 1 consumer" in ran.err
     back = scene.migrate("--zookeeper", scene.zookeeper, "--back", "--execute")
     assert back.code == 1
     assert "stop them first" in back.err
@@ -246,7 +246,7 @@ def test_offsets_that_the_broker_keeps_the_old_way_are_moved_and_back(scene: Sce
         ([], 2, "name one source: --zookeeper, --from or --old-way"),
         (["--old-way"], 2, "--old-way needs GROUP"),
         (["--old-way", "nobody"], 1, "has no offsets of group nobody"),
-        (["--zookeeper", "127.0.0.1:1", "--timeout", "1"], 3, "no ZooKeeper answers"),
+        (["--zookeeper", "127.0.0.1:1", "--timeout", "1"], 3, "can't connect to ZooKeeper"),
         (["--from", "nowhere.json"], 2, "nowhere.json can't be read"),
         (["--from", "bad.txt"], 1, "bad.txt, line 2: write it as /consumers/"),
         (["--undo", "bad.txt"], 1, "bad.txt is not JSON"),

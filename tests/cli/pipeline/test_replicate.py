@@ -148,7 +148,7 @@ def test_what_the_target_does_not_have_is_told(pair: dict[str, Broker], name: st
     commit(source, name, f"{name}:0=0")
     ran = run("pipeline", "replicate", name, "--source", source.bootstrap, "-b", target.bootstrap)
     assert ran.code == 0
-    assert f"{name}, {name}:0: the target has no such partition" in ran.err
+    assert f"{name}, {name}:0: left out, the partition does not exist in the target" in ran.err
     assert ran.out == "Nothing to change\n"
 
 

@@ -41,7 +41,7 @@ def test_note_of_the_cluster_that_is_damaged_is_named(
 
     for said in (into, of):
         assert f"{note} is damaged (" in said
-    assert "choose another --out; only if they are of cluster one, as the source is" in into
+    assert "choose another --out; if the tables are of cluster one like the source" in into
     assert "delete" not in of
     assert """put back a copy of it, or write {"cluster_id": "..."} into it""" in of
     note.unlink()
@@ -71,7 +71,7 @@ def test_table_with_a_cut_file_is_named_by_every_reader(tables: Path, tmp_path: 
             ["views", "--out", str(tables), "--duckdb", str(tmp_path / "all.duckdb")],
         ):
             said = one_sentence(run("pipeline", *words))
-            assert f"{events} is damaged, it " in said
+            assert f"{events} is damaged (it " in said
             assert "make the table again with --overwrite" in said
             assert "TMPDIR" not in said
     assert not Path(out).exists()
@@ -87,7 +87,7 @@ def test_table_whose_files_are_gone_is_named_by_every_reader(tables: Path, tmp_p
         for file in (tables / name).rglob("*.parquet"):
             file.unlink()
         said = one_sentence(run("pipeline", *words))
-        assert f"the table {tables}/{name} has no Parquet file any more: put its files back" in said
+        assert f"the table {tables}/{name} has no Parquet files: restore them" in said
     assert not Path(out).exists()
 
 
@@ -100,7 +100,7 @@ def test_table_whose_rows_are_damaged_is_named(tables: Path, tmp_path: Path) -> 
 
     ran = run("pipeline", "commits", "--source", str(tables), "--out", str(tmp_path / "more"))
 
-    assert f"{events} is damaged, it has damaged rows (" in one_sentence(ran)
+    assert f"{events} is damaged (it has damaged rows (" in one_sentence(ran)
 
 
 def limited(size: int, *words: str) -> Ran:
@@ -135,7 +135,7 @@ def test_full_disk_below_out_is_said_as_it_is(long_history: Path, out: Path) -> 
 
     assert said.startswith(f"muster: no space left at {out}/.commits.partial/")
     assert ".parquet (File too large): " in said
-    assert "name another disk, with --out for tables" in said
+    assert "choose another disk with --out for tables" in said
     assert "--engine spark" not in said
     assert run(*words).code == 0, "it is started again when there is room"
 
@@ -149,7 +149,7 @@ def test_full_disk_leaves_an_archive_as_it_was(long_history: Path, out: Path) ->
     said = one_sentence(limited(8192, *words))
 
     assert f"{out} can't be written (" in said
-    assert "what was there before is there" in said
+    assert "the archive is unchanged" in said
     assert places(out) == before
     assert list(out.rglob("*.partial")) == []
     assert run(*words).code == 0
@@ -168,9 +168,9 @@ def test_archive_with_a_cut_file_is_a_source_for_every_command(
     again = run("pipeline", "all", "--source", str(out), "--out", str(tmp_path / "o"))
 
     assert made.code == again.code == 0, made.err + again.err
-    assert f"{file} is damaged, it was cut short: it was moved to {out}/quarantine/" in made.err
+    assert f"{file} is damaged (it is truncated): it was moved to {out}/quarantine/" in made.err
     assert "1 part of the history could not be read" in again.err
-    assert f"  {file.relative_to(out)}: It was cut short." in again.err
+    assert f"  {file.relative_to(out)}: It is truncated." in again.err
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
 
 
@@ -185,5 +185,5 @@ def test_another_damaged_copy_of_a_file_is_said_and_fails_the_run(history: Path,
         made = run("pipeline", *job, *words)
 
         assert made.code == 4, made.err
-        assert made.err.count(f"{file} is damaged, it was cut short: it was moved to") == 1
+        assert made.err.count(f"{file} is damaged (it is truncated): it was moved to") == 1
     duckdb.connect().execute((out / "views.sql").read_text()).execute("FROM commits, events")

@@ -129,7 +129,7 @@ def test_an_archive_that_grows_tells_of_its_lag_too(archive: Path, tmp_path: Pat
     ("words", "code", "says"),
     [
         (["--fail-on", "sad"], 2, "--fail-on sad: there is no state 'sad': name some of drowning,"),
-        (["--fail-on", "stuck", "--no-topics"], 2, "--fail-on needs the lag, and --no-topics"),
+        (["--fail-on", "stuck", "--no-topics"], 2, "--fail-on needs the lag, which --no-topics"),
         (["--textfile", "x.prom", "--no-topics"], 2, "--textfile needs the lag"),
         (["--textfile", "lag.txt"], 2, "--textfile lag.txt: node_exporter reads only files"),
         (["--textfile", "gone/lag.prom"], 1, "there is no folder"),

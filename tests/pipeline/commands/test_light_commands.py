@@ -84,7 +84,7 @@ def test_what_can_not_be_read_is_told_and_ends_with_its_own_code_where_asked(
     words = ["pipeline", "commits", "--source", str(damaged), "--out", str(out), "--json"]
     made = run(*words)
     assert made.code == 0
-    assert "1 part of the history could not be read; the table quarantine has them" in made.err
+    assert "1 part of the history could not be read: see the table quarantine" in made.err
     assert made.json["damaged"] == 1
     [where] = made.json["unreadable"]
     assert where["file"] in made.err
@@ -158,7 +158,7 @@ def test_tables_in_another_format_and_duckdbs_view_of_them(
     assert "is a table in delta, not in iceberg" in mixed.err
     wrong = run(*words, "--format", "orc")
     assert wrong.code == 2
-    assert "--format orc: there are parquet, delta, iceberg" in wrong.err
+    assert "--format orc: choose from parquet, delta, iceberg" in wrong.err
 
     file = tmp_path / "all.duckdb"
     views = ["pipeline", "views", "--out", str(out)]

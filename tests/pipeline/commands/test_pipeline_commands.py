@@ -45,7 +45,7 @@ def test_what_spark_submit_needs_is_written_once_and_its_line_printed(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--until-now"], "--until-now goes with --follow"),
+        (["--until-now"], "--until-now needs --follow"),
         (
             ["--follow", "--group", "g"],
             "--follow adds the whole history, without an engine: leave out --group",
@@ -112,7 +112,7 @@ RATES = ["rates", "--source", "HISTORY", "--out", "OUT"]
                 "2026-01-01",
             ],
             2,
-            "nothing lies between",
+            "the window is empty",
         ),
         (
             [*RATES, "-t", "x", "--no-topics"],
@@ -187,7 +187,10 @@ def test_wrong_permissions_are_a_sentence(
     monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != out)  # root may all
     ran = run("pipeline", "commits", "--source", str(history), "--out", str(out))
     assert ran.code == 1
-    assert f"--out {out} can't be written: see the permissions of {out}" in ran.err
+    assert (
+        f"--out {out} can't be written: permission denied: check the permissions of {out}"
+        in ran.err
+    )
 
 
 def test_read_only_file_system_is_said_and_no_permissions(
@@ -209,7 +212,11 @@ def test_read_only_file_system_is_said_and_no_permissions(
     [
         (PipelineError("that is why"), 1, "that is why"),
         (WrongUse("write it so"), 2, "write it so"),
-        (duckdb.OutOfMemoryException("too\nmuch"), 1, "DuckDB failed: too much; --engine spark"),
+        (
+            duckdb.OutOfMemoryException("too\nmuch"),
+            1,
+            "DuckDB failed: too much; use --engine spark",
+        ),
         (Unreachable("nobody is there"), 3, "nobody is there"),
         (KeyboardInterrupt(), 130, "interrupted, nothing was done"),
         (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; more is in log"),

@@ -112,9 +112,7 @@ def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
     said, errors = job.communicate(timeout=300)
     assert job.returncode == 130, errors
     assert said == ""
-    assert errors == (
-        "muster: interrupted, tables that were done are there, and none is half-written\n"
-    )
+    assert errors == ("muster: interrupted, finished tables are kept, and none is half-written\n")
 
 
 def test_java_that_is_gone_at_the_end_of_a_session_is_nothing_to_warn_of(

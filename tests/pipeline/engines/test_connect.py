@@ -116,7 +116,7 @@ def test_server_that_is_away_is_one_sentence(history: Path, out: Path) -> None:
     )  # fmt: skip
 
     assert done.returncode == 3
-    said = "no server of Spark Connect answers at 127.0.0.1:"
+    said = "can't connect to Spark Connect at 127.0.0.1:"
     assert done.stderr.startswith(f"muster: {said}"), done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not out.exists()

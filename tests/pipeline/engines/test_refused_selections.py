@@ -53,6 +53,6 @@ def test_both_engines_refuse_the_same(spark: SparkSession, tmp_path: Path) -> No
     assert [" ".join(each.split()[1:5]) for each in light[1:]] == [
         "has no group nosuch,",
         "has no record of",
-        "has nothing until 2026-01-01T00:01:00Z:",
-        "has nothing as of",
+        "has no records until 2026-01-01T00:01:00Z:",
+        "has no records as of",
     ]

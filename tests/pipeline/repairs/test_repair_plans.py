@@ -96,12 +96,12 @@ def change(value: dict[str, Any], path: str, to: Any) -> str:
         ("steps", None, "not a plan"),
         ("where", 3, "damaged"),
         ("about", [], "damaged"),
-        ("steps.0.group", None, "step 1: it names no group"),
+        ("steps.0.group", None, "step 1: a group and a topic"),
         ("steps.0.partition", -1, "step 1: partition is -1"),
-        ("steps.0.before", 3, "step 1, before: it must be an offset"),
+        ("steps.0.before", 3, "step 1, before: must be an offset"),
         ("steps.0.before.offset", "x", "step 1, before: offset is 'x'"),
         ("steps.0.after.metadata", 3, "step 1, after"),
-        ("steps.1.partition", 0, "is there twice"),
+        ("steps.1.partition", 0, "is listed twice"),
     ],
 )
 def test_a_file_that_is_no_plan_says_where(path: str, to: Any, says: str) -> None:
@@ -226,19 +226,19 @@ AT = Located(40, 1_000)
         pytest.param(
             40,
             Known(SOURCE, TARGET, AT, None, None),
-            (50, "its end, as the target has no record since 1000 ms yet"),
+            (50, "the log end offset: the target has no record since 1000 ms yet"),
             id="not copied yet",
         ),
         pytest.param(
             40,
             Known(SOURCE, TARGET, Located(40, -1), None, None),
-            (None, "record 40 has no timestamp to find it by"),
+            (None, "record 40 has no timestamp to search by"),
             id="no timestamp",
         ),
         pytest.param(
             4,
             Known(SOURCE, TARGET, Located(10, 500), None, 2),
-            (2, "before its first record 10"),
+            (2, "before its log start offset 10"),
             id="its record is gone",
         ),
     ],
@@ -261,5 +261,7 @@ def test_only_what_differs_is_committed_and_what_can_not_be_is_told() -> None:
     [moved] = made.steps
     assert moved == Step(KEY, Position(20), Position(17, "mine"), 3, 0, "40 at the source")
     assert made.same == 1
-    assert made.left == ("billing, gone:0: the target has no such partition",)
+    assert made.left == (
+        "billing, gone:0: left out, the partition does not exist in the target cluster",
+    )
     assert replicate.plan_replication({}, {}, {}).steps == ()

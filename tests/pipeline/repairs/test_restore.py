@@ -210,13 +210,18 @@ def test_what_lies_outside_its_log_is_noted_or_moved_inside() -> None:
     assert (noted.after, noted.reread) == (Position(40), 40)
     assert noted.note == "outside orders:0, which has offsets 50 to 100"
     [moved] = plan_restore({KEY: then(40)}, {KEY: Position(90)}, bounds, clamp=True).steps
-    assert (moved.after, moved.note) == (Position(50), "40 then, moved to the log's nearer end")
+    assert (moved.after, moved.note) == (
+        Position(50),
+        "was 40, moved to the nearest offset of the log",
+    )
 
 
 def test_a_partition_that_is_gone_is_told_and_left() -> None:
     made = plan_restore({KEY: then(40)}, {}, {})
     assert made.steps == ()
-    assert made.left == ("billing, orders:0: left out at 40, the cluster has no such partition",)
+    assert made.left == (
+        "billing, orders:0: left out at 40, the partition does not exist in the cluster",
+    )
 
 
 def test_a_time_before_everything_is_refused() -> None:

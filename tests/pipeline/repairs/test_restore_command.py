@@ -97,7 +97,7 @@ def test_offsets_are_put_back_to_what_they_were_and_forth_again(
     assert "has no offsets of group nobody" in nobody.err
     early = scene.restore(*asked[:1], "--at", "2020-01-01", *asked[3:])
     assert early.code == 1
-    assert "the history has no offset of these groups from that time" in early.err
+    assert "the history has no offset of these groups at that time" in early.err
 
 
 def test_a_history_of_another_cluster_is_refused(broker: Broker, history: Path) -> None:

@@ -226,7 +226,7 @@ def test_group_that_only_commits_is_not_called_empty(
 
     said = listed(page)["g"]
     assert (said["state"], said["members"]) == ("keeps up" if lag else "not known", "-")
-    assert "no members of its own: readers commit without joining it" in page
+    assert "no members: clients commit without joining the group" in page
 
 
 def test_groups_that_read_alike_are_sorted_by_unread_records(report: Report) -> None:
@@ -309,12 +309,12 @@ def test_links_lead_to_the_generation_that_held_then(report: Report) -> None:
     stripes = re.findall(r'<a href="#(.*?)" tabindex="-1"><title>(\S+) to', drowns)
     assert (f"{(place := drowns[13:].split(chr(34))[0])}-3", instant(ms(60))) in stripes
     assert (f"{place}-1", instant(ms(540))) in stripes
-    said = re.findall(r'data-label="who held it then"><a href="#(.*?)">(.*?)</a>', drowns)
+    said = re.findall(r'data-label="generation"><a href="#(.*?)">(.*?)</a>', drowns)
     assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")]
     assert 'data-label="by"><bdi>set from outside the group</bdi>' in drowns
     assert 'data-label="by"><bdi>drowns-client at /10.0.0.1</bdi>' in drowns
     assert 'data-label="by"><bdi>no member owned it</bdi>' in part(page, "late")
-    assert 'data-label="held"><bdi>orders:0</bdi>' in drowns
+    assert 'data-label="partitions"><bdi>orders:0</bdi>' in drowns
 
 
 def test_a_generation_of_long_ago_is_there_if_a_rewind_asks_for_it(report: Report) -> None:
@@ -369,8 +369,10 @@ def test_what_was_not_understood_is_said(report: Report) -> None:
 
     page = report(rows)
 
-    assert "2 records of the history were not understood: what they say of groups is not kn" in page
-    assert "1 part of it could not be read" in page
+    assert (
+        "2 records of the history could not be decoded: their changes to groups are not kn" in page
+    )
+    assert "1 part of the history could not be read" in page
     assert "1 log ended in the midst of a batch" in page
     assert "understood" not in report(busy())
 
@@ -386,8 +388,8 @@ def test_a_group_whose_records_were_not_understood_is_not_judged_by_its_members(
     page = report(rows)
 
     assert listed(page)["g"]["members"] == "not known"
-    assert "whether it has members is not known: records of it were not understood" in page
-    assert "who was in it is not known for sure" in page
+    assert "its members are not known: some of its records could not be decoded" in page
+    assert "its members are not certain" in page
     assert 'data-label="by"><bdi>not known</bdi>' in page
 
 
@@ -407,10 +409,10 @@ def test_times_that_were_read_and_not_believed_are_not_called_unread(report: Rep
     for row in rows["lag"]:
         row["lag_s"] = row["lag_precision_s"] = None
 
-    assert "not known: no record&#x27;s time could be believed." in part(report(rows), "g")
+    assert "not known: no record has a plausible timestamp." in part(report(rows), "g")
     for row in rows["lag"]:
         row["lag_records"] = -5
-    assert "none was unread." in part(report(rows), "g"), "its offset is beyond the end"
+    assert "no record was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
 def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> None:
@@ -470,10 +472,10 @@ def test_a_group_of_which_little_is_known_gives_sentences(report: Report) -> Non
 
     for sentence in (
         "not known: the topic's records were not read.",
-        "not known: the times of records were not read.",
-        "no generation of it is in the history.",
-        "no commit went backwards.",
-        "whether it has members is not in the history",
+        "not known: the timestamps of records were not read.",
+        "the history has no generation of this group.",
+        "no commit moved an offset backwards.",
+        "its members are not in the history",
     ):
         assert sentence in page.replace("&#x27;", "'")
 

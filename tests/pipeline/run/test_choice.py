@@ -95,9 +95,7 @@ def test_a_session_of_little_work_is_asked_for_as_such(monkeypatch: pytest.Monke
 
 def test_server_of_spark_connect_that_is_away_is_named_at_once() -> None:
     port = free_port()
-    with pytest.raises(
-        Unreachable, match=f"no server of Spark Connect answers at localhost:{port}"
-    ):
+    with pytest.raises(Unreachable, match=f"can't connect to Spark Connect at localhost:{port}"):
         session.open_session(f"sc://localhost:{port}/;user_id=me")
 
 

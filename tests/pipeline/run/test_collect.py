@@ -105,12 +105,12 @@ def test_records_that_were_gone_before_they_were_read_are_damage(tmp_path: Path)
     assert added(log, tmp_path).lost == ()
     log.start, log.end = 8, 12
     came = added(log, tmp_path)
-    assert came.lost == ("__consumer_offsets:0: offsets 5 to 7 were gone before they were read",)
+    assert came.lost == ("__consumer_offsets:0: offsets 5 to 7 were deleted before they were read",)
     assert came.damaged == 1
     [row] = rows_of(tmp_path, "quarantine")
     assert (row["log_offset"], row["reason"]) == (
         5,
-        "offsets 5 to 7 were gone before they were read",
+        "offsets 5 to 7 were deleted before they were read",
     )
     assert added(log, tmp_path).damaged == 0
     assert places(tmp_path) == [(0, n) for n in (0, 1, 2, 3, 4, 5, 8, 9, 10, 11)]
@@ -125,8 +125,8 @@ def test_a_log_that_begins_late_has_lost_nothing_that_was_read(tmp_path: Path) -
     ("change", "said"),
     [
         ({"cluster_id": "other"}, "cluster other.*archive of cluster a-cluster"),
-        ({"log_id": "another"}, "was deleted and made again"),
-        ({"end": 3}, "ends at offset 3, but .* has it up to 5"),
+        ({"log_id": "another"}, "was recreated"),
+        ({"end": 3}, "ends at offset 3, but .* has read up to 5"),
     ],
 )
 def test_another_history_is_refused_and_changes_nothing(

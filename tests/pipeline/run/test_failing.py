@@ -78,5 +78,5 @@ def test_states_are_named_with_dashes_and_count_once() -> None:
         with pytest.raises(MisspelledError) as told:
             states_of(text)
         assert str(told.value) == (
-            f"there is no state {word}: name some of drowning, stuck, nobody-runs-it, out-of-range"
+            f"unknown state {word}: choose from drowning, stuck, nobody-runs-it, out-of-range"
         )

@@ -30,7 +30,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 
-AGAIN = "trying again until one answers"
+AGAIN = "retrying until a broker answers"
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
     assert process.returncode == 130
     errors = Path(f"{out}.err").read_text()
     assert (
-        errors == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C or SIGTERM\n"
+        errors == f"muster: following {served.bootstrap} into {out}; stop with Ctrl-C or SIGTERM\n"
     )
     said = Path(f"{out}.out").read_text()
     total = len(rows_of(out, "events"))
@@ -175,7 +175,7 @@ def test_a_topic_that_is_made_again_begins_anew(served: Broker, tmp_path: Path) 
     produce(served, 4)
     again = events(*words)
     assert again.code == 0
-    assert f"the topic {TOPIC} was deleted and made again" in again.err
+    assert f"topic {TOPIC} was recreated" in again.err
     rows = [row for row in rows_of(tmp_path, "stretches") if row["partition"] == 0]
     assert max(row["last_offset"] for row in rows) == 3
 
@@ -198,12 +198,12 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
         until("it says so", lambda: "going on" in Path(f"{out}.err").read_text())
     lines = Path(f"{out}.err").read_text().splitlines()
     assert (
-        lines[0] == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C or SIGTERM"
+        lines[0] == f"muster: following {served.bootstrap} into {out}; stop with Ctrl-C or SIGTERM"
     )
     # A busy machine may be late with an answer: it is told, and that it came, in turn.
     assert len(lines) % 2 == 1
     assert all(AGAIN in line for line in lines[1::2])
-    assert set(lines[2::2]) == {"muster: a broker answers again: going on"}
+    assert set(lines[2::2]) == {"muster: a broker answers again: continuing"}
     is_the_log(served, out)
 
 
@@ -220,7 +220,7 @@ def test_who_is_not_there_and_who_is_another_is_said(
     assert "is an archive of cluster" in refused.err
     with follower(served, tmp_path):
         said = Path(f"{tmp_path}.err")
-        until("it follows", lambda: "end with Ctrl-C" in said.read_text(), within_s=60)
+        until("it follows", lambda: "stop with Ctrl-C" in said.read_text(), within_s=60)
         locked = events("--source", served.bootstrap, "--out", str(tmp_path))
     assert "is being written by process" in locked.err
 

@@ -168,7 +168,7 @@ def test_refused_selection_names_the_source_and_the_archive_that_was_added_to(
     [
         (["--overwrite"], 2, "leave out --overwrite"),
         (["--source", "127.0.0.1:1"], 3, "no broker answers"),
-        (["--out", "s3://bucket/x"], 1, "an archive grows in a folder of this machine"),
+        (["--out", "s3://bucket/x"], 1, "an archive must be in a folder of this machine"),
     ],
 )
 def test_what_cannot_be_is_said(words: list[str], code: int, says: str, tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ def test_second_run_is_refused_while_another_writes_the_same_folder(
 
     [said] = set(refused)
     assert said.startswith(f"{tmp_path / 'tables'} is being written by process {os.getpid()} on ")
-    assert said.endswith(": wait for its end, or stop it")
+    assert said.endswith(": wait until it ends, or stop it")
     assert [each.rows for each in made.tables] == [3, 2]
     assert len(commits(tmp_path, "committed_at")) == 3
     names = {path.name for path in (tmp_path / "tables").iterdir()}

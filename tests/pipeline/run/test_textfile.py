@@ -138,7 +138,7 @@ def test_textfile_that_nobody_would_read_is_refused_before_the_work(
     with pytest.raises(PipelineError, match="is a folder"):
         check_textfile(str(tmp_path / "folder.prom"))
     monkeypatch.setattr(textfile.os, "access", lambda *_: False)  # root may all
-    with pytest.raises(PipelineError, match=f"see the permissions of {tmp_path}"):
+    with pytest.raises(PipelineError, match=f"check the permissions of {tmp_path}"):
         check_textfile(file)
     monkeypatch.undo()
     monkeypatch.setattr(textfile.importlib.util, "find_spec", lambda _: None)

@@ -131,6 +131,8 @@ def test_a_database_has_all_tables(kafka: Path, tmp_path: Path, form: str) -> No
 def test_a_folder_without_tables_is_said(tmp_path: Path) -> None:
     store = store_of(str(tmp_path), DuckEngine(str(tmp_path)))
     for write in (write_views, lambda store: write_database(store, str(tmp_path / "f"), True)):
-        with pytest.raises(PipelineError, match="has no tables: make them there with `all`"):
+        with pytest.raises(
+            PipelineError, match="has no tables: make them with `muster pipeline all`"
+        ):
             write(store)
     assert not (tmp_path / "f").exists()

@@ -75,7 +75,7 @@ def test_a_log_of_kafka_that_was_cut(name: str, into_a_batch: int, tmp_path: Pat
         assert "A batch claims" in reason
     if "clean" in name:
         assert f"{due} to {ends[-1][1] - 1} are missing" in reason
-        assert "replication-offset-checkpoint says" in reason
+        assert "according to replication-offset-checkpoint" in reason
 
 
 def test_a_copy_of_one_folder_is_measured_by_its_own_files(tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ def test_a_copy_of_one_folder_is_measured_by_its_own_files(tmp_path: Path) -> No
     os.truncate(log, 8000)
 
     [(_, _, _, reason)] = unreadable(folder)
-    assert f"to {end - 1} are missing: {end:020d}.snapshot says that they were there" in reason
+    assert f"to {end - 1} are missing: according to {end:020d}.snapshot they were written" in reason
 
     (folder / f"{end:020d}.snapshot").unlink()
     [(_, _, _, reason)] = unreadable(folder)
-    assert "are missing: the segment's index says that they were there" in reason
+    assert "are missing: according to the segment's index they were written" in reason
 
     (folder / f"{FIRST}.index").unlink()
     [(kind, _, _, reason)] = unreadable(folder)
@@ -105,7 +105,7 @@ def test_an_emptied_log_is_missed(tmp_path: Path) -> None:
     os.truncate(data / "__consumer_offsets-2" / f"{FIRST}.log", 0)
     [(kind, offset, position, reason)] = unreadable(data)
     assert (kind, offset, position) == (DAMAGED, 0, 0)
-    assert "Offsets 0 to 250 are missing: replication-offset-checkpoint" in reason
+    assert "Offsets 0 to 250 are missing: according to replication-offset-checkpoint" in reason
 
 
 def test_a_partition_that_is_gone_is_missed(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_partition_that_is_gone_is_missed(tmp_path: Path) -> None:
     [(kind, offset, position, reason)] = unreadable(data)
     assert (kind, offset, position) == (DAMAGED, 0, None)
     assert reason == (
-        "the segment cannot be opened: No such file or directory; replication-offset-checkpoint"
-        " says that offsets up to 250 were there"
+        "can't open the segment: No such file or directory; according to"
+        " replication-offset-checkpoint offsets up to 250 were written"
     )
     assert unreadable(data, 2) != []
     assert unreadable(data, 1) == []
@@ -127,7 +127,7 @@ def test_a_folder_without_a_segment_is_missed_where_a_file_says_so(tmp_path: Pat
         segment.unlink()
     [(kind, offset, position, reason)] = unreadable(data)
     assert (kind, offset, position) == (DAMAGED, 0, None)
-    assert "says that offsets up to 250 were there" in reason
+    assert "offsets up to 250 were written" in reason
 
 
 def test_a_folder_without_a_segment_is_empty_where_none_does(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_segment_that_ends_before_the_next_one_begins(tmp_path: Path) -> None:
     size = sum(map(len, batches(0, 20)))
     missing = (
         DAMAGED, 20, size,
-        "Offsets 20 to 39 are missing: the next segment's name says that they were there.",
+        "Offsets 20 to 39 are missing: according to the next segment's name they were written.",
     )  # fmt: skip
     assert unreadable(tmp_path) == [missing]
     cleaned(tmp_path, 0)
@@ -176,7 +176,7 @@ def test_a_segment_with_gaps_was_cleaned(tmp_path: Path) -> None:
     )
     [(kind, offset, _, reason)] = unreadable(tmp_path)
     assert (kind, offset) == (DAMAGED, 10)
-    assert "Offsets 10 to 29 are missing: the segment's index says" in reason
+    assert "Offsets 10 to 29 are missing: according to the segment's index" in reason
 
 
 def test_one_record_that_is_missing(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_one_record_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "__consumer_offsets-0" / "leader-epoch-checkpoint").write_text("0\n1\n4 21\n")
     [(_, _, _, reason)] = unreadable(tmp_path)
     assert reason == (
-        "The record of offset 20 is missing: leader-epoch-checkpoint says that it was there."
+        "The record at offset 20 is missing: according to leader-epoch-checkpoint it was written."
     )
 
 

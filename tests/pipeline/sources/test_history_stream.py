@@ -50,5 +50,5 @@ def test_stream_is_of_the_partitions_that_are_named(stream: HistoryStream) -> No
 
 
 def test_stream_of_a_folder_is_refused() -> None:
-    with pytest.raises(PipelineError, match="/data is no broker: a stream follows HOST:PORT"):
+    with pytest.raises(PipelineError, match="/data is not a broker: a stream needs HOST:PORT"):
         HistoryStream({"path": "/data"})

@@ -101,7 +101,7 @@ def test_topics_are_denied_by_name_and_their_missing_lag_is_said(
     assert f"{where} has no topic nosuch" in absent.err
     assert made.json["hidden"] == ["topic-0"]
     assert (
-        "denies the client the topics topic-0: their lag is not known without the ACL" in made.err
+        "denies the client the topics topic-0: their lag is not known; grant it the ACL" in made.err
     )
 
 

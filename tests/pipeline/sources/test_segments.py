@@ -132,7 +132,7 @@ def test_a_segment_without_anything_readable_is_one_damage(tmp_path: Path) -> No
     assert offsets(rows) == list(range(10, 20))
     [(offset, position, reason)] = damage(rows)
     assert (offset, position) == (0, 0)
-    assert "Nothing behind it can be read" in reason
+    assert "Nothing after it can be read" in reason
 
 
 @pytest.mark.parametrize("kept", [11, 16, 17, 40, HEADER_BYTES, 200])
@@ -171,7 +171,9 @@ def test_a_batch_of_another_place_is_damaged(tmp_path: Path) -> None:
     write_segment(tmp_path, 30, *batches(1, 30))
     rows = rows_of(tmp_path)
     assert offsets(rows) == list(range(40))
-    assert ["stands where 20" in d[2] or "next segment" in d[2] for d in damage(rows)] == [True] * 2
+    assert [
+        "offset 20 or more was expected" in d[2] or "next segment" in d[2] for d in damage(rows)
+    ] == [True] * 2
 
 
 def test_a_batch_that_holds_less_than_it_says_keeps_what_it_holds(tmp_path: Path) -> None:

@@ -200,7 +200,9 @@ def test_a_partition_that_nobody_leads_is_a_sentence(fakes: Fakes, node: int) ->
     fakes.add()
     fakes.leaders = {0: node}
 
-    said = f"{OFFSETS_TOPIC}:0 .*(has no leader|led by broker 7), and nobody served it in 0.2 s"
+    said = (
+        f"{OFFSETS_TOPIC}:0 .*(has no leader|led by broker 7), and no broker served it within 0.2 s"
+    )
     with pytest.raises(Unreachable, match=said):
         fakes.read(timeout_s=0.2)
 
@@ -268,7 +270,7 @@ def test_what_is_no_batch_is_a_damaged_row_and_not_read_for_ever(fakes: Fakes) -
     rows = fakes.rows()
 
     assert [row["kind"] for row in rows] == ["commit"] * 3 + ["damaged"]
-    assert "Nothing behind it was read" in rows[3]["damage"]["reason"]
+    assert "Nothing after it was read" in rows[3]["damage"]["reason"]
 
 
 def test_times_of_a_topic_without_a_leader_are_not_known_and_nothing_fails(fakes: Fakes) -> None:

@@ -80,7 +80,7 @@ def test_when_each_offset_of_a_kip_848_group_expires(tmp_path: Path) -> None:
         ("a", "orders", 0, None, None, False, "kept: a member subscribes to the topic"),
         ("a", "others", 0, 10, 1010, True, "no member subscribes to the topic"),
         ("empty", "orders", 0, 1, 1001, True, "its group is empty"),
-        ("nameless", "orders", 0, None, None, None, "not known: what its members subscribe to"),
+        ("nameless", "orders", 0, None, None, None, "not known: the subscriptions of its members"),
     ]
 
 
@@ -97,8 +97,8 @@ def test_a_streams_groups_topics_are_in_its_topology(tmp_path: Path) -> None:
     assert [(row[0], row[1], row[5], row[6]) for row in expiring(tmp_path, history)] == [
         ("a", "orders", False, "kept: a member subscribes to the topic"),
         ("a", "other", True, "no member subscribes to the topic"),
-        ("b", "orders", None, "not known: what its members subscribe to"),
-        ("b", "other", None, "not known: what its members subscribe to"),
+        ("b", "orders", None, "not known: the subscriptions of its members"),
+        ("b", "other", None, "not known: the subscriptions of its members"),
     ]
 
 

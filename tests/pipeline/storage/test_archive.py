@@ -205,11 +205,15 @@ def test_another_clusters_is_refused(tmp_path: Path) -> None:
     ("file", "archived", "said"),
     [
         ("events/batch=0/log_partition=3/part-0.parquet", False, "earlier version.*--source .*NEW"),
-        ("events/part-00000.parquet", False, "which no archive wrote"),
-        ("quarantine/part-00000.parquet", False, "which no archive wrote"),
+        ("events/part-00000.parquet", False, "which is not part of an archive"),
+        ("quarantine/part-00000.parquet", False, "which is not part of an archive"),
         ("events/part-00000.parquet", True, "beside its own files"),
         ("events/batch=7/part-0.parquet", True, "beside its own files"),
-        ("events/day=2026-01-01/archive-000000000001.parquet", False, "which no archive wrote"),
+        (
+            "events/day=2026-01-01/archive-000000000001.parquet",
+            False,
+            "which is not part of an archive",
+        ),
     ],
 )
 def test_what_no_archive_wrote_is_refused_and_left(

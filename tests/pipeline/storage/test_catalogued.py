@@ -65,7 +65,7 @@ def test_days_are_whole() -> None:
 
     with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z: in a catalog a day is"):
         store.since_ms(["commits"], DAY_MS + 1, None)
-    with pytest.raises(PipelineError, match="go on from 2026-01-03: an earlier time"):
+    with pytest.raises(PipelineError, match="continue from 2026-01-03: to write an earlier time"):
         store.since_ms(["commits"], None, ms(A_DAY))
 
 
@@ -76,7 +76,9 @@ def test_namespace_that_is_none_is_wrong_use(name: str) -> None:
 
 
 def test_duckdb_has_no_catalogs(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"DuckDB .* has no catalogs: choose --engine spark"):
+    with pytest.raises(
+        PipelineError, match=r"DuckDB .* does not support catalogs: choose --engine spark"
+    ):
         store_of("catalog://lake.muster", DuckEngine(str(tmp_path)))
 
 

@@ -50,8 +50,8 @@ def fewer_rows(file: Path) -> None:
 
 
 SHALLOW: dict[str, tuple[Damage, str]] = {
-    "cut": (lambda file: os.truncate(file, file.stat().st_size // 2), "was cut short"),
-    "cut in the footer": (lambda file: os.truncate(file, file.stat().st_size - 3), "was cut short"),
+    "cut": (lambda file: os.truncate(file, file.stat().st_size // 2), "is truncated"),
+    "cut in the footer": (lambda file: os.truncate(file, file.stat().st_size - 3), "is truncated"),
     "empty": (lambda file: os.truncate(file, 0), "is empty"),
     "three bytes": (lambda file: file.write_bytes(b"PAR"), "is not a Parquet file"),
     "garbage": (lambda file: file.write_bytes(b"\x07" * 999), "is not a Parquet file"),
@@ -61,8 +61,8 @@ SHALLOW: dict[str, tuple[Damage, str]] = {
         ),
         "has a damaged footer",
     ),
-    "other columns": (other_columns, "has no column log_partition of type int32, so that another"),
-    "fewer rows": (fewer_rows, "has 1999 rows in place of 2000"),
+    "other columns": (other_columns, "has no column log_partition of type int32, another"),
+    "fewer rows": (fewer_rows, "has 1999 rows instead of 2000"),
 }
 
 
@@ -120,7 +120,7 @@ def test_damaged_file_is_moved_and_the_rest_is_read(
     again.close()
 
     [sentence] = first.said
-    assert sentence.startswith(f"{archive}/{path} is damaged, it {fault}")
+    assert sentence.startswith(f"{archive}/{path} is damaged (it {fault}")
     assert f"moved to {archive}/quarantine/_{file.name}.damaged, and its 2000 rows" in sentence
     assert again.said == []
     assert moved(archive) == [f"_{file.name}.damaged"]
@@ -139,14 +139,14 @@ def test_rows_stand_in_for_what_is_lost(archive: Path) -> None:
     tables = [pq.read_table(file, partitioning=None) for file in source.event_files()]
     lost = [row for rows in tables for row in rows.to_pylist() if row["kind"] == DAMAGED]
     assert [(row["log_partition"], row["log_offset"]) for row in lost] == [(0, 2000), (1, 0)]
-    assert {row["damage"]["reason"] for row in lost} == {"It was cut short."}
+    assert {row["damage"]["reason"] for row in lost} == {"It is truncated."}
     parts = source.stretch_parts(TimesAsked(["orders"], START_MS))
     found = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
     spans = {(row["base_offset"], row["last_offset"]): row["last_at"] for row in found}
     assert sorted(spans) == [(0, 9), (10, 19), (20, 29), (30, 29)]
     assert spans[10, 19] is None, "when they were written is not known any more"
     quarantine = pq.read_table(archive / "quarantine").to_pylist()
-    assert {row["reason"] for row in quarantine} == {"It was cut short."}
+    assert {row["reason"] for row in quarantine} == {"It is truncated."}
     assert len(quarantine) == 2
 
 
@@ -166,7 +166,7 @@ def test_whole_copy_that_is_put_back_counts_again(
     half = opened(str(archive))
     half.close()
     [sentence] = half.said
-    assert f"{file} is damaged, it was cut short: it is left where it is, since it" in sentence
+    assert f"{file} is damaged (it is truncated): it was not moved, since it" in sentence
     assert file.exists(), "it may be on its way"
     assert len(offsets(archive)) == 4000
 
@@ -174,7 +174,7 @@ def test_whole_copy_that_is_put_back_counts_again(
     healed = opened(str(archive))
     healed.close()
 
-    assert healed.said == [f"{file} is whole again and counts"]
+    assert healed.said == [f"{file} is intact again and is read"]
     Archive.open(str(archive)).close()
     assert sorted(offsets(archive)) == list(range(6000))
     after = load(archive)
@@ -200,7 +200,7 @@ def test_file_that_was_changed_a_moment_ago_is_moved_later(
     Archive.open(str(archive)).close()
 
     [sentence] = first.said
-    assert "left where it is, since it was changed a moment ago and may be on its way" in sentence
+    assert "not moved, since it changed a moment ago and may not be complete yet" in sentence
     assert len(first.event_files()) == 3
     assert moved(archive) == [f"_{file.name}.damaged"]
     assert len(offsets(archive)) == 4000
@@ -219,7 +219,7 @@ def test_other_damaged_copies_are_moved_under_other_names(
         reader.close()
 
         [sentence] = reader.said
-        assert sentence.startswith(f"{file} is damaged, it was cut short: it was moved to")
+        assert sentence.startswith(f"{file} is damaged (it is truncated): it was moved to")
         assert f"{archive}/quarantine/{name}, and its 2000 rows" in sentence
         assert not file.exists()
     assert moved(archive) == sorted(names)
@@ -241,7 +241,7 @@ def test_damage_that_only_reading_shows_is_found_and_the_run_goes_on(
     assert (first.code, again.code) == (0, 4), first.err
     assert first.json["tables"][0]["rows"] == again.json["tables"][0]["rows"] == 4000
     assert first.json["damaged"] == 2, "of each partition of the log"
-    assert f"{archive}/{file.relative_to(archive)} is damaged, it has damaged rows (" in first.err
+    assert f"{archive}/{file.relative_to(archive)} is damaged (it has damaged rows (" in first.err
     assert "was moved to" not in again.err
     assert moved(archive) == [f"_{file.name}.damaged"]
 
@@ -262,7 +262,7 @@ def test_damage_is_found_by_a_comparison_and_by_a_restore(archive: Path, tmp_pat
     then = as_of(DuckEngine(str(tmp_path)), source, datetime(2026, 2, 1, tzinfo=UTC))
 
     assert compared.code == 0, compared.err
-    assert "is damaged, it has damaged rows" in compared.err
+    assert "is damaged (it has damaged rows" in compared.err
     [held] = then.values()
     assert (held.position and held.position.offset, held.log_damaged) == (5999, True)
     assert len(moved(archive)) == len(moved(copy)) == len(source.said) == 1
@@ -278,7 +278,7 @@ def test_an_archive_of_a_damaged_one_is_made_at_the_second_try(
 
     assert (first.code, again.code) == (1, 0), first.err + again.err
     assert "has damaged files, which are left out from now on: run the command again" in first.err
-    assert "is damaged, it has damaged rows" in first.err
+    assert "is damaged (it has damaged rows" in first.err
     assert (
         len([row for row in rows_of(tmp_path / "new", "events") if row["kind"] == "commit"]) == 4000
     )
@@ -308,9 +308,7 @@ def test_writer_elsewhere_keeps_a_reader_from_moving(archive: Path) -> None:
         )
         assert growing.files("events")[1] == file
     [sentence] = reader.said
-    assert (
-        f"left where it is, since {archive} is being written by process {os.getpid()}" in sentence
-    )
+    assert f"not moved, since {archive} is being written by process {os.getpid()}" in sentence
     assert file.exists()
     kinds = rows["kind"].to_pylist()
     assert (kinds.count("commit"), kinds.count(DAMAGED)) == (4000, 2)
@@ -359,7 +357,7 @@ def test_folder_that_may_not_be_written_is_read_and_stays_as_it_is(archive: Path
         reader = ArchiveSource(str(where))
 
         [sentence] = reader.said
-        assert f"left where it is, since {where} can't be written (Permission denied)" in sentence
+        assert f"not moved, since {where} can't be written (Permission denied)" in sentence
         assert len(reader.event_files()) == 3
         assert before == sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
 
@@ -375,9 +373,9 @@ def test_bad_copy_in_an_archive_that_may_not_be_written_is_said(archive: Path) -
         reader = ArchiveSource(str(where))
 
         [sentence] = reader.said
-        assert f"{where / file.relative_to(archive)} is damaged, it was cut short: " in sentence
-        assert f"left where it is, since {where} can't be written (Permission denied)" in sentence
-        assert sentence.endswith("until a whole copy is in its place")
+        assert f"{where / file.relative_to(archive)} is damaged (it is truncated): " in sentence
+        assert f"not moved, since {where} can't be written (Permission denied)" in sentence
+        assert sentence.endswith("until an intact copy is in its place")
         assert reader.event_files()
 
 
@@ -407,7 +405,7 @@ def test_file_that_can_not_be_read_for_now_is_not_moved(
 
 def test_file_that_is_gone_is_named_to_a_reader_too(archive: Path) -> None:
     live(archive, "events", 1).unlink()
-    with pytest.raises(PipelineError, match=r"is gone, which _archive.json names: put it back"):
+    with pytest.raises(PipelineError, match=r"is missing, but _archive.json lists it: restore it"):
         ArchiveSource(str(archive))
 
 

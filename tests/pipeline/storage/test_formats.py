@@ -282,5 +282,5 @@ def test_storage_that_does_not_answer_is_said(run: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    with pytest.raises(PipelineError, match=r"reached; see AWS_ENDPOINT_URL.*Could not connect"):
+    with pytest.raises(PipelineError, match=r"reached; check AWS_ENDPOINT_URL.*Could not connect"):
         run(history(7), "s3://bucket/there")
