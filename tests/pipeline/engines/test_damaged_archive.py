@@ -76,7 +76,7 @@ def test_object_storage_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         assert isinstance(source, ArchiveSource)
         [sentence] = source.said
         assert sentence.startswith(f"s3://{BUCKET}/archive/events/day=2026-01-01/")
-        assert "it was left where it is, since what is read is a copy, and its 2000" in sentence
+        assert "it was not moved, since the source is a copy, and its 2000" in sentence
         assert (summary.tables[0].rows, summary.damaged) == (2000, 1)
         assert before == sorted((each.path, each.mtime) for each in there.get_file_info(every))
 
