@@ -100,7 +100,7 @@ golden: $(VENV)/test.done ## write the golden conversations and sessions anew; r
 	$(BIN)/python tools/make_golden.py
 	MUSTER_GOLDEN=write $(BIN)/pytest -q -k "golden and not kafka" tests/cli
 
-coverage: $(VENV)/test.done ## write docs/coverage.md anew from the table of served APIs
+coverage: $(VENV)/test.done ## write docs/use/coverage.md anew from the table of served APIs
 	$(BIN)/python tools/make_coverage.py
 
 pictures: $(VENV)/test.done ## take the pictures in README anew (needs Chromium and eight minutes)

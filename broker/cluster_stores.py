@@ -269,7 +269,8 @@ def _warn_of_files(startup: StartupParts) -> None:
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
             logger.warning(
-                "file ignored: in a cluster its contents are in ZooKeeper, see docs/cluster.md",
+                "file ignored: in a cluster its contents are in ZooKeeper,"
+                " see docs/operate/cluster.md",
                 path=path,
             )
 

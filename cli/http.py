@@ -211,7 +211,7 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
         raise CommandError(
             f"{there} serves it on {told}, only for its own machine; connect through"
             f" `ssh -L {port}:{told} {broker.host}` and --http 127.0.0.1:{port}, or open the"
-            " listener as docs/security.md describes (http.listener, http.authentication,"
+            " listener as docs/operate/security.md describes (http.listener, http.authentication,"
             " http.security.protocol)",
             UNREACHABLE,
         )

@@ -32,9 +32,10 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 
-_EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They are read from
---config, then the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then the
-other options; the last one wins. For compose files of Kafka images use --kafka-env."""
+_EPILOG = """settings are Kafka's broker properties; see docs/operate/configuration.md. They are
+read from --config, then the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then
+--set, then the other options; the last one wins. For compose files of Kafka images use --kafka-
+env."""
 
 
 class _Parser(argparse.ArgumentParser):

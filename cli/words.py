@@ -1,7 +1,7 @@
 """Words that operators know from other tools, and the commands of ours that do the same.
 
 Whoever types `muster topics alter` or `kafka-consumer-groups --describe` gets told what to type
-instead. docs/command-line.md has the list of tools; a test holds it against this one, and every
+instead. docs/use/command-line.md has the list of tools; a test holds it against this one, and every
 command that is named here against those that there are.
 """
 

@@ -2,7 +2,7 @@
 
 An entry is about a name: a partition, a broker, a topic, or the controller. Who saw it writes it:
 the controller why it moved a leader, a leader why a replica fell out of the ISR. The lines are in
-docs/cluster-journal.md.
+docs/formats/cluster-journal.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lines in which journals are written down: docs/groups-journal.md.
+"""The lines in which journals are written down: docs/formats/groups-journal.md.
 
 A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
 So what a crash tore or a disk damaged ends with the next line feed, and the lines behind it are

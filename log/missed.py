@@ -1,7 +1,7 @@
 """What a log has lost: its files compared with its other files and the checkpoints.
 
 Each of these was on the disk before the file that says that it was there, so that neither a kill
-nor a power cut makes anything seem lost (docs/operating.md, "What is missed by name").
+nor a power cut makes anything seem lost (docs/operate/operating.md, "What is missed by name").
 """
 
 from __future__ import annotations

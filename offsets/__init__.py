@@ -1,1 +1,1 @@
-"""The offset manager: pure, knows ``protocol`` alone. See docs/consumer-offsets.md."""
+"""The offset manager: pure, knows ``protocol`` alone. See docs/formats/consumer-offsets.md."""

@@ -1,4 +1,4 @@
-"""The columns of one (group, topic) as bytes of a snapshot, and back: docs/groups-image.md.
+"""The columns of one (group, topic) as bytes of a snapshot, and back: docs/formats/groups-image.md.
 
 Most groups commit all partitions of a topic at once, without metadata. Partitions, epochs,
 timestamps and log offsets are then one number each, and the offsets are the only column.

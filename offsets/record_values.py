@@ -1,9 +1,9 @@
 """The keys and values of ``__consumer_offsets``, one record at a time, written and read.
 
-The formats are Kafka's; docs/consumer-offsets.md has them with a worked example. The broker writes
-key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group values
-of version 3, which every Kafka since 2.3 and every tool reads; beside older brokers group values
-of version 1 or 2. It reads all versions from 0 to 4.
+The formats are Kafka's; docs/formats/consumer-offsets.md has them with a worked example. The broker
+writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group
+values of version 3, which every Kafka since 2.3 and every tool reads; beside older brokers group
+values of version 1 or 2. It reads all versions from 0 to 4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A snapshot of one shard as bytes (``groups.image``), and back: docs/groups-image.md.
+"""A snapshot of one shard as bytes (``groups.image``), and back: docs/formats/groups-image.md.
 
 A snapshot is fuzzy: it is made in slices while commits go on. It says from which log offset the log
 must be replayed over it (*begin*), and up to which offset it may contain records (*end*). The

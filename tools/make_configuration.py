@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the tables of settings; `--check` only compares."""
+"""Writes docs/operate/configuration.md from the tables of settings; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.config.dynamic_settings import DYNAMIC
 from broker.config.not_followed import NOT_FOLLOWED
 from broker.config.protection import FAMILIES, SINGLE, protects
 
-PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[1] / "docs" / "operate" / "configuration.md"
 
 HEAD = """# Configuration
 

@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md: which APIs and versions are served, from the dispatch table itself.
+"""Writes docs/use/coverage.md: which APIs and versions are served, from the dispatch table itself.
 
     python tools/make_coverage.py [--check]
 
@@ -30,7 +30,7 @@ from broker.net.required_acls import (  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 from security.acls.model import ResourceType  # noqa: E402
 
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "use" / "coverage.md"
 
 HEAD = """\
 # What is served
@@ -41,7 +41,7 @@ Written by `make coverage` from the broker's own table (`broker/apis/tables/stan
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
 left out all the same stands in a column of its own. Known are all versions of Apache Kafka up to
 4.3.1. The last column has the rights that a request needs where there is an authorizer
-([security.md](security.md#rights)), as the rows of the same table say them.
+([security.md](../operate/security.md#rights)), as the rows of the same table say them.
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|

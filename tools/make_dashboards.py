@@ -1,7 +1,7 @@
 """Writes dashboards/grafana/*.json from the one description in this file: `make dashboards`.
 
 A dashboard is a list of rows, a row a list of panels side by side, a panel a title, a unit and its
-queries. Every query is limited to ``$instance``; docs/metrics.md says what the series mean.
+queries. Every query is limited to ``$instance``; docs/operate/metrics.md says what the series mean.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Records of ``__transaction_state``: to the bytes of Kafka's records, and back.
 
 A key is its version (int16, 0) and the transactional id; a value is a version (int16, 0 or 1) and
-the fields of `TransactionValue`. docs/transactions.md has an example. Records are read as Kafka
-reads them: keys of other versions are skipped and counted, other versions of values are an error.
+the fields of `TransactionValue`. docs/internals/transactions.md has an example. Records are read as
+Kafka reads them: keys of other versions are skipped and counted, other versions of values are an
+error.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, in words; the fields are those of /api (docs/http-api.md)."""
+    """One thing that is wrong, in words; the fields are those of /api (docs/use/http-api.md)."""
 
     verdict: Verdict
     since_ms: int | None

@@ -1,7 +1,7 @@
 """The judge: from the facts about a group to its verdict, that of each partition, and the findings.
 
 Pure and quick: rules give marks, and a mark becomes a `Finding` with its sentences only when it is
-asked for. docs/verdicts.md has the rules in one table, which a test holds against this module.
+asked for. docs/use/verdicts.md has the rules in one table, which a test holds against this module.
 """
 
 from __future__ import annotations

@@ -9,7 +9,10 @@ OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
 
 
 class Verdict(StrEnum):
-    """What is said of a group, and of each of its partitions; docs/verdicts.md has the rules."""
+    """What is said of a group, and of each of its partitions.
+
+    docs/use/verdicts.md has the rules.
+    """
 
     OUT_OF_RANGE = "OUT_OF_RANGE"
     """The committed offset is above the end of its log, or below its start."""

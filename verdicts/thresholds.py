@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """See docs/verdicts.md; times in milliseconds."""
+    """See docs/use/verdicts.md; times in milliseconds."""
 
     blocked_ms: int = 10_000
     """A rebalance may wait for a member so long."""

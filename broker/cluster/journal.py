@@ -1,4 +1,4 @@
-"""The journal of a cluster as this broker saw it; its file: docs/cluster-journal.md.
+"""The journal of a cluster as this broker saw it; its file: docs/formats/cluster-journal.md.
 
 It records what this broker did as controller and why, which replicas of its partitions left the
 ISR, what controllers sent, and the state of its session. Other brokers record their own view:

@@ -4,7 +4,7 @@ A row has name, type, default, bounds in Kafka's notation, and one sentence on i
 without that sentence is known to Kafka and accepted, but has no effect here. Three defaults are our
 own: ``listeners`` and ``log.dir``, for a first start, and no linger in
 ``group.coordinator.append.linger.ms``. The settings of ``_MUSTER`` exist only here.
-``docs/configuration.md`` is made from these tables.
+``docs/operate/configuration.md`` is made from these tables.
 """
 
 from __future__ import annotations

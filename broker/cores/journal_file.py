@@ -1,4 +1,4 @@
-"""The file that keeps a journal over a restart: docs/groups-journal.md has its format.
+"""The file that keeps a journal over a restart: docs/formats/groups-journal.md has its format.
 
 Two files of the data directory are the halves of one: entries are appended to the first; when that
 is full it becomes the second, and the old second is deleted. Groups, or transactional ids, whose

@@ -1,6 +1,6 @@
 """Work beside the requests: done once, repeated, or later in a thread.
 
-The watchdog measures the tasks, under the names that docs/metrics.md has.
+The watchdog measures the tasks, under the names that docs/operate/metrics.md has.
 """
 
 from __future__ import annotations

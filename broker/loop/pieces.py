@@ -1,4 +1,4 @@
-"""The names of the broker's own pieces of work, which docs/metrics.md explains.
+"""The names of the broker's own pieces of work, which docs/operate/metrics.md explains.
 
 Requests have the names of their APIs. Each name is told from the start, as 0: Prometheus takes
 the first event of a series that begins with it for no event.

@@ -1,7 +1,7 @@
 """Series of a broker in a cluster: its replicas, its fetchers, its session and the controller.
 
 A broker by itself has none of them: nothing there can be out of sync. Nothing is counted here;
-docs/metrics.md has names, labels and meanings.
+docs/operate/metrics.md has names, labels and meanings.
 """
 
 from __future__ import annotations

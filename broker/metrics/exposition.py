@@ -1,8 +1,8 @@
 """`/metrics`, read at scrape from the shards, the logs, the routes and the totals.
 
 This module has the series whose number does not grow with groups and topics, and the order of the
-whole; `broker/metrics/labelled_series.py` has the others. Nothing is counted here. docs/metrics.md
-has every name with its labels and meaning.
+whole; `broker/metrics/labelled_series.py` has the others. Nothing is counted here.
+docs/operate/metrics.md has every name with its labels and meaning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One series for each group, member, topic or partition: kafka_exporter's and ours.
 
-Nothing is counted here; docs/metrics.md has names, labels and meanings.
+Nothing is counted here; docs/operate/metrics.md has names, labels and meanings.
 """
 
 from __future__ import annotations

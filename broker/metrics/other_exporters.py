@@ -2,7 +2,7 @@
 
 Each view writes the numbers of labelled_series.py under one exporter's names and labels: KMinion's,
 kafka-lag-exporter's, or those of Kafka's own JMX metrics by jmx_exporter's usual rules.
-docs/metrics.md lists them, and what is left out.
+docs/operate/metrics.md lists them, and what is left out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The series of transactions whose number does not grow with ids and topics.
 
-Nothing is counted here. docs/metrics.md has every name with its labels and meaning.
+Nothing is counted here. docs/operate/metrics.md has every name with its labels and meaning.
 """
 
 from __future__ import annotations

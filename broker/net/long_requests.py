@@ -4,7 +4,7 @@ Law 9: nothing holds the loop for more than 10 ms, whatever a client sends. A ha
 is a generator that yields after each of them. It runs at once while the loop has time; the rest
 runs in slices while the request is parked. The elements of a large request are counted first,
 against the budget of its API (`ServedApi.elements_max`); it is decoded in the worker's thread, and
-a large answer is encoded there. docs/limits.md has the table.
+a large answer is encoded there. docs/operate/limits.md has the table.
 """
 
 from __future__ import annotations

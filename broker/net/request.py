@@ -57,7 +57,7 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """Kafka's behaviour in these versions that this broker lacks; for docs/coverage.md."""
+    """Kafka's behaviour in these versions that this broker lacks; for docs/use/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
     """How many elements one request may name, entries of all its arrays together; None where the
     handler counts for itself."""

@@ -1,7 +1,7 @@
 """The ACLs that requests of an API need, as rows of the table of APIs.
 
 Values only. A handler checks them through `broker/apis/shared/authorization.py`, which has the same
-constants; docs/coverage.md lists them.
+constants; docs/use/coverage.md lists them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/api/...`: what groups do and why, as JSON; the fields are in docs/http-api.md.
+"""`/api/...`: what groups do and why, as JSON; the fields are in docs/use/http-api.md.
 
 Only reads, and only of groups that this broker leads. Long answers are made in slices, so that a
 listing of all groups delays no request. A group id is one segment of the path, percent

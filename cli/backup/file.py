@@ -1,7 +1,7 @@
 """The file of a backup: topics, settings and committed offsets as one JSON value.
 
-docs/backup.md has its fields and a worked example. The list of groups has the form of `muster
-offsets export`, so that `muster offsets import` reads a backup too. Records are not in it.
+docs/operate/backup.md has its fields and a worked example. The list of groups has the form of
+`muster offsets export`, so that `muster offsets import` reads a backup too. Records are not in it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Told(NamedTuple):
     since_ms: int | None = None
     sentence: str | None = None
     findings: Sequence[Value] = ()
-    """Worst first, with the fields of /api (docs/http-api.md)."""
+    """Worst first, with the fields of /api (docs/use/http-api.md)."""
     more_findings: int = 0
     partitions: Mapping[Partition, Judged] = {}
     pending: Sequence[Value] | None = None

@@ -4,7 +4,7 @@
 ...     broker.create_topic("orders", partitions=3)
 ...     # any Kafka client, at broker.bootstrap_servers
 
-`docs/testing-with-muster.md` describes it. The names in `__all__` are the public interface.
+`docs/test/testing-with-muster.md` describes it. The names in `__all__` are the public interface.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The columns of each table; docs/pipeline.md says what they mean.
+"""The columns of each table; docs/use/pipeline.md says what they mean.
 
 Times are timestamps in UTC, durations doubles in seconds (`_s`), advances in records. The tables
 that grow with the history end in `day`, by which their files are laid out.

@@ -3,7 +3,7 @@
 A plan names each committed offset that changes, before and after. It is written to a file before
 anything is changed, so that whatever happens then can be put back from the plan's own record. No
 Spark and no sockets here: the command line reads what is there now and does what a plan says.
-The file's form is in docs/pipeline-commands.md.
+The file's form is in docs/use/pipeline-commands.md.
 """
 
 from __future__ import annotations

@@ -74,7 +74,10 @@ def compaction(d: Dialect, p: Params) -> str:
 
 
 def _bytes(d: Dialect) -> str:
-    """A record's size: docs/consumer-offsets.md has the fields. A string's length takes two."""
+    """A record's size in bytes; a string has a length of two bytes.
+
+    Source: docs/formats/consumer-offsets.md.
+    """
 
     def size(column: str) -> str:
         return f"coalesce({d.bytes(column)}, 0)"

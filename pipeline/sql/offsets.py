@@ -7,7 +7,7 @@ its marker wins.
 
 A commit whose producer has an earlier marker of a higher epoch was written after the end of its
 transaction. No later marker commits it: the broker leaves it out when it loads the log, and so do
-these tables (docs/transactions.md).
+these tables (docs/internals/transactions.md).
 """
 
 from __future__ import annotations

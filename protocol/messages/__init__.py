@@ -1,7 +1,8 @@
 """Every API of Kafka's protocol as a table, by key and by name.
 
 Importing them all takes longer than a broker's start should, so a table is imported when it is
-first asked for. Written by ``tools/make_messages.py``; ``docs/protocol.md`` explains the notation.
+first asked for. Written by ``tools/make_messages.py``; ``docs/internals/protocol.md`` explains the
+notation.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.config.served import Served, serving
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 WITHIN_S = 60
 """A bound for what hangs: the first request imports the HTTP side, seconds on a busy machine."""
 ONLY_IN_A_CLUSTER = "## In a cluster"
@@ -86,7 +86,7 @@ async def seeing(
 
 
 def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
-    """docs/metrics.md's tables: type, labels and meaning by name.
+    """docs/operate/metrics.md's tables: type, labels and meaning by name.
 
     Without the section of what is told in a cluster alone, unless ``in_cluster``.
     """

@@ -1,4 +1,4 @@
-"""docs/registry.md: each example of what protects is a file that is read, and written alike."""
+"""Each example of a security file in docs/formats/registry.md is read and written alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from security.tokens import Token
 from tests.brokers import CHECKOUT
 from tests.simulated_files import SimulatedFiles
 
-PAGE = (CHECKOUT / "docs" / "registry.md").read_text()
+PAGE = (CHECKOUT / "docs" / "formats" / "registry.md").read_text()
 SHA_256 = ScramMechanism.SHA_256
 
 

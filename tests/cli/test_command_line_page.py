@@ -1,4 +1,4 @@
-"""docs/command-line.md names every command and every exit code, and its example is read."""
+"""docs/use/command-line.md names every command and every exit code, and its example is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.offsets.files import read
 from cli.usage import commands as walked
 from cli.usage import runs
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "use" / "command-line.md").read_text()
 ROWS = re.findall(r"^\| (`muster .*?) \|", PAGE, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Each exit code of docs/command-line.md, from a process that ends with it."""
+"""Each exit code of docs/use/command-line.md, from a process that ends with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.interop
 
-PAGE = (CHECKOUT / "docs" / "command-line.md").read_text()
+PAGE = (CHECKOUT / "docs" / "use" / "command-line.md").read_text()
 DOCUMENTED = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
 
 

@@ -114,7 +114,7 @@ def make(folder: Path) -> None:
 
 
 def image_of_the_page() -> bytes:
-    page = (Path(__file__).parents[2] / "docs" / "groups-image.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "groups-image.md").read_text()
     block = re.search(r"```hex\n(.*?)```", page, re.DOTALL)
     assert block
     return bytes.fromhex(re.sub(r"#.*", "", block[1]))

@@ -118,7 +118,7 @@ def test_where_http_is_follows_from_the_broker_that_answers(
             "127.0.0.1:9644",
             "127.0.0.1:9644",
             "only for its own machine; connect through `ssh -L 9644:127.0.0.1:9644 10.0.0.5` and"
-            " --http 127.0.0.1:9644, or open the listener as docs/security.md describes"
+            " --http 127.0.0.1:9644, or open the listener as docs/operate/security.md describes"
             " (http.listener, http.authentication, http.security.protocol)",
         ),
     ],

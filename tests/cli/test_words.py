@@ -12,7 +12,7 @@ from cli.main import _every_command
 from cli.words import AFTER, ANYWHERE, TOOLS, instead
 from tests.cli.running import run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "use" / "command-line.md").read_text()
 COMMANDS = _every_command()
 SENTENCES = [
     *ANYWHERE.values(),

@@ -1,7 +1,8 @@
 """The language of golden conversations: a call a line, then what came of it.
 
-docs/coordinator.md describes it. A conversation is run against one shard; after every line the
-invariants are checked, and the shard is compared with one that is loaded from the same log.
+docs/internals/coordinator.md describes it. A conversation is run against one shard; after every
+line the invariants are checked, and the shard is compared with one that is loaded from the same
+log.
 """
 
 from __future__ import annotations

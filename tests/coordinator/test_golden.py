@@ -16,7 +16,7 @@ from tests.coordinator.conversation import run_text
 GOLDEN = Path(__file__).parent.parent / "golden"
 CONVERSATIONS = sorted(path.name for path in GOLDEN.glob("*.txt"))
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "coordinator.md"
+DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator.md"
 
 
 @cache
@@ -35,7 +35,7 @@ def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
 
 
 def cells() -> list[tuple[str, str, set[str]]]:
-    """(request, state, answers) of each cell of the table in docs/coordinator.md.
+    """(request, state, answers) of each cell of the table in docs/internals/coordinator.md.
 
     A column is a state as it is on the wire.
     """

@@ -27,7 +27,7 @@ from journal.entry import Entry
 from journal.lines import NotALine, fields_of
 from journal.lines import line_of as checked_line
 
-PAGE = Path(__file__).parents[2] / "docs" / "groups-journal.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "groups-journal.md"
 NOON = 1_700_000_000_000
 
 

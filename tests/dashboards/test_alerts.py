@@ -66,7 +66,7 @@ def test_each_links_to_its_runbook_on_the_broker_that_it_is_about(name: str) -> 
 
 
 def test_links_lead_to_https_by_the_command_of_the_page(tmp_path: Path) -> None:
-    page = (CHECKOUT / "docs" / "metrics.md").read_text()
+    page = (CHECKOUT / "docs" / "operate" / "metrics.md").read_text()
     command = re.search(r"^    (sed .*) dashboards/prometheus/rules.yml$", page, re.M)
     assert command is not None
     assert f"#   {command[1]} rules.yml\n" in (RULES / "rules.yml").read_text()

@@ -42,7 +42,7 @@ from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
 ONLY_IN_A_CLUSTER = documented(in_cluster=True).keys() - documented().keys()
 VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*", "$source": ".*"}
 PAUSE_S = 0.1
-RECIPES = CHECKOUT / "docs" / "pipeline-recipes.md"
+RECIPES = CHECKOUT / "docs" / "use" / "pipeline-recipes.md"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)

@@ -33,7 +33,7 @@ def buildah(*words: str, within_s: float = 600) -> str:
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
-    """A container of the image, built as docs/operating.md says."""
+    """A container of the image, built as docs/operate/operating.md says."""
     if not buildah("images", "--filter", f"reference={BASE}", "--quiet"):
         absent(f"this test builds on {BASE}: buildah pull {BASE}")
     in_place = ("--isolation", "chroot", "--network", "host", "--pull=never")

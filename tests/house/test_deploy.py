@@ -53,7 +53,7 @@ def test_the_unit_starts_a_broker_that_is_not_root() -> None:
 
 def test_what_may_hold_secrets_is_installed_for_the_broker_alone() -> None:
     """Settings may hold a token, and the file of the certificate has its key."""
-    page = (ROOT / "docs" / "operating.md").read_text()
+    page = (ROOT / "docs" / "operate" / "operating.md").read_text()
     installed = re.findall(r"^    install .*-m (\d+) .*?(\S+) /etc/muster/\S*$", page, re.MULTILINE)
 
     assert {Path(source).name for _, source in installed} == {

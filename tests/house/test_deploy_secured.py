@@ -57,8 +57,8 @@ class Way(NamedTuple):
 
 
 def by_docker() -> Way:
-    """As docs/operating.md says."""
-    page = (ROOT / "docs" / "operating.md").read_text().replace("\\\n", "")
+    """As docs/operate/operating.md says."""
+    page = (ROOT / "docs" / "operate" / "operating.md").read_text().replace("\\\n", "")
     [adds] = re.findall(r"^    docker run (.* users add .*)$", page, re.MULTILINE)
     [runs] = re.findall(r"^    docker run (.*secured\.properties)$", page, re.MULTILINE)
     options, words = split(shlex.split(runs))

@@ -141,7 +141,9 @@ def test_every_metric_name_has_its_line_in_the_docs() -> None:
         )
     )))  # fmt: skip
     documented = set(
-        re.findall(r"`((?:muster|kafka)_[a-z0-9_]+)", (ROOT / "docs/metrics.md").read_text())
+        re.findall(
+            r"`((?:muster|kafka)_[a-z0-9_]+)", (ROOT / "docs/operate/metrics.md").read_text()
+        )
     )
 
     assert written

@@ -1,4 +1,4 @@
-"""The tests that docs/testing.md names in its tables are there: one at least for each row."""
+"""Each row of the tables of docs/internals/testing.md names at least one test that exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.brokers import CHECKOUT
 
-PAGE = (CHECKOUT / "docs" / "testing.md").read_text()
+PAGE = (CHECKOUT / "docs" / "internals" / "testing.md").read_text()
 NAMED = re.compile(r"`([a-z0-9_/]+\.(?:py|txt))(?:::(test_\w+))?`")
 TABLES = [
     pytest.param("The sentences of transactions", r"\bSentence (\d+)", 32, id="sentences"),

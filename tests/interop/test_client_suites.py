@@ -1,6 +1,6 @@
 """The suites of other clients, as far as they are about what Muster serves, run unchanged on it.
 
-What they need that a single broker does not have is in docs/testing.md.
+What they need that a single broker does not have is in docs/internals/testing.md.
 """
 
 from __future__ import annotations

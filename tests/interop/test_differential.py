@@ -1,8 +1,8 @@
 """Every answer of the group coordinator is the one that Apache Kafka gives.
 
 Random traces of many clients run at once against the broker under test, Kafka 4.3.1 and Kafka
-3.9.2; see tests/interop/differential and docs/differences.md. `SEED=n` runs the trace of that seed
-alone, `STEPS=n` asks for so many compared answers.
+3.9.2; see tests/interop/differential and docs/use/differences.md. `SEED=n` runs the trace of that
+seed alone, `STEPS=n` asks for so many compared answers.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
 
 
 def test_every_reason_to_differ_is_documented_and_no_other() -> None:
-    page = (CHECKOUT / "docs" / "differences.md").read_text().split("## Transactions")[0]
+    page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[0]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     known = {reason.text for reason in REASONS}
     assert rows == known | {"what"}

@@ -1,7 +1,7 @@
 """A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and goes back.
 
 Either in place, each broker on the directory of the one before, or by brokers with new ids, to
-which partitions are reassigned. docs/moving.md has the same steps for operators.
+which partitions are reassigned. docs/use/moving.md has the same steps for operators.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Random traces of producers that fence each other run at once against the broker under test and
 Kafka: beside 4.3.1 by the rules of transaction.version 2, with clients of both rules; beside 3.9.2
-by those before. See tests/interop/transaction_traces and docs/differences.md. `SEED=n` runs the
+by those before. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs the
 trace of that seed alone, `STEPS=n` asks for so many compared answers.
 """
 
@@ -166,6 +166,6 @@ def test_a_later_epoch_is_refused_before_its_sequence_is_looked_at(theirs: int) 
 
 
 def test_every_reason_to_differ_is_documented_and_no_other() -> None:
-    page = (CHECKOUT / "docs" / "differences.md").read_text().split("## Transactions")[1]
+    page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[1]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     assert rows == {"what", *(reason.text for reason in REASONS)}

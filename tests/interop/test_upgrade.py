@@ -1,4 +1,4 @@
-"""An upgrade as docs/operating.md has it: stop, start, and what the members of a group notice."""
+"""An upgrade by docs/operate/operating.md: stop, start, and the effect on group members."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from journal.lines import NotALine, line_of
 from journal.texts import Source
 from journal.unsaved import Unsaved
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster-journal.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats" / "cluster-journal.md"
 
 MOVED = Happened(
     1_700_000_000_000,

@@ -1,4 +1,4 @@
-"""The worked example of docs/cleaning.md is what a cleaning makes."""
+"""The worked example of docs/internals/cleaning.md is what a cleaning makes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.log.cleaning_tools import clean_log
 from tests.log.log_tools import open_log
 from tests.simulated_files import SimulatedFiles
 
-PAGE = Path(__file__).parents[2] / "docs" / "cleaning.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "cleaning.md"
 
 
 def test_the_thinned_batch_of_the_page() -> None:

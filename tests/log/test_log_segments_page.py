@@ -1,4 +1,4 @@
-"""The worked example of docs/segments.md is what a log writes, and what it reads."""
+"""The worked example of docs/formats/segments.md is what a log writes, and what it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log, values
 from tests.simulated_files import SimulatedFiles
 
-PAGE = Path(__file__).parents[2] / "docs" / "segments.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "segments.md"
 
 
 def files_of_the_page() -> dict[str, bytes]:

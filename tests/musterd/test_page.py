@@ -1,4 +1,4 @@
-"""The examples of docs/testing-with-muster.md pass as they stand there."""
+"""The examples of docs/test/testing-with-muster.md pass as they stand there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(folder: Path, *files: str) -> str:
 
 @pytest.mark.campaign
 def test_every_example_of_the_page_passes(tmp_path: Path) -> None:
-    found = blocks("docs/testing-with-muster.md")
+    found = blocks("docs/test/testing-with-muster.md")
     tests = sum(len(re.findall(r"^(?:async )?def test_", text, re.M)) for text in found)
 
     assert tests > 8

@@ -1,4 +1,4 @@
-"""docs/consumer-offsets.md is true: its worked example is read from the page."""
+"""docs/formats/consumer-offsets.md is true: its worked example is read from the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from offsets.section_reader import runs_of_section
 from protocol.records.batch import PLAIN_FORM, read_header, section_of
 from protocol.records.markers import transaction_end
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "consumer-offsets.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "consumer-offsets.md"
 AT_MS = 1_700_000_000_000
 
 MEMBER = GroupMember("c-1", None, "c", "/10.0.0.7", 60_000, 10_000, b"\1\2", b"\3")
@@ -69,7 +69,7 @@ def read(section: bytes) -> Run:
 
 
 def test_every_file_that_the_page_names_exists() -> None:
-    root = PAGE.parent.parent
+    root = PAGE.parents[2]
     named = re.findall(r"`(offsets/\w+\.py)`", PAGE.read_text())
     assert len(named) >= 5
     assert [name for name in named if not (root / name).exists()] == []

@@ -41,7 +41,7 @@ from tests.offsets.strategies import (
     tombstones,
 )
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "groups-image.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "formats" / "groups-image.md"
 AT_MS = 1_700_000_000_000
 HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF, 5))
 END_MARK = BatchMark(40, 0x01020304, 6)

@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the code does: its worked example is read and written."""
+"""docs/internals/protocol.md says what the code does: its worked example is read and written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.generated import offset_fetch
 from protocol.headers import decode_request_header, decode_response_header, encode_request_header
 from protocol.messages import BY_NAME
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "internals" / "protocol.md").read_text()
 
 
 def examples() -> list[bytes]:

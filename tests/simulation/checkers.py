@@ -4,7 +4,7 @@ The two laws of state come first: the cache equals what a second reader makes of
 shard loaded from the log, or from a snapshot and the log behind it, cleaned or not, equals the live
 one on all that a STABLE or EMPTY group must remember. Then: what was acknowledged is there after a
 crash (promises.py); every request is answered once; a group that waits has a deadline and says for
-whom. docs/testing.md lists the invariants with their checkers.
+whom. docs/internals/testing.md lists the invariants with their checkers.
 """
 
 from __future__ import annotations

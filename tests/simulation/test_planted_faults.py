@@ -7,7 +7,8 @@ AssertionError; a fault that twenty worlds of 600 steps do not find has no check
 durability are planted into the disk that the world plays (disk_plants.py), the others into the
 core.
 
-Each is listed under the invariant that it breaks; docs/testing.md says where each one's checker is.
+Each is listed under the invariant that it breaks; docs/internals/testing.md says where each one's
+checker is.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from transactions.journal import (
 from transactions.journal_entries import LONG_MS, Outcome, Reader, Story
 from transactions.states import State
 
-PAGE = Path(__file__).parents[2] / "docs" / "transactions-journal.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "transactions-journal.md"
 NOON = 1_700_000_000_000
 APP, OTHER = Client("billing", "10.0.0.7"), Client("billing", "10.0.0.8")
 INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)

@@ -1,4 +1,4 @@
-"""docs/transactions.md is true: its tables and its worked example are read from the page."""
+"""The tables and the worked example of docs/internals/transactions.md match the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from transactions.states import State
 from transactions.values import TransactionRun, TransactionValue
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "transactions.md").read_text()
+PAGE = (ROOT / "docs" / "internals" / "transactions.md").read_text()
 AT_MS = 1_700_000_000_000
 ORDERS = (("orders", (0, 2)), ("__consumer_offsets", (7,)))
 ONGOING = TransactionValue(

@@ -13,7 +13,7 @@ from verdicts.names import OLD_NAMES, Verdict, rank_of
 from verdicts.thresholds import SETTINGS, Thresholds
 
 CHECKOUT = Path(__file__).parents[2]
-PAGE = (CHECKOUT / "docs" / "verdicts.md").read_text()
+PAGE = (CHECKOUT / "docs" / "use" / "verdicts.md").read_text()
 ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
 
 

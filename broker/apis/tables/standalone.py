@@ -1,6 +1,6 @@
 """The table of served APIs: one row from each module of `broker/apis/`.
 
-What ApiVersions answers and what `docs/coverage.md` lists come from this table, so an API whose
+What ApiVersions answers and what `docs/use/coverage.md` lists come from this table, so an API whose
 module is not named here is not served.
 """
 

@@ -6,7 +6,7 @@ at once, with the throttle time in it, and its connection is throttled afterward
 
 The time of a request is the time that the event loop works for it: its handler, slice by slice, and
 the encoding of its response. Waiting costs nothing. Work for the request after its response counts
-when it is done. docs/security.md describes quotas for operators.
+when it is done. docs/operate/security.md describes quotas for operators.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
 
 IMAGE = "groups.image"
-"""docs/groups-image.md"""
+"""docs/formats/groups-image.md"""
 TOMBSTONES_PER_RUN = 1000
 """Deletions of one step are split into runs of this many, which may go to several batches."""
 _READS = (OffsetFetch, DescribeGroup, ListGroups)

@@ -3,9 +3,9 @@
 A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``
 (`broker/cluster/topics/consumer_paths.py`). A broker by itself keeps them in ``consumers.offsets``
 of its data directory: a line of JSON for each commit of a partition, ``["group", "topic",
-partition, offset]``, the last one of a key being its value (docs/registry.md). These offsets and
-those of ``__consumer_offsets`` never mix: they have no metadata, no expiry and no generation.
-Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
+partition, offset]``, the last one of a key being its value (docs/formats/registry.md). These
+offsets and those of ``__consumer_offsets`` never mix: they have no metadata, no expiry and no
+generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The registry of a single broker: files in its data directory.
 
 ``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` and ``configs.json`` are
-ours; `docs/registry.md` shows them. Each is replaced as a whole, so that a crash leaves the old one
-or the new one; ours can be replaced on a full disk too
+ours; `docs/formats/registry.md` shows them. Each is replaced as a whole, so that a crash leaves the
+old one or the new one; ours can be replaced on a full disk too
 (`broker/topics/directory/reserved_file.py`). A topic is written before its directories are made and
 marked before they are removed, so that no crash brings a deleted topic back or leaves a created one
 in part. A change that could not be written is undone in memory.

@@ -1,4 +1,4 @@
-"""`/api/live`: server-sent events; their format is in docs/http-api.md.
+"""`/api/live`: server-sent events; their format is in docs/use/http-api.md.
 
 A *channel* is a head and rows of named tables, made by broker/web/live/rows.py. One task for each
 channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs at most a

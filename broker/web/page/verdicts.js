@@ -1,4 +1,4 @@
-// Verdicts of groups and partitions, with advice. docs/verdicts.md has the rules; the broker
+// Verdicts of groups and partitions, with advice. docs/use/verdicts.md has the rules; the broker
 // applies them.
 import { addressed, commandLine } from "./commands.js";
 import { h, plural, shortIds, spoken, ticking, topicLink } from "./dom.js";

@@ -1,4 +1,4 @@
-"""Groups and their journals as plain values for JSON; the fields are in docs/http-api.md.
+"""Groups and their journals as plain values for JSON; the fields are in docs/use/http-api.md.
 
 Fields that end in ``_ms`` are wall milliseconds since 1970, or durations where the name says so
 (``join_ms``, ``remaining_ms``).

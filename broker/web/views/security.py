@@ -1,4 +1,7 @@
-"""Who is connected, as whom and how protected, and what was denied; fields: docs/http-api.md."""
+"""Who is connected, as whom and how protected, and what was denied.
+
+Fields: docs/use/http-api.md.
+"""
 
 from __future__ import annotations
 

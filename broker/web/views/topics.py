@@ -1,4 +1,7 @@
-"""Topics, partitions and the broker itself as plain values for JSON; fields: docs/http-api.md."""
+"""Topics, partitions and the broker itself as plain values for JSON.
+
+Fields: docs/use/http-api.md.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Transactions in sentences: who opened each, how it ended and why, and who waited for that.
 
-What a sentence says is in the fields beside it, too (docs/http-api.md).
+What a sentence says is in the fields beside it, too (docs/use/http-api.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transactions and what they hold back as plain values for JSON; fields: docs/http-api.md."""
+"""Transactions and what they hold back as plain values for JSON; fields: docs/use/http-api.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts as plain values for JSON; the fields are in docs/http-api.md."""
+"""Verdicts as plain values for JSON; the fields are in docs/use/http-api.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is advertised is what is served, and what docs/coverage.md says."""
+"""What is advertised is what is served, and what docs/use/coverage.md says."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.broker.config import test_other_protocols_settings as other_protocols
 from tests.broker.config.served import DEFAULT_SOURCE, STATIC_BROKER_SOURCE, said, serving
 
 OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
-"""Where Muster's default is not Kafka's; docs/settings-of-groups.md says why."""
+"""Where Muster's default is not Kafka's; docs/operate/settings-of-groups.md says why."""
 
 SET = {
     "group.coordinator.append.linger.ms": "1",

@@ -11,7 +11,7 @@ from broker.config.config import BadConfig
 from broker.config.config_table import BROKER
 from broker.config.sources import load
 
-PAGE = (Path(__file__).parents[3] / "docs" / "settings-of-groups.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "settings-of-groups.md").read_text()
 ROW = re.compile(r"^\| `([a-z.]+)` \| ([^|]*) \|", re.M)
 
 

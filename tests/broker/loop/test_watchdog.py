@@ -1,4 +1,4 @@
-"""Every piece of work that may hold the loop is measured, by a name that docs/metrics.md has."""
+"""Work that may block the loop is measured under a name of docs/operate/metrics.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from protocol.messages import BY_KEY
 from tests.broker.serving import asked, eventually, serving
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "operate" / "metrics.md"
 NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",

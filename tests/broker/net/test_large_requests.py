@@ -27,7 +27,7 @@ from tests.broker.edge import Client, EdgeBroker, eventually
 from tests.broker.said import said
 
 MANY = 15_000
-PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operate" / "limits.md"
 NAMES = [f"group-{number}" for number in range(MANY)]
 
 

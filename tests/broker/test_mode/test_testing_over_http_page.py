@@ -1,4 +1,4 @@
-"""docs/testing-over-http.md: its examples run as they stand, its tables are those of the code."""
+"""The examples of docs/test/testing-over-http.md run, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.test_mode.verbs.table import VERBS
 from tests.absent import program
 from tests.brokers import CHECKOUT
 
-PAGE = (CHECKOUT / "docs" / "testing-over-http.md").read_text()
+PAGE = (CHECKOUT / "docs" / "test" / "testing-over-http.md").read_text()
 _MARK = "-- the next command --"
 
 

@@ -291,7 +291,7 @@ def test_what_is_no_partition_is_left_alone() -> None:
 
 # -- the page
 
-PAGE = (ROOT / "docs" / "registry.md").read_text()
+PAGE = (ROOT / "docs" / "formats" / "registry.md").read_text()
 
 
 def test_the_worked_example_of_the_page_is_read() -> None:

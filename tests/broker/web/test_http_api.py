@@ -26,7 +26,7 @@ from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch
 
-PAGE = Path(__file__).parents[3] / "docs" / "http-api.md"
+PAGE = Path(__file__).parents[3] / "docs" / "use" / "http-api.md"
 GROUP = "auditors"
 OF_THE_PAGE = {
     "RECORD",

@@ -14,7 +14,7 @@ from cli.client.group_reads import Committed
 from cli.errors import CommandError
 from cli.offsets import files as offset_files
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "operate" / "backup.md"
 BACKUP = Backup(
     1_795_000_000_123,
     "oZc2s9nkTb2qTRD90Zvz0A",
@@ -42,7 +42,7 @@ def test_offsets_import_reads_a_backup() -> None:
 
 def test_the_example_on_its_page_is_a_backup() -> None:
     [example] = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    backup = from_text(example, "docs/backup.md")
+    backup = from_text(example, "docs/operate/backup.md")
     assert to_text(backup) == example
     assert backup.topics
     assert backup.brokers

@@ -1,4 +1,7 @@
-"""A group that churns is served at least as well as by Kafka; docs/testing.md has the table."""
+"""A group that churns is served at least as well as by Kafka.
+
+docs/internals/testing.md has the table.
+"""
 
 from __future__ import annotations
 

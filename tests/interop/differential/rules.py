@@ -1,6 +1,6 @@
 """Where Muster differs on purpose, and where Kafka leaves the answer to chance.
 
-docs/differences.md lists these and gives the reasons; nothing else may differ.
+docs/use/differences.md lists these and gives the reasons; nothing else may differ.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ REASONS = (
     ID_LEAVES,
     EMPTIED,
 )
-"""All of them; a test finds each in docs/differences.md."""
+"""All of them; a test finds each in docs/use/differences.md."""
 
 
 def of_answer(

@@ -1,4 +1,4 @@
-"""docs/security.md: who follows it from a plain broker gets one with TLS, passwords and rights."""
+"""The steps of docs/operate/security.md lead from a plain broker to TLS, passwords and ACLs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.brokers import CHECKOUT, free_port
 
 pytestmark = pytest.mark.interop
 
-PAGE = (CHECKOUT / "docs" / "security.md").read_text()
+PAGE = (CHECKOUT / "docs" / "operate" / "security.md").read_text()
 _MARK = "-- the next command --"
 _PORTS = ("9092", "9093", "9644")
 

@@ -1,4 +1,7 @@
-"""Where Muster differs from Kafka's transactions; docs/differences.md has each with its reason."""
+"""Where Muster differs from Kafka's transactions.
+
+docs/use/differences.md has each with its reason.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ REASONS = (
     NEW_GROUP,
     NEVER_COMPLETE,
 )
-"""All of them; a test finds each in docs/differences.md."""
+"""All of them; a test finds each in docs/use/differences.md."""
 
 
 def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:

@@ -1,4 +1,4 @@
-"""docs/testing-recipes.md: each recipe runs as it stands, and fails without what it is about."""
+"""Each recipe of docs/test/testing-recipes.md runs, and fails without the behaviour it tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests import java
 from tests.brokers import CHECKOUT
 
-PAGE = (CHECKOUT / "docs" / "testing-recipes.md").read_text()
+PAGE = (CHECKOUT / "docs" / "test" / "testing-recipes.md").read_text()
 RECIPES_S_MAX = 900
 """So long all of them may take together on a busy machine; it is 20 s on a quiet one."""
 WITHOUT = {

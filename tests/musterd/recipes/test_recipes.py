@@ -1,4 +1,4 @@
-"""The recipes of docs/testing-recipes.md with each of the four clients.
+"""The recipes of docs/test/testing-recipes.md with each of the four clients.
 
 Where a recipe is about what a worker does, a careless worker that leaves it out shows the damage.
 Where it is about what the broker does, the test fails unless the broker did it.

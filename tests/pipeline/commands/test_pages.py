@@ -26,8 +26,8 @@ from tests.pipeline.small_logs import small_history
 pytestmark = pytest.mark.pipeline
 
 DOCS = CHECKOUT / "docs"
-PAGE = (DOCS / "pipeline.md").read_text()
-COMMANDS_PAGE = (DOCS / "pipeline-commands.md").read_text()
+PAGE = (DOCS / "use" / "pipeline.md").read_text()
+COMMANDS_PAGE = (DOCS / "use" / "pipeline-commands.md").read_text()
 PICTURES = sorted((DOCS / "images").glob("report*.png"))
 BROKER = "127.0.0.1:9092"
 

@@ -1,4 +1,4 @@
-"""The recipes of docs/pipeline-recipes.md: each one's own command, run as its scheduler runs it."""
+"""Each recipe of docs/use/pipeline-recipes.md: its command, run as its scheduler runs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.pipeline.many_commits import commit, prepare
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(300)]
 
 HISTORY = CHECKOUT / "deploy" / "history"
-DOCS = (CHECKOUT / "docs" / "pipeline-recipes.md").read_text()
+DOCS = (CHECKOUT / "docs" / "use" / "pipeline-recipes.md").read_text()
 NOBODY = "127.0.0.1:1"
 
 

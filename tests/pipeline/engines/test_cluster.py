@@ -1,4 +1,4 @@
-"""The commands of docs/pipeline-cluster.md, on a standalone master with two workers.
+"""The commands of docs/use/pipeline-cluster.md, on a standalone master with two workers.
 
 The workers' Python finds the project nowhere but in the archive that spark-submit hands them.
 """
@@ -27,7 +27,7 @@ from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
-PAGE = CHECKOUT / "docs" / "pipeline-cluster.md"
+PAGE = CHECKOUT / "docs" / "use" / "pipeline-cluster.md"
 PARTITIONS = 4
 PROBE = """
 import json, os, runpy, sys

@@ -73,7 +73,7 @@ def test_a_plan_comes_back_from_its_file_whole() -> None:
 
 
 def test_the_example_of_the_page_is_a_plan() -> None:
-    page = (CHECKOUT / "docs" / "pipeline-commands.md").read_text()
+    page = (CHECKOUT / "docs" / "use" / "pipeline-commands.md").read_text()
     [example] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     plan = from_json(example, "the page")
     assert plan.steps == (Step(KEY, Position(90), Position(40), 50, 0, None),)

@@ -208,7 +208,7 @@ def test_what_compaction_would_save(tmp_path: Path) -> None:
         "compaction", "log_partition", "records", "superseded_records", "tombstones",
         "superseded_bytes_estimate", by="log_partition",
     )  # fmt: skip
-    commit_bytes = 9 + 20 + 24  # as in the example of docs/consumer-offsets.md, with its lengths
+    commit_bytes = 9 + 20 + 24  # the example of docs/formats/consumer-offsets.md with its lengths
     group_bytes = rows[0][4] - 9 * commit_bytes
     assert rows == [
         (0, 13, 10, 1, 9 * commit_bytes + group_bytes),

@@ -65,7 +65,7 @@ def batch_of_section(section: bytes, count: int, **fields: Any) -> bytes:
 
 
 def test_the_worked_example_of_the_format_page() -> None:
-    page = (DOCS / "record-batches.md").read_text()
+    page = (DOCS / "formats" / "record-batches.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
     assert data == encode_batch(TWO, leader_epoch=4)

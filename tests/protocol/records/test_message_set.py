@@ -42,7 +42,7 @@ def wrapper(inner: bytes, magic: int = 1, offset: int = 2, codec: int = 1) -> by
 
 
 def test_the_worked_example_of_the_format_page() -> None:
-    page = (DOCS / "message-sets.md").read_text()
+    page = (DOCS / "formats" / "message-sets.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
     assert data == encode([Record(9, NOON, b"key", None)], 1)

@@ -1,4 +1,4 @@
-"""What the authorizer is asked for is what the row of the API says, and docs/coverage.md of it.
+"""What the authorizer is asked for is what the row of the API says, and docs/use/coverage.md of it.
 
 Every API, by everybody from a stranger to an administrator: whoever lacks one right is not asked
 for the next.

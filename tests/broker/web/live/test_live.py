@@ -30,7 +30,7 @@ from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import GROUP, Member
 from tests.wire import batch
 
-DOCS = Path(__file__).parents[4] / "docs" / "http-api.md"
+DOCS = Path(__file__).parents[4] / "docs" / "use" / "http-api.md"
 
 
 class Stream:
@@ -82,7 +82,7 @@ async def watching(seen: Seen, what: str) -> AsyncIterator[Stream]:
 
 
 def table_of(heading: str) -> set[str]:
-    """The fields that docs/http-api.md has under a heading."""
+    """The fields that docs/use/http-api.md has under a heading."""
     found = re.search(rf"### {heading}\n(.*?)(?=\n#|\Z)", DOCS.read_text(), re.S)
     assert found
     cells = re.findall(r"^\| ((?:`\w+` ?)+)\|", found[1], re.M)
