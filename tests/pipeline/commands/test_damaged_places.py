@@ -43,7 +43,7 @@ def test_note_of_the_cluster_that_is_damaged_is_named(
         assert f"{note} is damaged (" in said
     assert "choose another --out; if the tables are of cluster one like the source" in into
     assert "delete" not in of
-    assert """put back a copy of it, or write {"cluster_id": "..."} into it""" in of
+    assert """restore a copy of it, or write {"cluster_id": "..."} into it""" in of
     note.unlink()
     assert run(*words, str(out), "--group", "billing").code == 0
     assert json.loads(note.read_text()) == {"cluster_id": "one"}

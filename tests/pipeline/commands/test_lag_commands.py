@@ -128,7 +128,7 @@ def test_an_archive_that_grows_tells_of_its_lag_too(archive: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--fail-on", "sad"], 2, "--fail-on sad: there is no state 'sad': name some of drowning,"),
+        (["--fail-on", "sad"], 2, "--fail-on sad: unknown state 'sad': choose from drowning,"),
         (["--fail-on", "stuck", "--no-topics"], 2, "--fail-on needs the lag, which --no-topics"),
         (["--textfile", "x.prom", "--no-topics"], 2, "--textfile needs the lag"),
         (["--textfile", "lag.txt"], 2, "--textfile lag.txt: node_exporter reads only files"),

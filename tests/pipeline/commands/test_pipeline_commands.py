@@ -172,7 +172,7 @@ def test_a_checkout_keeps_the_versions_that_it_locks(monkeypatch: pytest.MonkeyP
     ):
         raise absent
     monkeypatch.setattr(extra.sys, "prefix", "/usr")
-    with pytest.raises(CommandError, match=r"'musterd.lakehouse.' brings it"), extra.sentences():
+    with pytest.raises(CommandError, match=r"pip install 'musterd.lakehouse.'"), extra.sentences():
         raise absent
     made = subprocess.run(
         ["make", "-C", str(CHECKOUT), "-n", "pipeline"], capture_output=True, check=False
@@ -219,7 +219,7 @@ def test_read_only_file_system_is_said_and_no_permissions(
         ),
         (Unreachable("nobody is there"), 3, "nobody is there"),
         (KeyboardInterrupt(), 130, "interrupted, nothing was done"),
-        (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; more is in log"),
+        (ConnectionRefusedError("Java is gone"), 1, "Spark failed: Java is gone; see log"),
     ],
 )
 def test_what_is_raised_becomes_a_sentence_and_an_exit_code(

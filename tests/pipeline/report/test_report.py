@@ -373,7 +373,7 @@ def test_what_was_not_understood_is_said(report: Report) -> None:
         "2 records of the history could not be decoded: their changes to groups are not kn" in page
     )
     assert "1 part of the history could not be read" in page
-    assert "1 log ended in the midst of a batch" in page
+    assert "1 log ended within a batch" in page
     assert "understood" not in report(busy())
 
 

@@ -38,7 +38,7 @@ def test_a_window_that_is_empty_is_refused() -> None:
     with pytest.raises(PipelineError, match="--since 2026-01-01T00:05:00Z is not before --until"):
         Span(since_ms=ms(300), until_ms=ms(300))
     with pytest.raises(
-        PipelineError, match="the history ends at 2026-01-01T00:08:20Z; ask for an earlier one"
+        PipelineError, match="the history ends at 2026-01-01T00:08:20Z; choose an earlier"
     ):
         params_of(Span(since_ms=ms(600)), ms(500))
 

@@ -283,7 +283,7 @@ def test_following_files_ends_with_what_is_there(served: Broker, tmp_path: Path)
     commit(served, range(2))
     words = ["--source", str(served.data), "--out", str(tmp_path / "out")]
     endless = events(*words, "--follow")
-    assert (endless.code, "is no broker" in endless.err) == (2, True)
+    assert (endless.code, "is not a broker" in endless.err) == (2, True)
     assert events(*words, "--follow", "--until-now").code == 0
     commit(served, range(2, 3))
     more = events(*words, "--json")

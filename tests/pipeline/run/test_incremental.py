@@ -159,7 +159,7 @@ def test_refused_selection_names_the_source_and_the_archive_that_was_added_to(
 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"muster: {source} has no group nosuch: ")
-    assert ran.err.endswith(f"; what {source} has was added to the archive {out} before\n")
+    assert ran.err.endswith(f"; the new records of {source} are already in the archive {out}\n")
     assert len(places(out)) == 3
 
 

@@ -104,7 +104,7 @@ def test_a_torn_tail_is_counted_apart_from_damage(run: Any, tmp_path: Path) -> N
     assert (summary.damaged, summary.torn) == (0, 1)
     [torn] = table(tmp_path / "tables", "quarantine", QUARANTINE)
     assert (torn["log_offset"], torn["position"]) == (1, len(whole))
-    assert torn["reason"].startswith("The log ends in the midst of a batch.")
+    assert torn["reason"].startswith("The log ends within a batch.")
 
 
 def test_what_is_there_is_refused_before_anything_is_read(

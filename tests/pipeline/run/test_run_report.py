@@ -162,7 +162,7 @@ def test_what_is_no_store_or_no_note_is_told(
     folder, _ = made
     for text in ("", "[]", json.dumps({"source": "s"})):
         (folder / NOTE).write_text(text)
-        with pytest.raises(PipelineError, match=r"_report.json is not what a run wrote .*delete"):
+        with pytest.raises(PipelineError, match=r"_report.json is damaged .*delete"):
             write_report_again(engine(), Store(str(folder)), Thresholds(), overwrite=True)
 
 

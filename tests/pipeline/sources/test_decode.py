@@ -184,7 +184,7 @@ def test_what_a_newer_kafka_wrote_is_kept_with_its_group(
     [
         (KEY, b"\0\3" + bytes(3), "a field of 8 bytes"),
         (KEY, b"", "a value of 0 bytes"),
-        (KEY[:-5], b"\0\3" + bytes(22), "its key is of an offset"),
+        (KEY[:-5], b"\0\3" + bytes(22), "its offset key does not"),
         (GROUP_KEY + b"!", None, "a group key of 6 bytes"),
         (b"\0\3\0\1g", b"\0\0\1", "ConsumerGroupMetadataValue"),
         (b"\0\5\0\1g", None, "ConsumerGroupMemberMetadataKey"),

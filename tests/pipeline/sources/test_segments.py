@@ -145,7 +145,7 @@ def test_the_torn_tail_of_the_last_segment_is_told_apart(tmp_path: Path, kept: i
     assert damage(rows) == []
     [torn] = [row for row in rows if row["kind"] == "torn_tail"]
     assert (torn["log_offset"], torn["damage"]["position"]) == (20, len(made[0] + made[1]))
-    assert torn["damage"]["reason"].startswith("The log ends in the midst of a batch.")
+    assert torn["damage"]["reason"].startswith("The log ends within a batch.")
     assert len(rows_of(tmp_path, "records")) == 20
 
 
@@ -212,7 +212,7 @@ def test_a_segment_deleted_after_the_plan_is_read_under_its_other_name(tmp_path:
     [row] = batch.to_pylist()
     assert (row["kind"], row["log_offset"], row["damage"]["position"]) == ("damaged", 0, None)
     assert "No such file" in row["damage"]["reason"]
-    with pytest.raises(PipelineError, match="cannot be opened"):
+    with pytest.raises(PipelineError, match="can't open the segment"):
         list(read_segment(segment, StretchRows(segment)))
 
 

@@ -207,8 +207,8 @@ def test_another_clusters_is_refused(tmp_path: Path) -> None:
         ("events/batch=0/log_partition=3/part-0.parquet", False, "earlier version.*--source .*NEW"),
         ("events/part-00000.parquet", False, "which is not part of an archive"),
         ("quarantine/part-00000.parquet", False, "which is not part of an archive"),
-        ("events/part-00000.parquet", True, "beside its own files"),
-        ("events/batch=7/part-0.parquet", True, "beside its own files"),
+        ("events/part-00000.parquet", True, "which is not part of it"),
+        ("events/batch=7/part-0.parquet", True, "which is not part of it"),
         (
             "events/day=2026-01-01/archive-000000000001.parquet",
             False,
@@ -234,7 +234,7 @@ def test_what_no_archive_wrote_is_refused_and_left(
         ("{", "not the manifest of an archive"),
         ("[]", "not the manifest of an archive"),
         ('{"version": 1}', "not the manifest of an archive"),
-        ('{"version": 9}', "a later Muster wrote"),
+        ('{"version": 9}', "a later version of Muster wrote"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -248,7 +248,7 @@ def test_an_archive_beside_files_of_others_is_still_a_source(tmp_path: Path) -> 
     with Archive.open(str(tmp_path)) as archive:
         archive.append([commits(0, range(3))])
     pq.write_table(pa.Table.from_batches([commits(0, range(9))]), tmp_path / "events" / "x.parquet")
-    with pytest.raises(PipelineError, match="beside its own files"):
+    with pytest.raises(PipelineError, match="which is not part of it"):
         Archive.open(str(tmp_path))
     source = open_source(str(tmp_path))
     assert source.records_estimate() == 3

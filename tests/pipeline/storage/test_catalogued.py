@@ -63,7 +63,9 @@ def test_series_go_on_from_the_newest_day_that_all_tables_have() -> None:
 def test_days_are_whole() -> None:
     store = CatalogStore("lake.muster", Asked(commits=THIRD), None)
 
-    with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z: in a catalog a day is"):
+    with pytest.raises(
+        WrongUse, match="--since 1970-01-02T00:00:00Z: a catalog is written in whole"
+    ):
         store.since_ms(["commits"], DAY_MS + 1, None)
     with pytest.raises(PipelineError, match="continue from 2026-01-03: to write an earlier time"):
         store.since_ms(["commits"], None, ms(A_DAY))

@@ -270,7 +270,7 @@ def test_an_archive_in_object_storage_is_a_source(
 
 
 def test_an_endpoint_that_is_no_url_is_refused() -> None:
-    with pytest.raises(PipelineError, match="AWS_ENDPOINT_URL=here:9000: write it with http"):
+    with pytest.raises(PipelineError, match="AWS_ENDPOINT_URL=here:9000: begin it with http"):
         s3.Settings.of_environment({"AWS_ENDPOINT_URL": "here:9000"})
     settings = s3.Settings.of_environment(
         {"AWS_ENDPOINT_URL": "http://a", "AWS_ENDPOINT_URL_S3": "https://b"}
