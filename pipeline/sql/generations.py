@@ -1,9 +1,9 @@
-"""The generations of groups: who was in, what changed, for how long; and who unsettles a group.
+"""The generations of groups: members, changes and durations; and the members that rebalance most.
 
-Of a group of the newer kinds, a generation is an epoch. A log holds several records of one
-generation: Kafka writes a group anew when a static member comes back under a new member id. A
-generation's row begins with its first record and has what its last one says. A group that was
-deleted begins again: its `life` counts how often it had been deleted.
+A generation of a group of the newer kinds is an epoch. A log may hold several records of one
+generation: Kafka writes the group again when a static member returns under a new member id. A
+generation's row begins with its first record and has the values of its last. A deleted group starts
+a new life: `life` counts the deletions before it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from pipeline.sql.groups import CLASSIC, FIRST_EPOCH, GROUP_KEY, PERSON_FIELDS
 FIRST, FIRST_SEEN, EMPTIED = "first", "first seen", "emptied"
 JOINED, LEFT, JOINED_AND_LEFT = "joined", "left", "joined and left"
 SAME_MEMBERS: Final = "same members"
-"""A member asked for it: its subscription changed, or the leader joined again; or a topic changed.
-"""
+"""A member caused it (its subscription changed, or the leader rejoined), or a topic changed."""
 CONVERTED: Final = "converted to "
-"""With the group's new type behind it."""
+"""The group's new type follows."""
 
 RATE_FROM_S: Final = 600
-"""Nothing is said of rebalances in an hour where a group was watched for less."""
+"""A group observed for less than this has no rate of rebalances per hour."""
 
 INT_MAX: Final = 2**31 - 1
 _LIFE: Final = f"{GROUP_KEY}, life"
@@ -32,7 +31,7 @@ _LIFE: Final = f"{GROUP_KEY}, life"
 def generations(d: Dialect, p: Params) -> str:
     """`group_states` to GENERATIONS: one row for each group, life and generation.
 
-    Members are joined where they are wanted: a window over them would copy them all.
+    Members are joined in only where needed: a window over them would copy them all.
     """
     topics = d.struct(topic="coalesce(h.topic, h.topic_id)", partitions="h.partitions")
     whole = d.struct(
@@ -62,9 +61,9 @@ def generations(d: Dialect, p: Params) -> str:
 
 
 def churn(d: Dialect, p: Params) -> str:
-    """GENERATIONS to CHURN: how restless each group was.
+    """GENERATIONS to CHURN: how often each group rebalanced.
 
-    `rebalances` counts generations that passed between those seen too, by their numbers.
+    `rebalances` includes generations that were not seen but are missing between the seen numbers.
     """
     latest = d.struct(life="life", log_offset="log_offset")
     watched = "(unix_millis(until) - unix_millis(first_at)) / 1e3"
@@ -77,7 +76,7 @@ def churn(d: Dialect, p: Params) -> str:
             sum(CASE WHEN counts THEN {d.size("joined")} ELSE 0 END) AS members_joined,
             sum(CASE WHEN counts THEN {d.size("members_left")} ELSE 0 END) AS members_left,
             sum(CASE WHEN counts THEN {d.size("moved")} ELSE 0 END) AS partitions_moved,
-            median(duration_s) AS median_generation_s,
+            median(unix_millis(ended_at) - unix_millis(began_at)) / 1e3 AS median_generation_s,
             max_by({d.struct(n="member_count", type="group_type", change="change", at="ended_at")},
                 {latest}) AS last,
             {p.from_since("min(began_at)")} AS first_at, max(began_at) AS last_at
@@ -96,10 +95,10 @@ def churn(d: Dialect, p: Params) -> str:
 
 
 def restless_members(d: Dialect, p: Params) -> str:
-    """GENERATIONS to RESTLESS_MEMBERS: the members that made the most generations.
+    """GENERATIONS to RESTLESS_MEMBERS: the members that caused the most generations.
 
-    A member is known by client id, host and instance id: its member id is new each time it comes.
-    `share` is of all generations of the group.
+    A member is identified by client id, host and instance id, because its member id is new at each
+    join. `share` is the share of all generations of the group.
     """
     names = ", ".join(f"who.{name} AS {name}" for name in PERSON_FIELDS)
     return f"""
@@ -124,10 +123,11 @@ def restless_members(d: Dialect, p: Params) -> str:
 
 
 def _counted(p: Params) -> str:
-    """`counted`: the generations in the window; nth of its life, 1 where nothing went before it.
+    """`counted`: the generations in the window; `nth` is the number within its life, 1 for the
+    first.
 
-    `counts` is false for what was there before the window, and for generation 0: Kafka 4 writes it
-    when a group is made, before anybody is in it.
+    `counts` is false for generations from before the window. Generation 0 is left out: Kafka 4
+    writes it when a group is created, before any member joined.
     """
     return f"""
     counted AS (
@@ -183,7 +183,7 @@ def _folded(d: Dialect) -> str:
 
 
 def _numbered() -> str:
-    """`numbered`: generations, with what the one before decides; `peopled`: with their members."""
+    """`numbered`: generations compared with the one before; `peopled`: with their members."""
     chain = f"PARTITION BY {_LIFE} ORDER BY log_offset"
     return f"""
     numbered AS (
@@ -205,9 +205,9 @@ def _numbered() -> str:
 
 
 def _changed(d: Dialect) -> str:
-    """`changed`: who was not there the generation before, or is no more.
+    """`changed`: the members that joined since the generation before, or left.
 
-    Who is in the first generation seen has joined in it only if it is the group's first.
+    Members of the first generation seen count as joined only if it is the group's first.
     """
     stay = f"PARTITION BY {_LIFE}, who ORDER BY nth"
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
@@ -234,8 +234,8 @@ def _changed(d: Dialect) -> str:
 
 
 def _moved(d: Dialect) -> str:
-    """`moved`: partitions that had another owner the generation before. In share groups a partition
-    has any number of owners.
+    """`moved`: partitions that had another owner in the generation before. Share groups are left
+    out, because a partition has any number of owners there.
     """
     hands = f"PARTITION BY {_LIFE}, topic, partition ORDER BY nth"
     move = d.struct(
@@ -267,7 +267,7 @@ def _moved(d: Dialect) -> str:
 
 
 def _change(d: Dialect) -> str:
-    """Why there was this generation, as far as its members show."""
+    """Why the generation began, as far as its members show it."""
     came, went = (f"coalesce({d.size(f'c.{name}')}, 0) > 0" for name in ("joined", "gone"))
     return f"""
     CASE WHEN n.nth = 1 AND n.told_before THEN '{FIRST}' WHEN n.nth = 1 THEN '{FIRST_SEEN}'
@@ -278,6 +278,8 @@ def _change(d: Dialect) -> str:
 
 
 def _identity(member: str) -> str:
-    """What identifies a member that joins again: of a static one its instance id."""
+    """SQL for the identity of a member that rejoins: the instance id of a static member, else the
+    member id.
+    """
     instance = f"({member}).group_instance_id"
     return f"coalesce('i:' || {instance}, 'm:' || ({member}).member_id)"
