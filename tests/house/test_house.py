@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: lengths, places, what must not be written down."""
+"""House rules that no linter checks: lengths, places, forbidden names."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ LONGER = {
     # A table of data reads best in one piece.
     "broker/config/config_table.py",
     "protocol/log_records.py",
-    # What holds requests back looks at what came in and at what has still to go out.
+    # The code that holds requests back needs both incoming requests and pending responses.
     "broker/net/connection.py",
-    # What is stable, who waits for it, and what a failed write does to both: one state.
+    # Stable records, waiting replies, and the effect of a failed write on both: one state.
     "broker/topics/partition.py",
-    # What each role does to the log, to who waits and to the other replicas: one state.
+    # The effect of each role on the log, the waiting replies and the other replicas: one state.
     "broker/topics/replicas/replica.py",
-    # What may be done to a log, each with its conditions: one surface, one state behind it.
+    # The operations on a log, each with its conditions: one interface, one state.
     "log/partition_log.py",
-    # What becomes of a shard as a whole: led, loaded, failed, loaded again, given up. One state.
+    # The life of a shard: led, loaded, failed, loaded again, given up. One state.
     "broker/cores/shard_lifecycle.py",
-    # The arrays of offsets have one writer: what one slot costs and what a whole column does.
+    # The arrays of offsets have one writer: the cost of one slot, and of a whole column.
     "offsets/columns.py",
-    # The composition root: what is made of what, and the order of start and stop, in one place.
+    # The composition root: the parts of each part, and the order of start and stop, in one place.
     "broker/broker.py",
 }
 """Modules that may be longer than 400 lines, each with its reason."""
@@ -53,11 +53,11 @@ def modules() -> list[Path]:
     return [p for p in found if "generated" not in p.parts]
 
 
-def test_there_are_modules_to_check() -> None:
+def test_house_rules_find_modules_to_check() -> None:
     assert len(modules()) > 100
 
 
-def test_no_module_is_longer_than_a_reader_wants_to_open() -> None:
+def test_modules_have_at_most_400_lines() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in modules()
@@ -67,7 +67,7 @@ def test_no_module_is_longer_than_a_reader_wants_to_open() -> None:
     assert {name: lines for name, lines in long.items() if name not in LONGER} == {}
 
 
-def test_no_function_is_longer_than_a_screen() -> None:
+def test_functions_have_at_most_60_lines() -> None:
     long = {}
     for path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -80,7 +80,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert long == {}
 
 
-def test_every_module_opens_with_what_it_owns() -> None:
+def test_every_module_has_a_docstring() -> None:
     bare = [
         str(path.relative_to(ROOT))
         for path in modules()
@@ -109,7 +109,7 @@ def tracked() -> list[Path]:
         pytest.param(r"files\.pythonhosted|pypi\.org/simple|repo\d?\.maven", id="a registry host"),
     ],
 )
-def test_the_project_names_nothing_outside_itself(pattern: str) -> None:
+def test_project_names_nothing_outside_itself(pattern: str) -> None:
     named = []
     for path in tracked():
         if path == Path(__file__) or path.stat().st_size > 4_000_000:
@@ -124,16 +124,16 @@ def test_the_project_names_nothing_outside_itself(pattern: str) -> None:
     assert named == []
 
 
-def test_every_room_is_installed_privately() -> None:
+def test_every_package_is_installed_privately() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     wheel, sdist = build["targets"]["wheel"], build["targets"]["sdist"]
 
     assert wheel["sources"] == {room: f"musterd/_rooms/{room}" for room in PRIVATE}
     assert set(wheel["only-include"]) == set(ROOMS)
-    assert set(sdist["only-include"]) - set(ROOMS) == {"CHANGELOG.md"}
+    assert set(sdist["only-include"]) == {*ROOMS, "CHANGELOG.md"}
 
 
-def test_every_metric_name_has_its_line_in_the_docs() -> None:
+def test_every_metric_is_documented() -> None:
     written = set(re.findall(r"\"((?:muster|kafka)_[a-z0-9_]+)\"", "".join(
         (ROOT / "broker/metrics" / name).read_text()
         for name in (
