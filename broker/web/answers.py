@@ -1,4 +1,4 @@
-"""What every handler of the HTTP side answers alike."""
+"""Answers that all handlers of the HTTP side share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ALONE = "this broker is standalone: zookeeper.connect is not set"
 
 
 def refused(status: int, sentence: str) -> Response:
-    """An error with its sentence."""
+    """An error response with its message."""
     return JSONResponse({"error": sentence}, status)
 
 
 def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
-    """The answer about ``what`` while its shard can't be read; None if it can."""
+    """The error about ``what`` while its shard can't be read; None if it can."""
     if hosted is not None and hosted.phase is Phase.LOADING:
         return refused(503, f"{what}: its coordinator partition is loading; try again")
     if hosted is not None and hosted.log.unreadable is not None:
@@ -35,32 +35,32 @@ def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
 def forbidden(
     reader: Reader, kind: ResourceType, name: str, operation: Operation = Operation.DESCRIBE
 ) -> Response:
-    """The answer to a reader who may not; the same whether there is such a thing or not."""
+    """The response without permission; the same whether the resource exists or not."""
     return refused(403, reader.denied(operation, kind, name))
 
 
 def for_cluster(request: Request) -> Response | None:
-    """The answer to a reader who may not describe the cluster; None to one who may."""
+    """The response to a reader without DESCRIBE on the cluster; None with it."""
     reader = reader_of(request.scope)
     return None if reader.sees_cluster else forbidden(reader, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
-    """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
+    """The segments of a path after ``prefix``; an id may contain an encoded slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
 def whole_number(text: str) -> int | None:
-    """A number from 0; None for anything else, and for more digits than any offset has."""
+    """A number from 0; None for anything else, and for more digits than an offset has."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
 
 
 def listing(
     slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
-    """An object with ``head``'s fields and lists of rows, each under its name.
+    """An object with ``head``'s fields and lists of rows, each list under its name.
 
-    The rows are made as they are sent, in slices. None among them makes no row.
+    The rows are made while they are sent, in slices. A None among them makes no row.
     """
 
     async def body() -> AsyncIterator[str]:

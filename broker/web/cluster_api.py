@@ -1,7 +1,7 @@
-"""`/api/cluster...`: what this broker knows of its cluster, and why it is so.
+"""`/api/cluster...`: the cluster as this broker knows it, with causes.
 
-Each broker tells what it saw: the controller why leaders moved, a leader why a replica is out of
-sync. All answers are bounded. A broker that is alone answers 404.
+Each broker reports what it saw: the controller why leaders moved, a leader why a replica is out of
+sync. All answers are bounded. A standalone broker answers 404.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
 NOT_FOLLOWED_MAX = 100
 PARTITIONS_MAX = 1000
-"""So many partitions with trouble are shown; the others are counted."""
+"""Partitions with problems that are listed; the others are only counted."""
 
 
 def routes(sources: Sources) -> list[Route]:
@@ -60,10 +60,10 @@ class ClusterApi:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._looking = Lock()
-        """One goes through ZooKeeper at a time."""
+        """One check reads ZooKeeper at a time."""
 
     async def cluster(self, request: Request) -> Response:
-        """The cluster: brokers, the controller, what it is at and waits for, what is wrong."""
+        """The cluster: brokers, the controller with its pending and waiting work, and problems."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -78,7 +78,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
-        """The first rows, and how many more there are; None among them is no row."""
+        """The first rows, and how many more there are; a None is not a row."""
         found, more = list[View](), 0
         slices = self.sources.slicer.work("/api")
         for row in rows:
@@ -92,7 +92,9 @@ class ClusterApi:
         return found, more
 
     async def check(self, request: Request) -> Response:
-        """What this broker alone can tell of faults; ``nodes=true`` goes through ZooKeeper."""
+        """The problems that this broker alone can detect; ``nodes=true`` also checks ZooKeeper's
+        nodes.
+        """
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member
@@ -121,7 +123,7 @@ class ClusterApi:
         return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def one(self, request: Request) -> Response:
-        """One partition, or one broker, with its story."""
+        """One partition or one broker, with its journal."""
         if (answer := for_cluster(request)) is not None:
             return answer
         member = self.sources.member

@@ -9,10 +9,10 @@ from broker.metrics.sources import Sources
 
 
 def health(sources: Sources) -> dict[str, Any]:
-    """``state`` is loading, ready or poisoned; progress or reason stand beside it.
+    """``state`` is loading, ready or poisoned, with progress or reason in further fields.
 
-    Partitions that can't be cleaned or read are named beside it: a restart helps neither, and the
-    others serve.
+    Partitions that can't be cleaned or read are named too, without effect on the state: a restart
+    does not help them, and the others are served.
     """
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
@@ -44,7 +44,7 @@ def is_loading(sources: Sources) -> bool:
 
 
 def load_progress(sources: Sources) -> dict[str, Any]:
-    """How far the loading of groups is; ``transactions`` says it of transactional ids."""
+    """The progress of loading groups; ``transactions`` has that of transactional ids."""
     hosted_shards = sources.transactions.hosted_shards
     transactions = {"transactions": progress(hosted_shards)} if hosted_shards else {}
     return {**progress(sources.groups.hosted_shards), **transactions}

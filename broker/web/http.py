@@ -1,8 +1,8 @@
 """The HTTP server, and `/metrics` for Prometheus.
 
-starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's.
-Imported only once the broker listens: the stack takes longer to import than a broker to start.
-Connections that come in between wait.
+starlette on uvicorn, in the broker's own loop. Signals and log configuration stay the broker's. The
+module is imported only once the broker listens: the stack takes longer to import than a broker to
+start. Connections that arrive in between wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from broker.web.readers.reader import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1
-"""How long a stop waits for answers that are under way."""
+"""How long a stop waits for unfinished answers."""
 
 Render = Callable[[], AsyncIterator[bytes]]
 
@@ -52,7 +52,7 @@ class _QuietServer(uvicorn.Server):
 
 
 def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
-    """``application``, of which each piece of work on a request is the watchdog's to measure."""
+    """``application``, with the watchdog measuring each piece of work on a request."""
 
     async def measured(scope: Scope, receive: Receive, send: Send) -> None:
         async def answer() -> None:
@@ -64,7 +64,7 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
 
 
 def scrapes(render: Render) -> Route:
-    """`/metrics`."""
+    """The route of `/metrics`."""
 
     async def metrics(request: Request) -> Response:
         reader, scrape = reader_of(request.scope), render()
@@ -90,9 +90,9 @@ class HttpServer:
         with_verbs: bool = False,
         layer: Layer | None = None,
     ) -> None:
-        """``with_verbs``: /test is served, whose requests have bodies.
+        """``with_verbs``: /test is served, and its requests have bodies.
 
-        ``layer`` makes what stands between a socket and a connection: TLS.
+        ``layer`` makes the layer between a socket and a connection: TLS.
         """
         self._socket = bound
         connection = partial(BoundedConnection, limits=limits, time=time)
@@ -120,7 +120,7 @@ class HttpServer:
         )
 
     async def stop(self) -> None:
-        """Close the socket and its connections; open scrapes get a second to end."""
+        """Close the socket and its connections; unfinished scrapes get GRACE_S."""
         self._server.should_exit = True
         if self._task is not None:
             await self._task

@@ -1,8 +1,8 @@
-"""`/api/...`: what groups do and why, as JSON; the fields are in docs/use/http-api.md.
+"""`/api/...`: groups, topics and the broker as JSON; the fields are in docs/use/http-api.md.
 
-Only reads, and only of groups that this broker leads. Long answers are made in slices, so that a
-listing of all groups delays no request. A group id is one segment of the path, percent
-encoded.
+All requests are reads, and a broker shows only the groups that it coordinates. Long answers are
+made in slices, so that a listing of all groups delays no request. A group id is one segment of the
+path, percent encoded.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
 
 Parts = tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]
-"""An answer: what is one, and its lists, whose rows are made as they are sent."""
+"""An answer: its fields, and its lists, whose rows are made while they are sent."""
 
 
 class WholePath(PathConvertor):
-    """The rest of a path, line ends in it too: a group id may have some."""
+    """The rest of a path, including line ends, which a group id may contain."""
 
     regex = "(?s:.*)"
 
@@ -95,7 +95,7 @@ class GroupsApi:
         self._peek = Peek(sources)
 
     async def groups(self, request: Request) -> Response:
-        """Every group in a line."""
+        """The summary of every group."""
         reader = reader_of(request.scope)
 
         def rows() -> Iterator[dict[str, Any] | None]:
@@ -145,7 +145,6 @@ class GroupsApi:
         return listing(self.sources.slicer, shown.of(head), **shown_lists)
 
     async def _group(self, hosted: HostedGroups | None, group_id: str) -> Parts | None:
-        """A group as it is now; None if there is none."""
         judgement = await self._judged(hosted, group_id)
         group = None if hosted is None else hosted.core.view.groups.get(group_id)
         if hosted is None or group is None or judgement is None:
@@ -156,7 +155,7 @@ class GroupsApi:
         }
 
     async def _journal(self, hosted: HostedGroups | None, group_id: str, last: int) -> Parts | None:
-        """A group's journal, its last rebalances only; None where neither it nor the group is."""
+        """A group's journal with its last rebalances; None if neither journal nor group exists."""
         judgement = await self._judged(hosted, group_id)
         head = journal_head(self.sources, hosted, group_id)
         if head is None:
@@ -167,7 +166,6 @@ class GroupsApi:
         return head | findings_of(judgement), {"rebalances": rebalances}
 
     async def _judged(self, hosted: HostedGroups | None, group_id: str) -> Judgement | None:
-        """A group judged anew; None if there is none."""
         group = None if hosted is None else hosted.core.view.groups.get(group_id)
         if hosted is None or group is None:
             return None
@@ -177,7 +175,7 @@ class GroupsApi:
         return judgement
 
     async def expiring(self, request: Request) -> Response:
-        """The offsets that retention will drop soon, with the reason."""
+        """The offsets that retention will remove soon, with the reason."""
         try:
             within_ms = int(request.query_params.get("within_ms", DAY_MS))
         except ValueError:
@@ -217,7 +215,7 @@ class GroupsApi:
         return listing(self.sources.slicer, head, offsets=rows())
 
     async def topics(self, request: Request) -> Response:
-        """Every topic in a line."""
+        """The summary of every topic."""
         reader = reader_of(request.scope)
         entries = list(self.sources.logs.topics.values())
         rows = (
@@ -227,7 +225,7 @@ class GroupsApi:
         return listing(self.sources.slicer, {}, topics=rows)
 
     async def topic(self, request: Request) -> Response:
-        """One topic, its partitions and who reads it; or one record of it."""
+        """One topic with its partitions and groups, or one of its records."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         name, *rest = path_parts(raw, _TOPICS)
         reader = reader_of(request.scope)
@@ -254,7 +252,7 @@ class GroupsApi:
         return listing(self.sources.slicer, view, **lists)
 
     async def of_broker(self, request: Request) -> Response:
-        """The broker itself; to one who may not describe the cluster, which one it is."""
+        """The broker; only its id and state for a reader without DESCRIBE on the cluster."""
         sources = self.sources
         if not reader_of(request.scope).sees_cluster:
             return JSONResponse(which_broker(sources))
@@ -262,13 +260,13 @@ class GroupsApi:
         return JSONResponse({**broker_view(sources), **beside})
 
     async def clients(self, request: Request) -> Response:
-        """Who sends how much."""
+        """The traffic of each client."""
         if (answer := for_cluster(request)) is not None:
             return answer
         return listing(self.sources.slicer, {}, clients=iter(client_rows(self.sources)))
 
     async def denials(self, request: Request) -> Response:
-        """What clients were denied, the last first."""
+        """Denied operations, the newest first."""
         if (answer := for_cluster(request)) is not None:
             return answer
         reader = reader_of(request.scope)

@@ -1,8 +1,9 @@
-"""One HTTP connection: uvicorn's, with bounds on what a peer may keep open.
+"""An HTTP connection of uvicorn with limits on what a peer may keep open.
 
-uvicorn waits for the rest of a request, and for an answer to be read, without limit. Here a request
-must be complete within a time, an answer that nobody reads is dropped, and the number of
-connections is bounded, so that they do not take the descriptors that Kafka's listeners need.
+uvicorn waits without limit for the rest of a request, and for a peer to read an answer. Here a
+request must be complete within a time, an answer that the peer does not read is dropped, and the
+number of connections is bounded, so that they do not use up the file descriptors that Kafka's
+listeners need.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from broker.time import Time
 from security.principal import Principal
 
 _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
-"""States of the peer in which it is its turn."""
+"""States in which the peer has to send."""
 
 
 CERTIFIED = "muster.certified"
-"""In the state of each request: the principal of the connection's certificate."""
+"""Key in the state of each request: the principal of the connection's certificate."""
 
 
 class HttpLimits(NamedTuple):
-    """What the connections are held to."""
+    """The limits of connections."""
 
     connections: int = 128
-    """At the same time; `/api/live` has 32 of them at most."""
+    """At the same time; `/api/live` has at most 32 of them."""
     request_s: float = 10.0
-    """From the connection's beginning, or the last answer, to the end of a request."""
+    """From the start of the connection, or the last answer, to the end of a request."""
     idle_s: int = 5
-    """A connection that waits for its next request is closed after so long."""
+    """A connection that is idle for this long is closed."""
     unread_s: float = 30.0
-    """In so long a peer has to read ``unread_bytes`` of what waits for it, or all."""
+    """Within this time a peer must read ``unread_bytes``, or all that waits for it."""
     unread_bytes: int = 16384
     head_bytes: int = 16384
-    """Of a request's line and headers."""
+    """The size of a request's line and headers."""
 
 
 HTTP_LIMITS = HttpLimits()
@@ -56,11 +57,11 @@ class BoundedConnection(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
         """Set while a request is awaited."""
         self._unread: asyncio.TimerHandle | None = None
-        """Set while much waits to be read, or the end of the last answer."""
+        """Set while much data, or the end of the last answer, waits to be read."""
         self._since_s = 0.0
-        """When it became the peer's turn."""
+        """When the peer's turn to send began."""
         self._left = 0
-        """Bytes that the peer had not read when it was last looked at."""
+        """Bytes that the peer had not read at the last check."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection; if there are too many, close the one that has waited longest."""
@@ -76,7 +77,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def principal(self) -> Principal | None:
-        """Whom the peer's certificate stands for; None without one."""
+        """The principal of the peer's certificate; None without one."""
         found = self.app_state.get(CERTIFIED)
         assert found is None or isinstance(found, Principal)
         return found
@@ -87,7 +88,7 @@ class BoundedConnection(H11Protocol):
 
     @property
     def client_host(self) -> str:
-        """The peer's address as Kafka's connections have it."""
+        """The peer's address in the form of Kafka's connections."""
         return f"/{self.client[0]}" if self.client else "/"
 
     @property
@@ -96,13 +97,13 @@ class BoundedConnection(H11Protocol):
         return ":".join(map(str, self.client or ()))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets it."""
+        """Stop the timers."""
         self._stop_waiting()
         self._stop_looking()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Goes on with a request; its time runs on until all of it is there."""
+        """Continue a request; its timer runs until the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in _AWAITED:
             self._stop_waiting()
@@ -110,7 +111,7 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request, or for the end of the answer to be read."""
+        """Wait for the next request, or for the peer to read the end of the answer."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
@@ -118,12 +119,12 @@ class BoundedConnection(H11Protocol):
             self._await_request()
 
     def pause_writing(self) -> None:
-        """More than a little waits to be read."""
+        """Start the timer for reading: much data waits."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """Most of it was read."""
+        """Stop the timer for reading: the peer has read most of it."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._stop_looking()
@@ -158,7 +159,7 @@ class BoundedConnection(H11Protocol):
     def _too_late(self) -> None:
         self._late = None
         self.transport.close()
-        self._await_reading()  # what was answered may still be on its way to a slow peer
+        self._await_reading()  # the answer may still be on its way to a slow peer
 
     def _end(self) -> None:
         self.connections.discard(self)

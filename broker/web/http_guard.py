@@ -1,12 +1,12 @@
-"""Who may ask over HTTP: requests that a browser sends for another site's page are refused.
+"""Refuses requests that a browser sends for another site's page.
 
-There is no authentication, so a page that a developer opens must not be able to read a broker on
-the developer's loopback or private network. A browser separates pages by the names in their
+Without authentication, a page that a developer opens must not be able to read a broker on the
+developer's loopback or private network. A browser separates pages by the host names in their
 addresses, and a name can be made to resolve to this machine (DNS rebinding). So a name in ``Host``
-must be known here; an address can't be rebound. No answer allows another origin (CORS), and
-requests of another site's page are refused too, since they would cost work or a place in
-``/api/live``. Requests have no body: everything is read-only, but for the verbs under ``/test`` of
-a broker that runs with ``--test``, which no page of any other origin may ask for.
+must be known here; an address can't be rebound. No answer allows another origin (CORS). Requests of
+another site's page are refused too, since they would cost work or a place in ``/api/live``.
+Requests have no body: everything is read-only, except the verbs under ``/test`` of a broker that
+runs with ``--test``, and no page of another origin may use these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.config.http_settings import is_loopback
 
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
-"""Names that are written to the log when they are refused, each once."""
+"""Refused names that are logged, each once."""
 _SHOWN_MAX = 100
 _VERBS = "/test"
 WITHOUT_TEST = "this broker runs without --test: only `muster serve --test` serves /test"
@@ -32,10 +32,10 @@ logger = structlog.get_logger(__name__)
 
 
 class Hosts:
-    """The names by which the HTTP side is called; ``allowed`` is what an operator adds.
+    """The host names of the HTTP side; ``allowed`` is ``http.allowed.hosts``.
 
-    A name without a dot is known where the listener is not on loopback: no page of the internet has
-    one, and a container or a machine of the same network is mostly called so.
+    A name without a dot is accepted if the listener is not on loopback: pages of the internet have
+    no such name, and containers and machines of the same network often do.
     """
 
     def __init__(self, listener: str, names: Iterable[str], allowed: str) -> None:
@@ -47,7 +47,7 @@ class Hosts:
         self._short = not is_loopback(listener)
 
     def has(self, host: str) -> bool:
-        """Whether this is one of them, or an address; ``host`` is a Host header's value."""
+        """Whether ``host``, the value of a Host header, is one of the names or an address."""
         found = _HOST.fullmatch(host.strip().lower())
         if found is None:
             return False
@@ -60,7 +60,7 @@ class Hosts:
 
 
 class Guard:
-    """The ASGI application ``inner`` for those who may ask."""
+    """The ASGI application ``inner``, with foreign requests refused."""
 
     def __init__(self, inner: ASGIApp, hosts: Hosts, *, with_verbs: bool = False) -> None:
         self._inner = inner
@@ -69,19 +69,19 @@ class Guard:
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, or refuse."""
+        """Serve or refuse one request."""
         refused = self._refusal(scope["path"], dict(scope["headers"]))
         if refused is None:
             await self._inner(scope, receive, send)
             return
         status, sentence = refused
-        # What else the client sends, a body perhaps, is not read.
+        # The rest of the request, perhaps a body, is not read.
         answer = JSONResponse({"error": sentence}, status, {"connection": "close"})
         await answer(scope, receive, send)
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         host = headers.get(b"host")
-        # Without one it is HTTP 1.0, which no browser speaks: a probe.
+        # HTTP 1.0 has no Host header. No browser uses it: this is a probe.
         if host is not None and not self._hosts.has(host.decode("latin-1")):
             shown = repr(host.decode("latin-1")[:_SHOWN_MAX])
             self._log_once(shown)
@@ -110,7 +110,9 @@ class Guard:
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:
-    """Whether a page of another site asks; a link that somebody follows does not count."""
+    """Whether a page of another site sends the request; a link that a user follows does not
+    count.
+    """
     return (
         headers.get(b"sec-fetch-site") == b"cross-site"
         and headers.get(b"sec-fetch-mode") != b"navigate"

@@ -1,7 +1,7 @@
-"""HTTP from a broker's start on: samples and verdicts at once, its server when somebody asks.
+"""The HTTP side of a broker: samples and verdicts from the start, a server from the first request.
 
-The stack takes as long to import as a broker to start, and a quarter of its memory. So it is
-imported when the first connection comes, in a thread: the loop serves Kafka's clients meanwhile.
+The HTTP stack takes as long to import as a broker to start, and a quarter of its memory. So a
+thread imports it when the first connection arrives, while the loop serves Kafka's clients.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class HttpSide:
-    """The HTTP side of one broker on a socket that listens, from `start` to `stop`.
+    """The HTTP side of one broker on a listening socket, from `start` to `stop`.
 
-    ``host`` is what ``http.listener`` names; ``opened`` is given the pages when there are any.
+    ``host`` is the host of ``http.listener``; ``opened`` is called with the pages when they exist.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class HttpSide:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to sample and to judge, and to wait for a connection, in the running loop."""
+        """Begin to sample, to judge, and to wait for a connection, in the running loop."""
         self._sources.trends.start()
         self._sources.verdicts.start()
         self._task = self._sources.watchdog.task("http", self._open())
 
     async def stop(self) -> None:
-        """Ends the wait, or the server and its connections."""
+        """Stop waiting for a connection, or stop the server and its connections."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -61,21 +61,21 @@ class HttpSide:
             site = await self._sources.time.in_thread(self._make)
         except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
             self._sources.internal_errors.caught("http", error)
-            self._socket.close()  # who waits for an answer is refused
+            self._socket.close()  # refuses the clients that wait
             return
         self._site = site
         self._opened(site.pages)
         site.start()
 
     def _make(self) -> Site:
-        """In a thread: nothing of the broker is read here but what never changes."""
+        """Make the site in a thread; it reads only parts of the broker that never change."""
         from broker.web.site import Site
 
         return Site(self._socket, self._host, self._sources, self._secured)
 
 
 async def _readable(bound: socket.socket) -> None:
-    """Waits for a connection, and accepts none."""
+    """Wait for a connection without accepting it."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     loop.add_reader(bound, asked.set)

@@ -56,6 +56,7 @@ _PLAIN = """muster
 /api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  leaders, ISRs and causes
 /api/live  all of these as a stream of changes
 /api/offsets/expiring  committed offsets that retention will remove soon
+/api/openapi.json  all paths and fields
 """
 
 
@@ -68,11 +69,11 @@ class PageFiles:
             for each in (files("broker.web") / "page").iterdir()
             if each.name.rpartition(".")[2] in _TYPES
         }
-        # They never change, so each is packed once, as small as can be.
+        # They never change, so each is compressed once, at the highest level.
         self._packed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
 
     def routes(self) -> list[Route]:
-        """`/` and `/page/FILE`."""
+        """The routes of `/` and `/page/FILE`."""
         return [Route("/", self.index), Route("/page/{name}", self.file)]
 
     async def index(self, request: Request) -> Response:
@@ -84,7 +85,7 @@ class PageFiles:
         return answer
 
     async def file(self, request: Request) -> Response:
-        """One file."""
+        """Returns one file."""
         return self._answer(request, request.path_params["name"])
 
     def _answer(self, request: Request, name: str) -> Response:

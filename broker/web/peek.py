@@ -1,9 +1,9 @@
-"""One record of a topic, as people read it: what a stopped consumer stands at.
+"""One record of a topic in readable form, such as the one at which a consumer is stuck.
 
-`GET /api/topics/TOPIC/PARTITION/record?offset=N` answers the record at N, or the next one where N
-was cleaned away or holds a marker. The batch is read in a thread of the disk's and opened by the
-worker, one at a time for all who ask: a batch may decompress to 100 MiB. Of key, value and each
-header 4 KiB are shown.
+`GET /api/topics/TOPIC/PARTITION/record?offset=N` returns the record at N, or the next one if the
+cleaner removed it or N is a marker. A disk thread reads the batch and the worker decodes it, one at
+a time for all clients: a batch may decompress to 100 MiB. Of key, value and each header, 4 KiB are
+shown.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SHOWN_BYTES = 4096
 """Of a key, a value, a header's name or its value."""
 HEADERS_SHOWN = 32
 BATCHES_PASSED = 1000
-"""Batches without a record to show (markers, or emptied by the cleaner) that are passed over."""
+"""Batches without a record to show (markers, or emptied by the cleaner) that one request skips."""
 _INTEGER_MAX = 2**53 - 1
-"""JavaScript and many others round numbers above it."""
+"""JavaScript and many other languages round larger numbers."""
 
 View = dict[str, Any]
 
@@ -50,7 +50,7 @@ class Peek:
         self._one = asyncio.Lock()
 
     async def answer(self, topic: str, partition: str, offset: str | None) -> Response:
-        """The record, or a sentence why there is none to show."""
+        """The record, or an error that says why none is shown."""
         if topic in INTERNAL_TOPICS:
             return refused(
                 403,
@@ -96,7 +96,7 @@ class Peek:
         return JSONResponse(view, headers={"cache-control": "no-store"})
 
     async def _next(self, partition: Partition, offset: int) -> View | None:
-        """The record at or behind ``offset``; None where none follows."""
+        """The first record from ``offset`` on; None at the end of the log."""
         disk, worker = self._sources.disk_reads, self._sources.worker
         wanted = offset
         for _ in range(BATCHES_PASSED):
@@ -118,19 +118,19 @@ class Peek:
 
 
 def _read(partition: Partition, offset: int, end_offset: int) -> bytes:
-    """In a thread: the batch that holds ``offset``, or the next one; nothing at the end."""
+    """In a thread: the batch that contains ``offset``, or the next one; empty at the end."""
     return partition.log.read(offset, 1, max_offset=end_offset).data
 
 
 def _look(data: bytes, header: BatchHeader, offset: int) -> View | None:
-    """In a thread: the record of a batch as it is shown."""
+    """In a thread: decode and show one record of a batch."""
     validate_stored(data, header)
     found = find_record(data, header, offset, HEADERS_SHOWN)
     return None if found is None else record_view(found)
 
 
 def record_view(found: Found) -> View:
-    """A record within the bounds of what is shown."""
+    """A record, cut to what is shown."""
     return {
         "offset": found.offset,
         "timestamp_ms": found.timestamp if found.timestamp >= 0 else None,
@@ -149,7 +149,7 @@ def record_view(found: Found) -> View:
 
 
 def bytes_view(data: Buffer | None) -> View | None:
-    """Bytes in each form that they have; None for a null."""
+    """Bytes as text, JSON and hex, as far as they have these forms; None for null."""
     if data is None:
         return None
     shown = bytes(data[:SHOWN_BYTES])
@@ -165,7 +165,7 @@ def bytes_view(data: Buffer | None) -> View | None:
 
 
 def _text(shown: bytes, is_whole: bool) -> str | None:
-    """UTF-8 without control characters; a character that the cut went through is left out."""
+    """Valid UTF-8 without control characters, else None; a character cut in half is omitted."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=is_whole)
     except UnicodeDecodeError:
@@ -174,7 +174,7 @@ def _text(shown: bytes, is_whole: bool) -> str | None:
 
 
 def _json(text: str) -> Any:
-    """What the text says in JSON; None where it is none, or a reader would get other values."""
+    """The text parsed as JSON; None if it is not JSON, or if a client would read other values."""
     try:
         return json.loads(
             text,
@@ -217,7 +217,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str | None:
-    """What became of the record's transaction; None where it is part of none."""
+    """The state of the record's transaction; None if it is not part of one."""
     if header.magic != 2 or not header.is_transactional:
         return None
     log, producer_id = partition.log, header.producer_id

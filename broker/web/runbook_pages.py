@@ -1,9 +1,10 @@
-"""`/runbooks`: what to do about each alert of `dashboards/prometheus/rules.yml`.
+"""`/runbooks`: the instructions for each alert of `dashboards/prometheus/rules.yml`.
 
-The files are in broker/web/runbooks/, and the link of an alert leads here, to the broker that it is
-about. Commands can be copied as they stand: in them GROUP is the group of the link's ``?group=``,
-BOOTSTRAP where clients reach this broker, and http://HTTP where it was asked. Where TLS or a login
-is needed they have the options for it, and a paragraph says which words are the reader's to fill.
+The files are in broker/web/runbooks/, and the link of an alert leads to the broker that it is
+about. Commands can be copied as shown: GROUP is replaced by the group of the link's ``?group=``,
+BOOTSTRAP by the address at which clients reach this broker, and http://HTTP by the address of the
+request. If TLS or a login is needed, they have the options for it, and a paragraph says which words
+the reader has to replace.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from broker.metrics.sources import Sources
 from broker.web.page_files import HEADERS
 
 _PLAIN_WORD = re.compile(r"[\w.@:/+-]+", re.ASCII)
-"""What needs no quotes in a shell, and can't end a command or a code block."""
+"""A value that needs no quotes in a shell, and can't end a command or a code block."""
 _PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
 _OPTION = "--command-config"
 _OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
-"""Tools whose option has another name before Kafka 4.2, and has it still."""
+"""Tools whose option has another name before Kafka 4.2; 4.2 still accepts it."""
 _FILLED_IN = {
     "client.properties": "`client.properties` has the settings of your client",
     "ca.pem": "`ca.pem` is the certificate authority of the broker",
     "YOUR_NAME": "`YOUR_NAME` is your user name",
     "you.pem": "`you.pem` is your certificate with its key",
 }
-"""What the options have that the broker can't know."""
+"""Option values that the broker can't know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -66,16 +67,16 @@ class Runbooks:
         }
 
     def routes(self) -> list[Route]:
-        """`/runbooks` and `/runbooks/ALERT`."""
+        """The routes of `/runbooks` and `/runbooks/ALERT`."""
         return [Route("/runbooks", self.index), Route("/runbooks/{name}", self.one)]
 
     async def index(self, request: Request) -> Response:
-        """The list of them."""
+        """Returns the list of runbooks."""
         lines = [f"- [{name}](/runbooks/{name})" for name in sorted(self._texts)]
         return await self._answer(request, "Runbooks", "\n".join(["# Runbooks", "", *lines, ""]))
 
     async def one(self, request: Request) -> Response:
-        """The page of one alert."""
+        """Returns the runbook of one alert."""
         name = request.path_params["name"]
         if name not in self._texts:
             return PlainTextResponse(
@@ -92,7 +93,7 @@ class Runbooks:
         return HTMLResponse(page, headers={**HEADERS, "vary": "accept"})
 
     def _filled(self, text: str, request: Request) -> str:
-        """The text with what is known in the place of words in its commands."""
+        """The text with known values in its commands."""
         host, port = self._sources.advertised.first
         words = {
             "GROUP": request.query_params.get("group", ""),
@@ -117,7 +118,7 @@ class Runbooks:
         return "https" if self._sources.config["http.security.protocol"] == HTTPS else "http"
 
     def _with_options(self, line: str) -> str:
-        """A command with what it needs to be let in."""
+        """A command with the options for TLS and login."""
         if self._sources.advertised.endpoints[0].protocol != "PLAINTEXT":
             option = _OPTION_ELSE.get(line.split(maxsplit=1)[0], _OPTION)
             line = line.replace("BOOTSTRAP", f"BOOTSTRAP {option} client.properties")

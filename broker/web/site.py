@@ -1,4 +1,4 @@
-"""The HTTP side put together: its routes, who may ask, live events, the charts' samples, verdicts.
+"""Composes the HTTP side: routes, authentication, live events and the server.
 
 Imported only once the broker listens: the stack takes longer to import than a broker to start.
 """
@@ -27,6 +27,7 @@ from broker.web.http_api import routes
 from broker.web.http_guard import Hosts
 from broker.web.live.events import Live
 from broker.web.live.rows import find
+from broker.web.openapi import routes as openapi_routes
 from broker.web.page_files import PageFiles
 from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.reader import reader_of
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
 
 
 class Pages:
-    """The page, /metrics, the probes and /api of one broker, for a server of HTTP."""
+    """The page, /metrics, the probes and /api of one broker, for an HTTP server."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.live = Live(partial(find, sources), sources.time.real, sources.slicer)
 
     def routes(self) -> list[Route]:
-        """All that is served. What is not for everybody asks `reader_of` who it is for."""
+        """All routes. A route with restricted data checks `reader_of`."""
         sources = self._sources
         return [
             scrapes(lambda: render(sources)),
@@ -61,23 +62,24 @@ class Pages:
             *routes(sources),
             *transaction_routes(sources),
             *cluster_routes(sources),
+            *openapi_routes(),
             Route("/api/live", self.live),
         ]
 
     def application(self) -> ASGIApp:
-        """What answers requests."""
+        """The ASGI application of all routes."""
         sources = self._sources
         served = Starlette(routes=self.routes())
         return timed(Compressed(served, sources.time), sources.watchdog)
 
     async def stop(self) -> None:
-        """Lets those go who watch."""
+        """Disconnect the clients of /api/live."""
         await self.live.stop()
 
 
 @cache
 def _page_files() -> PageFiles:
-    """They are the same for all brokers of a process, and take 40 ms to pack."""
+    """The files are the same for all brokers of a process, and take 40 ms to compress."""
     return PageFiles()
 
 
@@ -99,14 +101,14 @@ def _access(sources: Sources, secured: Secured) -> HttpAccess:
 def _encrypted(
     tls: TlsListener, handshakes: Handshakes, connection: BoundedConnection
 ) -> asyncio.Protocol:
-    # It is a connection of Kafka's in what the layer asks of one: whose it is, and from where.
+    # The TLS layer needs only principal and address of a Kafka connection, which this one has.
     return tls.layer(cast("Wrapped", connection), cast("Connection", connection), handshakes)
 
 
 class Site:
     """The pages of one broker on a bound socket.
 
-    ``host`` is what ``http.listener`` names.
+    ``host`` is the host of ``http.listener``.
     """
 
     def __init__(self, bound: socket.socket, host: str, sources: Sources, secured: Secured) -> None:
@@ -121,41 +123,43 @@ class Site:
         self._server = HttpServer(bound, application, hosts, sources.time.real, layer=layer)
 
     def start(self) -> None:
-        """Begins to accept connections, in the running loop."""
+        """Begin to accept connections, in the running loop."""
         self._server.start()
 
     async def stop(self) -> None:
-        """Ends the server and its connections; those who watch are let go before."""
+        """Stop the server and its connections; clients of /api/live must be disconnected before."""
         await self._server.stop()
 
 
 def probes(sources: Sources) -> list[Route]:
-    """Routes of `/livez`, `/readyz` and `/healthz`: restart the broker, send clients, read why.
+    """Routes of `/livez` (restart the broker?), `/readyz` (send clients?) and `/healthz` (why?).
 
     A broker that loads is live and not ready: a restart would begin the load again. A broker with a
     log that takes no writes is live and ready: it probes the log and serves all other logs, reads
     and heartbeats; `/healthz` reports it with 503. A broker that can't continue, and stops, is not
-    live. A reader without a user, where readers need one, gets the state and not the reason.
+    live. An anonymous reader, if authentication is enabled, gets the state and not the reason.
     """
 
     async def livez(request: Request) -> Response:
         reason = sources.fatal()
         if reason is None:
             return JSONResponse({"live": True})
-        return _told(request, {"live": False}, {"reason": reason}, 503)
+        return _health_response(request, {"live": False}, {"reason": reason}, 503)
 
     async def readyz(request: Request) -> Response:
         ready = sources.fatal() is None and not is_loading(sources)
-        return _told(request, {"ready": ready}, health(sources), 200 if ready else 503)
+        return _health_response(request, {"ready": ready}, health(sources), 200 if ready else 503)
 
     async def healthz(request: Request) -> Response:
         report = health(sources)
         state = {"state": report["state"]}
-        return _told(request, state, report, 200 if report["state"] == "ready" else 503)
+        return _health_response(request, state, report, 200 if report["state"] == "ready" else 503)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", healthz)]
 
 
-def _told(request: Request, to_all: dict[str, Any], more: dict[str, Any], status: int) -> Response:
-    told = to_all if reader_of(request.scope).is_stranger else {**to_all, **more}
-    return JSONResponse(told, status)
+def _health_response(
+    request: Request, to_all: dict[str, Any], more: dict[str, Any], status: int
+) -> Response:
+    body = to_all if reader_of(request.scope).is_stranger else {**to_all, **more}
+    return JSONResponse(body, status)

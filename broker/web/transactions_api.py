@@ -1,4 +1,6 @@
-"""`/api/transactions...` and `/api/held`: transactions, their stories, and what they hold back."""
+"""`/api/transactions...` and `/api/held`: transactions, their histories, and the partitions they
+hold back.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class TransactionsApi:
         self.sources = sources
 
     async def transactions(self, request: Request) -> Response:
-        """Every transactional id in a line."""
+        """The summary of every transactional id."""
         reader = reader_of(request.scope)
         head = listing_head(self.sources)
         rows = (
@@ -58,7 +60,7 @@ class TransactionsApi:
         return listing(self.sources.slicer, head, transactions=rows)
 
     async def transaction(self, request: Request) -> Response:
-        """One id with its partitions and its story."""
+        """One id with its partitions and recorded transactions."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         parts = path_parts(raw, _PREFIX)
         if len(parts) != 1 or not parts[0]:
@@ -83,7 +85,7 @@ class TransactionsApi:
         return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
-        """The partitions that transactions hold back; or whether one is, and by which."""
+        """The partitions that transactions hold back; or whether one partition is, and by which."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
         reader = reader_of(request.scope)

@@ -1,1 +1,1 @@
-"""Live events: what each client watches, row by row, and what it is told."""
+"""Live events: the watched rows and their changes."""

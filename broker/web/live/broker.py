@@ -1,4 +1,4 @@
-"""The head and rows of `/api/live` for the broker itself, with the rows' tokens."""
+"""The head and rows of `/api/live` for the broker, with the rows' tokens."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from verdicts.spelling import plain_host
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000
-"""Of so many connections it is shown whose they are, at each look."""
+"""Connections that one update reads to show the clients' sessions."""
 DENIALS_SHOWN = 20
 
 
 class TheBroker(Source):
-    """The broker: tables ``api``, ``client`` of those connected, and ``denial`` of the last."""
+    """The broker: tables ``api``, ``client`` (connected clients) and ``denial`` (the last
+    denials).
+    """
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._numbers = count()
         self._denials: dict[tuple[str, ...], int] = {}
-        """The numbers of those that were shown at the last look: a row's key names nothing that
-        whoever sees the row may not."""
+        """The numbers of the denials at the last update; row keys are numbers since a key must not
+        contain a name that its reader may not see.
+        """
 
     def head(self) -> View:
-        """All but the requests by API."""
+        """The broker without its tables."""
         return broker_view(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """One an API that was asked for."""
+        """Rows of APIs with requests, of connected clients and of denials."""
         for row in api_rows(self.sources):
             yield Row("api", row["api"], (row["requests"],), partial(dict, row))
         yield None

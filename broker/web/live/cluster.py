@@ -1,4 +1,6 @@
-"""What the page watches of a cluster: who leads what and why, who is out of sync, what waits."""
+"""The live view of a cluster: leaders, replicas out of sync, the controller's waits, with
+causes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 PARTITIONS_MAX = 5000
-"""So many partitions are watched; those with trouble are among them in any case."""
+"""Partitions that are shown; partitions with problems are shown beyond this number."""
 
 
 class TheCluster(Source):
@@ -36,7 +38,7 @@ class TheCluster(Source):
         self.member = member
 
     def head(self) -> View:
-        """All but the lists, and what changes by the clock alone."""
+        """The cluster without its tables and without values that change with the clock alone."""
         view = cluster_view(self.sources, self.member)
         for each in ("now_ms", "brokers", "journal"):
             del view[each]
@@ -47,7 +49,9 @@ class TheCluster(Source):
         return view
 
     def rows(self) -> Iterator[Row | None]:
-        """The brokers, the partitions, what is waited for, and the last entries."""
+        """The brokers, the partitions, the controller's waits, and the last entries of the
+        journal.
+        """
         view = cluster_view(self.sources, self.member)
         for each in view["brokers"]:
             yield Row("broker", str(each["broker"]), None, partial(dict, each))

@@ -1,9 +1,9 @@
 """`/api/live`: server-sent events; their format is in docs/use/http-api.md.
 
 A *channel* is a head and rows of named tables, made by broker/web/live/rows.py. One task for each
-channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs at most a
-twentieth of a core. Changes are written once for all its clients. A client that reads too slowly
-has no queue: it gets everything again when it reads on.
+channel reads its source in slices, at most once per ``TICK_S``, and less often if that would cost
+more than a twentieth of a core. Changes are encoded once for all clients. A client that reads too
+slowly gets the full state again when it continues.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2
-"""How soon after the last look there may be another when something has happened."""
+"""The shortest time between two updates, when something has happened."""
 CLIENTS_MAX = 32
 EVENTS_QUEUED_MAX = 64
-"""Of one client; it is `behind` when there would be more."""
+"""Per client; with more it is `behind`."""
 ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
-"""How long a client may take one event before it is let go."""
+"""How long a client may take to read one event before it is disconnected."""
 STANDS_S = 10.0
-"""So often it is asked whether a reader would be let in again."""
+"""How often the reader's login is checked again."""
 _IDLE_PER_BUSY = 20
 
 logger = structlog.get_logger(__name__)
 
 Watched = tuple[str, object]
-"""What a client may watch, and a key for those who see the same of it."""
+"""The value of ``watch``, and a key that is equal for readers with the same rights."""
 Place = tuple[str, str]
 """A table and a key in it."""
 
 
 class Row(NamedTuple):
-    """A row of a channel; ``make`` is called when ``token`` is not what it was, or None."""
+    """A row of a channel; ``make`` is called if ``token`` has changed or is None."""
 
     table: str
     key: str
@@ -57,36 +57,36 @@ class Row(NamedTuple):
 
 
 class Source(Protocol):
-    """What a channel shows; read in the loop's own thread."""
+    """The data of a channel; read in the loop's own thread."""
 
     @property
     def epoch(self) -> int:
-        """Moves when its reader's rights may have changed."""
+        """Changes when its reader's rights may have changed."""
         return 0
 
     async def prepare(self, slices: Slices) -> None:
-        """Have ready what takes a moment; for most that is nothing."""
+        """Prepare slow data before an update; most sources need none."""
         del slices
 
     def head(self) -> dict[str, Any]:
-        """The small part."""
+        """The small part of the state."""
 
     def rows(self) -> Iterator[Row | None]:
         """The tables' rows; None where a slice may end."""
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Topics that sentences in a row, or in the head, may name beside its fields."""
+        """Topics that texts in a row, or in the head, may name in addition to its fields."""
         del row
         return ()
 
 
 class Client:
-    """One connection: the events that wait for it."""
+    """One connection, and the events that wait for it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes] = asyncio.Queue(EVENTS_QUEUED_MAX)
         self.behind = True
-        """It needs everything anew."""
+        """The client needs the full state."""
 
     def offer(self, event: bytes) -> None:
         """Queue an event, unless there are too many."""
@@ -97,28 +97,28 @@ class Client:
 
 
 class Channel:
-    """What one watched thing was at the last look, as JSON texts, and who watches it."""
+    """The state at the last update as JSON texts, and the clients that watch it."""
 
     def __init__(self, source: Source, time: Time, slicer: Slicer) -> None:
         self.source = source
         self.clients: set[Client] = set()
         self.read = asyncio.Event()
-        """Set after the first look."""
+        """Set after the first update."""
         self.wake = asyncio.Event()
         """Set when something has happened."""
         self.task: asyncio.Task[None] | None = None
         self._time = time
         self._slicer = slicer
         self._pause_s = 0.0
-        """How long until the next look, whatever happens meanwhile; the first is at once."""
+        """The shortest time until the next update; the first is at once."""
         self._epoch = 0
-        """The source's at the beginning of the last look."""
+        """The source's epoch at the beginning of the last update."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
-        """Token, and the row as it stands in an event."""
+        """Token, and the encoded row."""
 
     async def run(self) -> None:
-        """Look again and again; ended by cancelling."""
+        """Update again and again; ended by cancelling."""
         await repeat(self._time, lambda: self._pause_s, self._look_again, _look_failed)
 
     async def _look_again(self) -> None:
@@ -132,7 +132,7 @@ class Channel:
         self.read.set()
 
     async def look(self) -> float:
-        """Read the source and send the changes; returns how long that held the loop."""
+        """Read the source and send the changes; returns how long that held the loop, in seconds."""
         slices = self._slicer.work("/api/live")
         self._epoch = self.source.epoch
         before = self._rows
@@ -165,7 +165,7 @@ class Channel:
         return slices.end()
 
     async def looked(self) -> None:
-        """Waits for the first look, or for one that began after rights have changed."""
+        """Wait for the first update, or for one that began after rights have changed."""
         await self.read.wait()
         while self._epoch != self.source.epoch:
             self.read.clear()
@@ -173,7 +173,7 @@ class Channel:
             await self.read.wait()
 
     def everything(self) -> Iterator[bytes]:
-        """The events with the full state of now."""
+        """The events with the full current state."""
         return self._events([text for _, text in self._rows.values()], reset=True)
 
     def _events(self, rows: list[str], *, reset: bool) -> Iterator[bytes]:
@@ -188,13 +188,13 @@ class Channel:
 
 
 class Live:
-    """The ASGI application behind `/api/live`, and all channels of a broker."""
+    """The ASGI application of `/api/live`, and all channels of a broker."""
 
     def __init__(
         self, find: Callable[[str, Reader], Source | None], time: Time, slicer: Slicer
     ) -> None:
         self.channels: dict[Watched, Channel] = {}
-        """Those that somebody watches."""
+        """The channels with clients."""
         self.clients = 0
         self._find = find
         self._time = time
@@ -202,12 +202,12 @@ class Live:
         self._open: set[asyncio.Task[Any]] = set()
 
     def happened(self) -> None:
-        """Have every channel look soon."""
+        """Update every channel soon."""
         for channel in self.channels.values():
             channel.wake.set()
 
     async def stop(self) -> None:
-        """Let every client go."""
+        """Disconnect every client."""
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
@@ -215,7 +215,7 @@ class Live:
             await asyncio.wait(tasks)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one client until it goes."""
+        """Serve one client until it disconnects."""
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         watch = asked.get("watch", ["groups"])[0]
         reader = reader_of(scope)
@@ -249,7 +249,7 @@ class Live:
                 task.cancel()
                 self._open.discard(task)
             await asyncio.gather(writer, leaver, return_exceptions=True)
-        if leaver.cancelled():  # the client is still there
+        if leaver.cancelled():  # the client is still connected
             with suppress(OSError, TimeoutError):
                 async with self._time.within(1):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -270,10 +270,10 @@ class Live:
 
 
 async def _write(time: Time, channel: Channel, client: Client, reader: Reader, send: Send) -> None:
-    """Write the channel's events to one client, for as long as its reader is let in."""
+    """Write the channel's events to one client, while its reader's login is valid."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    # Sent at once, so that the client knows that it is connected, and how soon to come again.
+    # Sent at once: the client learns that it is connected, and how soon to reconnect.
     await _send(time, send, b"retry: 1000\n\n")
     await channel.looked()
     asked_s = time.monotonic_s()

@@ -1,8 +1,8 @@
 """The heads and rows of `/api/live` for groups, topics and the broker, with the rows' tokens.
 
-A row is made again only when its token has changed: a token holds everything that the row depends
-on. Values are those of the rest of the API, except that times are points in time, not durations, so
-that a row does not change by the clock alone.
+A row is made again only when its token has changed: a token contains everything that the row
+depends on. Values are those of the rest of the API, except that times are points in time, not
+durations, so that a row does not change with the clock alone.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from verdicts.names import Verdict
 
 REBALANCES_SHOWN = 24
 LOOKUP_S_MAX = 0.2
-"""How long a look may wait for ages of unread records; what comes later is in the next one."""
+"""How long an update waits for lookups of record ages; the next update has the later ones."""
 JUDGED_EVERY_S = 5.0
-"""So often the group that is watched is judged: its sentences say how long ago something was."""
+"""How often the watched group is judged: its sentences contain times that pass."""
 
 
 def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
-    """What a client may watch, as its reader sees it."""
+    """The source of ``watch`` as the reader may see it; None if unknown."""
     source = _found(sources, watch)
     if source is None or reader.sees_everything:
         return source
@@ -60,8 +60,11 @@ def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
 
 
 def _found(sources: Sources, watch: str) -> Source | None:
-    """What there is: groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC,
-    broker; cluster, where the broker is in one."""
+    """The source of ``watch``; None if unknown.
+
+    ``watch`` is groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, broker,
+    or cluster if the broker is in one.
+    """
     kind, slash, name = watch.partition("/")
     if kind == "groups":
         return OneGroup(sources, name) if slash else Groups(sources)
@@ -75,18 +78,20 @@ def _found(sources: Sources, watch: str) -> Source | None:
 
 
 class Groups(Source):
-    """Every group in a line: table ``group``."""
+    """The summary of every group: table ``group``."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._unread: dict[str, tuple[Any, int | None]] = {}
-        """By group: since when its oldest unread record is unread, and what that was found for."""
+        """By group: wall time of its oldest unread record, and the (lag, sample) it was found
+        for.
+        """
         self._stale: dict[str, tuple[HostedGroups, Any]] | None = None
-        """Groups whose lag was another at the last look; None before the first."""
+        """Groups whose lag changed at the last update; None before the first."""
 
     async def prepare(self, slices: Slices) -> None:
-        """Find out since when the groups that have moved have had unread records."""
-        if self._stale is None:  # whoever comes now gets the ages at once
+        """Find the age of the oldest unread record of groups that have moved."""
+        if self._stale is None:  # a client that has just connected gets the ages at once
             await slices.through(self.rows())
         stale, self._stale = self._stale or {}, {}
         lags = self.sources.lags
@@ -99,7 +104,9 @@ class Groups(Source):
             await self._look(slices, group_id, *found)
 
     async def _look(self, slices: Slices, group_id: str, hosted: HostedGroups, stamp: Any) -> None:
-        """Since when a group is behind; if an age is not known, the group stays stale."""
+        """Find the time of a group's oldest unread record; if an age is unknown, the group stays
+        stale.
+        """
         lags = self.sources.lags
         unknown = lags.times.unknown
         since_ms: list[int] = []
@@ -120,7 +127,7 @@ class Groups(Source):
         return {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
 
     def rows(self) -> Iterator[Row | None]:
-        """One a group."""
+        """One row per group."""
         sources = self.sources
         trends = sources.trends
         before, self._unread = self._unread, {}
@@ -152,7 +159,7 @@ class Groups(Source):
                 yield Row("group", group.group_id, token, make)
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Those of a row's group."""
+        """The topics of the row's group."""
         return () if row is None else _topics_named(self.sources, row.key)
 
     def _row(
@@ -173,12 +180,14 @@ class OneGroup(Source):
         self._judgement: Judgement | None = None
         self._judged_s = 0.0
         self._judged_in: tuple[object, int] | None = None
-        """The state and generation that it was judged in: what was said of another is over."""
+        """The state and generation in which the group was judged; the judgement of another is
+        obsolete.
+        """
 
     async def prepare(self, slices: Slices) -> None:
-        """Judge it, and have looked up how old the first unread records are.
+        """Judge the group, and look up the ages of its first unread records.
 
-        A busy group's ages change always; what is said of it changes every few seconds only.
+        A busy group's ages always change; it is judged only every few seconds.
         """
         found = self._group()
         if found is None:
@@ -202,7 +211,7 @@ class OneGroup(Source):
         return None if hosted is None or group is None else (hosted, group)
 
     def head(self) -> View:
-        """The group without its tables; ``exists`` is false for one that is not there."""
+        """The group without its tables; ``exists`` is false if it does not exist."""
         found, hosted = self._group(), self._hosted()
         head: View = {
             "group": self.group_id,
@@ -212,7 +221,7 @@ class OneGroup(Source):
         }
         if found is not None:
             awaited = group_head(self.sources, *found)
-            if awaited["awaits"] is not None:  # a span, which would change with every look
+            if awaited["awaits"] is not None:  # a duration, which would change with every update
                 awaited["awaits"].pop("remaining_ms")
                 awaited["awaits"]["ends_ms"] = _steady(awaited["awaits"]["ends_ms"])
                 _without_spans(awaited["awaits"]["members"])
@@ -240,7 +249,7 @@ class OneGroup(Source):
             yield Row("rebalance", str(entry.number), token, partial(_rebalance, make))
 
     def topics_named(self, row: Row | None) -> Iterable[str]:
-        """Those of the group."""
+        """The topics of the group."""
         del row
         return _topics_named(self.sources, self.group_id)
 
@@ -297,7 +306,7 @@ def _rebalance(make: Callable[[], View]) -> View:
 
 
 def _without_spans(awaited: list[View]) -> None:
-    """Leave out the words about members that are awaited: they say how long ago something was."""
+    """Remove the texts about awaited members: they contain durations."""
     for each in awaited:
         del each["words"]
         if each["last_heard_ms"] is not None:
@@ -311,44 +320,44 @@ def _offset(
 
 
 def _with_point(row: View, since_ms: int | None) -> View:
-    """The row with a point in time in place of the span that grows by itself."""
+    """Replace the row's duration, which grows by itself, by a point in time."""
     del row["lag_seconds"]
     row["unread_since_ms"] = since_ms
     return row
 
 
 class Topics(Source):
-    """Every topic in a line: table ``topic``."""
+    """The summary of every topic: table ``topic``."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     def head(self) -> View:
-        """Nothing beside the rows."""
+        """An empty head."""
         return {}
 
     def rows(self) -> Iterator[Row | None]:
-        """One a topic."""
+        """One row per topic."""
         for name, entry in list(self.sources.logs.topics.items()):
             yield Row("topic", name, None, partial(topic_summary, entry))
 
 
 class OneTopic(Source):
-    """A topic: tables ``partition``, ``setting`` and ``group``, who reads it."""
+    """A topic: tables ``partition``, ``setting`` and ``group`` (groups with offsets in it)."""
 
     def __init__(self, sources: Sources, name: str) -> None:
         self.sources = sources
         self.name = name
 
     def head(self) -> View:
-        """The topic in a line; ``exists`` is false for one that is not there."""
+        """The topic's summary; ``exists`` is false if it does not exist."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return {"topic": self.name, "exists": False}
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
-        """Partitions, settings and readers."""
+        """Partitions, settings and groups."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
@@ -366,5 +375,7 @@ def _given(row: View) -> Any:
 
 
 def _steady(wall_ms: int) -> int:
-    """Both clocks are read in whole milliseconds, so that their difference trembles by one."""
+    """The time in steps of 100 ms: the difference of two clocks in whole milliseconds varies by
+    one.
+    """
     return wall_ms // 100 * 100

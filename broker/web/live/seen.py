@@ -1,8 +1,8 @@
-"""What `/api/live` shows a reader who may not see everything, judged at each look.
+"""`/api/live` for a reader with restricted rights, which are checked at each update.
 
-Rows of what he may not see are left out, so that one whose right was taken goes as one that is
-gone. A row is made again when rights may have changed. Its key is shown as it is: a row whose key
-names what its reader may not see is left out.
+Rows that the reader may not see are omitted, so that a row disappears when the right is revoked. A
+row is made again when rights may have changed. A row's key is shown unchanged: a row whose key
+contains a name that the reader may not see is omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIELD_OF = {"groups": "group", "transactions": "id", "topics": "topic"}
 
 
 class SeenBy(Source):
-    """What ``inner``, which is of ``watch``, shows to ``reader``."""
+    """``inner``, the source of ``watch``, reduced to what ``reader`` may see."""
 
     def __init__(self, inner: Source, watch: str, reader: Reader) -> None:
         self._inner = inner
@@ -37,15 +37,17 @@ class SeenBy(Source):
 
     @property
     def epoch(self) -> int:
-        """That of the reader."""
+        """The reader's epoch."""
         return self._reader.epoch
 
     async def prepare(self, slices: Slices) -> None:
-        """As for everybody."""
+        """Prepare ``inner``."""
         await self._inner.prepare(slices)
 
     def _may(self) -> bool:
-        """Whether he may see what is watched at all; lists are for everybody, row by row."""
+        """Whether the reader may see the watched object; lists are for everybody, and filtered by
+        row.
+        """
         if self._kind not in _KINDS:
             return self._reader.sees_cluster
         return not self._of_one or self._sees(self._kind, self._name)
@@ -57,7 +59,7 @@ class SeenBy(Source):
         return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
 
     def head(self) -> View:
-        """The head; ``denied`` says what is missing to see it."""
+        """The head; without permission, ``denied`` names the missing right."""
         reader = self._reader
         if self._may():
             found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))
@@ -70,12 +72,12 @@ class SeenBy(Source):
         return head
 
     def rows(self) -> Iterator[Row | None]:
-        """The rows that he may see, and in them what he may see."""
+        """The rows that the reader may see, redacted."""
         if not self._may():
             return
         epoch = self._reader.epoch
         of_one = None
-        if self._of_one:  # all rows are of one thing, and may name the same topics
+        if self._of_one:  # all rows are of one object, and may name the same topics
             of_one = Redaction(self._reader, self._inner.topics_named(None))
         for row in self._inner.rows():
             if row is None or not self._sees_row(row):
@@ -90,7 +92,7 @@ class SeenBy(Source):
         return redaction.of(row.make())
 
     def _sees_row(self, row: Row) -> bool:
-        """Whether a row is of what he may see; its key says what it is of."""
+        """Whether the reader may see what the row's key names."""
         reader = self._reader
         match row.table:
             case "group":

@@ -1,6 +1,6 @@
 """The heads and rows of `/api/live` for transactions, with the rows' tokens.
 
-As in broker/web/live/rows.py: a row is made again only when its token has changed, and times are
+As in broker/web/live/rows.py, a row is made again only when its token has changed, and times are
 points in time.
 """
 
@@ -29,17 +29,17 @@ from broker.web.views.transactions import (
 from transactions.transaction import Transaction
 
 HELD_MS = 1_000
-"""A partition is shown that is held back for so long: most transactions are over by then."""
+"""Partitions held back for less are not shown: most transactions end earlier."""
 
 
 class Transactions(Source):
-    """Every transactional id in a line, table ``transaction``; what is held back, ``held``."""
+    """Tables ``transaction``, one row per transactional id, and ``held``, partitions held back."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
     async def prepare(self, slices: Slices) -> None:
-        """Find out whose the producers of open transactions are."""
+        """Find the transactional ids of the producers of open transactions."""
         await slices.through(self.sources.lso_blockers.refresh())
 
     def head(self) -> View:
@@ -47,7 +47,7 @@ class Transactions(Source):
         return listing_head(self.sources)
 
     def rows(self) -> Iterator[Row | None]:
-        """One an id, and one a partition that is held back."""
+        """One row per id, and one per partition that is held back."""
         for hosted in readable(self.sources):
             for known in list(hosted.core.view.transactions.values()):
                 token = (known.value, known.client)
@@ -85,7 +85,7 @@ class OneTransaction(Source):
         return None if hosted is None else hosted.core.view.get(self.transactional_id)
 
     def head(self) -> View:
-        """The id in a line; ``exists`` is false for one of which nothing is known."""
+        """The id's summary; ``exists`` is false if the id is unknown."""
         known = self._known()
         hosted = self.sources.transactions.hosted_for(self.transactional_id)
         journal = self.sources.transaction_journal.get(self.transactional_id)
@@ -98,7 +98,7 @@ class OneTransaction(Source):
         return head if known is None else {**head, **transaction_row(known)}
 
     def rows(self) -> Iterator[Row | None]:
-        """The partitions of the open one, and the story."""
+        """The partitions of the open transaction, the recorded transactions and the refusals."""
         known = self._known()
         for row in partition_rows(self.sources, known):
             place = f"{row['topic']}-{row['partition']}"
@@ -115,7 +115,7 @@ class OneTransaction(Source):
 
 
 def without_spans(row: View) -> View:
-    """The row without what changes by the clock alone."""
+    """Remove the fields that change with the clock alone."""
     row.pop("sentence", None)
     for each in row["waits"]:
         if not each["over"]:

@@ -1,4 +1,4 @@
-// The page's frame: which view is shown, the live connection, the keyboard, the theme.
+// The page's frame: routing, the live connection, the keyboard, the theme.
 import { brokerView } from "./broker.js";
 import { clusterView } from "./cluster.js";
 import { copy, setBootstrap } from "./commands.js";
@@ -18,9 +18,9 @@ const PAUSE_MS = 250;
 let view = null;
 let watch = null;
 let scheduled = 0;
-let rest = 0;  // draws the rows that a table leaves out during typing
+let rest = 0;  // timer that draws the rows omitted during typing
 let broker = null;
-let arrival = null;  // what is still to be done when the view is drawn for the first time
+let arrival = null;  // scroll position and focus to restore at the first drawing of the view
 
 // ------------------------------------------------------------------------------------ routing
 
@@ -54,7 +54,7 @@ function show({ first = false, back = false } = {}) {
   watch = new Watch(to.what, redraw, showLink);
 }
 
-// Another place of the same view is a filter or an order of it; else it is another view.
+// Within the same view, only its filter or order has changed; otherwise shows the other view.
 function arrived(isNew) {
   if (view && route().what === view.what) {
     const field = main.querySelector("input[type=search]");
@@ -63,7 +63,7 @@ function arrived(isNew) {
   } else show({ back: !isNew });
 }
 
-const scrolled = new Map();  // by address, how far down it was left
+const scrolled = new Map();  // last scroll position by address
 history.scrollRestoration = "manual";
 window.addEventListener("scroll", () => { if (!arrival) scrolled.set(location.hash, window.scrollY); }, { passive: true });
 
@@ -75,13 +75,13 @@ function showLink(state) {
   if (state === "live") meet();
 }
 
-// Which broker this is: asked with each new connection, since another may listen here by then.
+// Reads which broker this is at each new connection, since another broker may listen here now.
 async function meet() {
   try {
     const answer = await fetch("/api/broker");
     if (!answer.ok) return;
     broker = await answer.json();
-  } catch { return; }  // the live connection says that it is gone
+  } catch { return; }  // the live connection shows that the broker is down
   setBootstrap(broker.address);
   const where = document.getElementById("where");
   where.replaceChildren(h("b", null, `broker ${broker.broker}`), ` at ${broker.address}, cluster `, h("span", null, broker.cluster));
@@ -101,7 +101,7 @@ function redraw() {
 
 function draw() {
   scheduled = 0;
-  // What the broker does not show, or not to this reader, has one sentence in place of its view.
+  // If the broker does not show the view, or this reader may not see it, the reason replaces it.
   const problem = watch?.head?.denied ?? watch?.problem;
   if (!problem && !watch?.head) return;
   hasten(rest !== 0);
@@ -112,7 +112,8 @@ function draw() {
   if (arrival) arrive();
 }
 
-// The first drawing of a view: where it was left, the row that one comes back from in focus.
+// After the first drawing of a view: restores its scroll position, and focuses the row of the
+// view that the user returns from.
 function arrive() {
   const { scroll, from } = arrival;
   arrival = null;
@@ -137,10 +138,10 @@ window.addEventListener("resize", () => {
 
 main.addEventListener("input", (event) => {
   if (event.target.type !== "search") return;
-  // What is below the screen waits until the typing pauses.
+  // Rows below the screen are drawn when the typing pauses.
   clearTimeout(rest);
   rest = setTimeout(() => { rest = 0; redraw(); }, PAUSE_MS);
-  // The first key is a step that the back button undoes, the next ones belong to it.
+  // The first key adds a history entry; further keys replace it.
   place.set("q", event.target.value, { replace: place.get("q") !== "" });
 });
 
@@ -177,7 +178,7 @@ function inFilter(event) {
   event.preventDefault();
 }
 
-// Arrow keys scroll, as everywhere: no key that scrolls is taken.
+// Keys that scroll, such as the arrow keys, keep their function.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
   if (event.target.matches("input[type=search]")) { inFilter(event); return; }
@@ -221,7 +222,7 @@ button.addEventListener("click", () => {
   const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
   if (next === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = next;
-  try { localStorage.setItem("muster.theme", next); } catch { /* it holds until the page is left */ }
+  try { localStorage.setItem("muster.theme", next); } catch { /* kept until the page is closed */ }
   nameTheme();
 });
 

@@ -1,4 +1,4 @@
-// The broker: how busy, how large, how loaded, and what it was asked.
+// The broker: load, size, requests, clients and denials.
 import { brief, bytes, chart, count, h, nothing, span, ticking } from "./dom.js";
 import { table } from "./table.js";
 

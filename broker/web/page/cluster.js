@@ -24,7 +24,7 @@ const since = (out) => (out.since_ms ? [" for ", ticking("for", out.since_ms)] :
 const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind now`));
 const outOf = (each) => (each.out.length
   ? each.out.map((out) => h("p", null, h("b", { class: "bad" }, `broker ${out.broker}`), since(out), ": ",
-    out.why ?? (out.alive ? "another broker knows the reason" : "it is down"), behind(out)))
+    out.why ?? (out.alive ? "only the partition's leader knows the reason" : "it is down"), behind(out)))
   : faint("–"));
 
 const PARTITIONS = [
@@ -35,7 +35,7 @@ const PARTITIONS = [
   { title: "Replicas", by: "replicas", kind: "still", of: (each) => ids(each.replicas), cell: (each) => ids(each.replicas) },
   { title: "ISR", by: "isr", kind: "still", of: (each) => each.isr.length, cell: (each) => ids(each.isr) },
   { title: "Leader for", by: "since", kind: "still", of: (each) => each.since_ms, cell: (each) => (each.since_ms ? ticking("for", each.since_ms) : faint("–")) },
-  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("another broker knows the reason") },
+  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("the controller knows the reason") },
   { title: "Out of sync", by: "out", kind: "words", down: true, of: (each) => each.out.length, cell: outOf },
 ];
 

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
-const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;  // controls, marks that turn the reading order, line ends
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;  // control characters, bidirectional marks, line ends
 
 let bootstrap = null;
 export const setBootstrap = (address) => { bootstrap = address; };
@@ -28,7 +28,7 @@ export function command(verb, names, options = []) {
   return ["muster", verb, ...address(), ...options.map(quoted), ...dashes, ...names.map(quoted)].join(" ");
 }
 
-// A command of the broker's, which does not say at which broker.
+// A command from the broker, to which the address is added.
 export const addressed = (text) =>
   text.replace(/^muster (?:(?:groups|transactions|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
 
@@ -36,7 +36,7 @@ export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),
   h("button", { class: "quiet", type: "button", "data-copy": "", "aria-label": `Copy: ${text}` }, "Copy"));
 
-// A page from another machine by plain HTTP has no clipboard: there the text is selected instead.
+// Plain HTTP from another machine has no clipboard API: the text is selected instead.
 export async function copy(button) {
   const code = button.closest(".command").querySelector("code");
   let result = "Copied";
@@ -50,7 +50,7 @@ export async function copy(button) {
     selection.addRange(range);
     result = "Selected: press Ctrl+C";
   }
-  button.dataset.held = "";  // an update leaves the words until they go
+  button.dataset.held = "";  // updates do not change the button until the text is reset
   button.textContent = result;
   document.getElementById("said").textContent = result;
   setTimeout(() => { button.textContent = "Copy"; delete button.dataset.held; }, 2500);

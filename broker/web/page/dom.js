@@ -1,4 +1,4 @@
-// Elements and the words of numbers. Text is only ever set as text: nothing here parses markup.
+// Elements, and numbers and times as text. Text is only set as text: nothing here parses markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,9 +20,9 @@ export const h = (name, attributes, ...children) =>
 export const svg = (name, attributes, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
-// Make `old` look like `fresh` and touch nothing that is the same already, so that focus, open
-// details and selections outlive an update. Children with a data-key are matched by it. An element
-// that is `deferred` gets its children only when it is shown and its `of` is not what it was.
+// Makes `old` equal to `fresh` and changes only what differs, so that focus, open details and
+// selections survive an update. Children with a data-key are matched by it. An element that is
+// `deferred` gets its children only if it is shown and its `of` has changed.
 export function morph(old, fresh) {
   if (fresh.of !== undefined && old.of === fresh.of) return old;
   settle(fresh);
@@ -56,7 +56,7 @@ export function deferred(element, of, fill) {
   return element;
 }
 
-const made = new WeakMap();  // by what they are of: elements that may come back
+const made = new WeakMap();  // element by its `of`: the element may be shown again
 
 function settle(element) {
   if (element.fill) {
@@ -66,7 +66,7 @@ function settle(element) {
   return element;
 }
 
-// The element that was made of the same thing before and is shown nowhere now; else this one.
+// The earlier element with the same `of` if it is not in the document; otherwise this one.
 function kept(element) {
   const before = element.of && made.get(element.of);
   if (before && before.of === element.of && !before.isConnected) return before;
@@ -75,7 +75,7 @@ function kept(element) {
   return element;
 }
 
-// A node to insert, with all that is deferred in it.
+// A node to insert, with its deferred children filled.
 function whole(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node;
   for (const row of node.querySelectorAll("tr")) {
@@ -151,7 +151,7 @@ export function span(ms) {
 
 const two = (large, unit, small, of) => `${large} ${unit}${small ? ` ${small} ${of}` : ""}`;
 
-// How long something has lasted, as one says it: the instant is a pointer away.
+// A duration in one unit; hovering shows the exact time.
 function lasted(ms) {
   if (ms < 1000) return "under 1 s";
   if (ms < 60000) return `${Math.floor(ms / 1000)} s`;
@@ -176,7 +176,7 @@ const here = (ms) => `${local.format(new Date(ms))}, your time`;
 export const when = (ms) =>
   (ms ? h("time", { class: "when", datetime: instant(ms), title: here(ms) }, instant(ms)) : "–");
 
-// An element whose words depend on the clock; app.js rewrites them each second.
+// An element whose text depends on the clock; app.js updates it each second.
 export const ticking = (kind, ms) =>
   h("time", { "data-tick": kind, "data-ms": ms ?? "", datetime: ms ? instant(ms) : null,
     title: ms ? `${instant(ms)}\n${here(ms)}` : null }, tickText(kind, ms));
@@ -187,8 +187,8 @@ export function tickText(kind, ms) {
   return ago(ms);
 }
 
-// A sentence of the broker, its instants as distances that tick. They are whole clauses, such as
-// "since 2026-11-22T12:04:31Z": "for 5 min" is said of what lasts, "in 5 min" of what was counted.
+// A sentence of the broker with its times as ticking durations. A whole clause is replaced, such as
+// "since 2026-11-22T12:04:31Z": by "for 5 min" for a state, by "in 5 min" after a count.
 const CLAUSE = /(?<counted>(?:\d+ times?) )?(?<word>since|until|from|at|soon after) (?<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)(?<latest> at the latest)?/g;
 export function spoken(text) {
   const parts = [];
@@ -263,8 +263,8 @@ export function sparkline(values, { width = 120, height = 28, label = "" } = {})
   return box;
 }
 
-// A chart with its numbers: the top and the bottom of its scale, and how far back it begins. Samples
-// are taken every five seconds. A pointer over a sample shows it.
+// A chart with the top and bottom of its scale and the age of its first sample. Samples are taken
+// every five seconds. Hovering shows a sample.
 const SAMPLE_MS = 5000;
 export function chart(values, { label, words }) {
   const [width, height] = [440, 44];

@@ -51,7 +51,7 @@ function banner(head, members) {
 
 // ---------------------------------------------------------------------------------- the tables
 
-// A member's row with what its partitions and the findings add to it.
+// The members' rows with lag and verdict, from their partitions and the findings.
 function memberRows(rows, offsets, head) {
   const byPartition = new Map(offsets.map((each) => [keyOf(each), each]));
   const named = Map.groupBy(head.findings ?? [], (each) => each.member);
@@ -95,7 +95,7 @@ function lagOf(each) {
   return h("span", { class: each.lag < 0 ? "bad" : null }, count(each.lag));
 }
 
-// How much of the group's lag is in a partition.
+// A partition's share of the group's lag.
 function shareOf(each, whole) {
   const lag = Math.max(0, each.lag || 0);
   const percent = `${Math.round((100 * lag) / (whole || 1))} %`;

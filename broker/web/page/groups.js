@@ -40,7 +40,7 @@ const COLUMNS = [
 
 const textOf = (each) => [each.group, each.state, each.verdict ?? "", ...each.clients, ...each.hosts, ...each.topics];
 
-// What is the same for every key that is typed between two updates.
+// The data that does not change while the user types between two updates.
 function overview(watch) {
   const all = worstFirst(watch.rows("group"), (each) => each.group);
   return {

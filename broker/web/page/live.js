@@ -1,15 +1,15 @@
-// The live connection: one stream of what is watched, folded into tables.
+// The live connection: the event stream of a view, applied to tables.
 import { setClock } from "./dom.js";
 
 export class Watch {
-  // `changed` is called after each whole update and when the broker refuses; `onState` with "live",
-  // "waiting" or "refused".
+  // `changed` is called after each complete update and when the broker refuses the stream;
+  // `onState` with "live", "waiting" or "refused".
   constructor(what, changed, onState) {
     this.address = `/api/live?watch=${encodeURIComponent(what)}`;
     this.changed = changed;
     this.onState = onState;
     this.head = null;
-    this.problem = null;  // why the broker does not show it, in its words
+    this.problem = null;  // the broker's reason for refusing the view
     this.turn = 0;  // counts the updates
     this.tables = new Map();
     this.source = null;
@@ -25,7 +25,7 @@ export class Watch {
     this.source = new EventSource(this.address);
     this.source.onmessage = (event) => this.take(JSON.parse(event.data));
     this.source.onerror = () => {
-      // A stream that was refused is not tried again by the browser.
+      // The browser does not retry a refused stream.
       if (this.source && this.source.readyState === EventSource.CLOSED) {
         this.close();
         this.retry = setTimeout(() => this.open(), 3000);

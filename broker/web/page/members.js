@@ -22,7 +22,7 @@ export class Members {
     return found === undefined ? "" : `#${found}`;
   }
 
-  // A member in a sentence: its number and what it calls itself; the id when a pointer is over it.
+  // A member in a sentence: its number and client id; hovering shows the member id.
   name(each) {
     const text = [this.number(each.member), each.client || (each.member ? "" : "a member")].filter(Boolean).join(" ");
     return h("b", { title: each.member ?? null }, text || each.member);

@@ -16,7 +16,7 @@ function spelled(part, kind) {
   return kind === "hex" ? dump(part.hex) : part.text;
 }
 
-// A key or a value in each form that it has.
+// A key or a value as text, JSON or hex, as far as it has these forms.
 function content(name, part) {
   if (!part) return [h("h3", null, name), h("p", { class: "faint" }, name === "Value" ? "none: a tombstone" : "none")];
   const kinds = KINDS.filter(([kind]) => present(part, kind));
@@ -50,7 +50,8 @@ function record(found, wanted) {
   ];
 }
 
-// Where the group reads on: where nothing is committed, or what was is deleted, at the log's start.
+// The offset at which the group continues: the log start if nothing is committed, or if the record
+// at the committed offset was deleted.
 const place = (offset) => Math.max(offset.offset ?? 0, offset.log_start_offset);
 
 function commands(group, offset, owner) {
@@ -87,6 +88,6 @@ export async function look(group, offset, owner) {
   dialog.replaceChildren(h("header", null, title, h("button", { class: "quiet", type: "button", onclick: () => dialog.close() }, "Close")), body);
   dialog.showModal();
   const { found, problem } = await read(offset, at);
-  if (turn !== asked) return;  // another one was opened while this one was read
+  if (turn !== asked) return;  // another record was opened during this read
   body.replaceChildren(...[found ? record(found, at) : nothing(problem), commands(group, offset, owner)].flat(Infinity).filter(Boolean));
 }

@@ -1,16 +1,16 @@
-// The place that the address names: a view, and how it is filtered, sorted and how much of it is
-// shown, such as #/groups?q=billing&sort=-lag. A reload and a shared link show the same.
+// The place in the address: a view with its filter, order and number of rows, such as
+// #/groups?q=billing&sort=-lag. A reload and a shared link show the same.
 
 let changed = () => {};
 let at = read();
 let seen = location.hash;
-const lists = {};  // where each list of things was left
+const lists = {};  // the last address of each list
 
 function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [kind, ...rest] = path.split("/");
   let name = rest.join("/");
-  try { name = decodeURIComponent(name); } catch { /* shown as it is written */ }
+  try { name = decodeURIComponent(name); } catch { /* shown undecoded */ }
   return { path, kind: kind || "groups", name, query: new URLSearchParams(query) };
 }
 
@@ -20,7 +20,7 @@ export const place = {
   get path() { return at.path; },
   get(key) { return at.query.get(key) ?? ""; },
 
-  // An empty value goes. Each change is a step that the back button undoes, but for `replace`.
+  // An empty value is removed. Each change adds a history entry, except with `replace`.
   set(key, value, { replace = false } = {}) {
     if (this.get(key) === value) return;
     if (value === "") at.query.delete(key);
@@ -33,12 +33,12 @@ export const place = {
     changed();
   },
 
-  // The address of a list as it was left, for the way back from one of its things.
+  // The last address of a list, for the way back from one of its entries.
   list(kind) { return lists[kind] ?? `#/${kind}`; },
 };
 
-// `arrived(isNew)` is called when the address has become another by a link or by the browser's
-// buttons, `changedHere` after each `place.set`.
+// `arrived(isNew)` is called when a link or the browser's buttons have changed the address,
+// `changedHere` after each `place.set`.
 export function follow(arrived, changedHere) {
   const leave = () => { if (!at.name) lists[at.kind] = location.hash || "#/groups"; };
   changed = () => { leave(); changedHere(); };

@@ -1,6 +1,6 @@
-// Tables: each sorts by each of its columns, both ways, and shows more on demand; how is in the
-// address. Their rows have a default order, worst first where possible, so that hidden rows never
-// matter most.
+// Tables: each sorts by each of its columns, in both directions, and shows more rows on demand; the
+// address has order and number. In the default order the worst rows come first where possible, so
+// that hidden rows never matter most.
 import { count, deferred, h } from "./dom.js";
 import { place } from "./place.js";
 
@@ -18,7 +18,7 @@ const sorter = (of, down) => (a, b) => {
   return (left < right) !== down ? -1 : 1;
 };
 
-// Rows by several keys, the first that differs deciding.
+// Sorts rows by several keys; the first that differs decides.
 export function inOrder(rows, keysOf) {
   const keys = new Map(rows.map((row) => [row, keysOf(row)]));
   return rows.sort((a, b) => {
@@ -28,7 +28,7 @@ export function inOrder(rows, keysOf) {
   });
 }
 
-// The rows to show, in the order and number that the address asks for.
+// The rows to show, in the order and number of the address.
 function chosen(name, columns, rows, standing) {
   const asked = place.get(`${name}sort`);
   const by = asked.replace(/^-/, "");
@@ -49,9 +49,9 @@ function heading(name, column, order, standing) {
     h("button", { class: "sort", type: "button", "data-set": `${name}sort`, "data-to": next === standing ? "" : next }, column.title));
 }
 
-// columns: { title, kind, by, of, down, cell }: `by` names it in the address, `of` is what it sorts
-// by, `down` says that the first press puts the largest first. `standing` is the order of `rows`.
-// With `lasting` a row is drawn again only when it is another object.
+// columns: { title, kind, by, of, down, cell }: `by` is the column's name in the address, `of` returns
+// its sort key, and with `down` the first press puts the largest first. `standing` is the order of
+// `rows`. With `lasting` a row is drawn again only if it is another object.
 export function table({ name = "", caption, columns, rows, key, standing, lasting = false, mark }) {
   const prefix = name && `${name}.`;
   const { order, shown, limit } = chosen(prefix, columns, rows, standing);
@@ -71,12 +71,12 @@ export function table({ name = "", caption, columns, rows, key, standing, lastin
   ];
 }
 
-// The field above a table. The one that is there stays (data-own), with what is typed in it.
+// The search field above a table. An update keeps the existing one with its text (data-own).
 export const search = (words) => h("input", {
   type: "search", placeholder: words, "aria-label": words, spellcheck: "false", "data-own": "", value: place.get("q"),
 });
 
-// Whether all the words that are typed are among the texts of a row.
+// The rows whose texts contain all typed words.
 const texts = new WeakMap();
 export function matching(rows, textOf) {
   const words = place.get("q").toLowerCase().split(/\s+/).filter(Boolean);

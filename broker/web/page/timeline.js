@@ -1,4 +1,4 @@
-// The story of a group's rebalances: phases by generation drawn along a line, and each in words.
+// The history of a group's rebalances: phases by generation along a line, and each as text.
 import { causeOf } from "./causes.js";
 import { h, instant, now, nothing, plural, ranges, shortIds, span, svg, tickText, ticking } from "./dom.js";
 import { ids } from "./members.js";
@@ -7,7 +7,7 @@ const ASSIGNED_SHOWN = 50;
 const HEIGHT = 86;
 const BAR = 26;
 const BAR_Y = 26;
-const LABEL = 80;  // how wide a time is
+const LABEL = 80;  // width of a time label
 
 // Milliseconds and days share one line: widths grow with the fourth root.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
@@ -92,12 +92,12 @@ function phases(each, members) {
   if (each.phase === "join") words.push("joining now");
   if (each.phase === "sync") words.push("syncing now");
   if (each.outcome === "assigned") words.push(`generation ${each.generation}, ${plural(each.members, "member")}`);
-  else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "its partition was unloaded", "nobody left": "no members left" }[each.outcome] ?? each.outcome);
+  else if (each.outcome) words.push({ interrupted: "interrupted by the next rebalance", stopped: "the broker stopped", unloaded: "the group's __consumer_offsets partition was unloaded", "nobody left": "no members left" }[each.outcome] ?? each.outcome);
   if (each.awaited.length && each.phase !== "ended") words.push(["waits for ", each.awaited.slice(0, 4).map((one, i) => [i ? ", " : "", members.name(one)])]);
   return words.map((part, i) => [i ? " · " : "", part]);
 }
 
-// For events that this run of the broker has not observed itself.
+// Labels of events from before this run of the broker.
 const SOURCES = { kept: "before the last restart", log: "from the log" };
 
 const got = (member) => Object.entries(member.partitions || {}).filter(([, numbers]) => numbers.length)

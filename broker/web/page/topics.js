@@ -4,7 +4,7 @@ import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
 import { badge, rank, worstFirst } from "./verdicts.js";
 
-// Records a second between the last two looks, by name; `seen` holds what the last look had.
+// Records per second between the last two updates, by name; `seen` has the last update's values.
 function rateOf(seen, name, value) {
   const at = now();
   const known = seen.get(name);
@@ -46,7 +46,7 @@ const TOPICS = [
 export function topicsView() {
   const seen = new Map();
   const render = (watch) => {
-    // Those in trouble first, the broker's own last.
+    // Topics with problems first, internal topics last.
     const all = inOrder(
       watch.rows("topic").map((each) => ({ ...each, rate: rateOf(seen, each.topic, each.end_offsets) })),
       (each) => [-(each.poisoned + each.unreadable), Number(each.internal), each.topic]);
@@ -90,7 +90,7 @@ const PARTITIONS = [
 const SOURCES = { topic: "this topic", broker: "the broker", default: "default" };
 const SOURCE_ORDER = Object.keys(SOURCES);
 
-// A number of milliseconds or bytes also in the unit that people think in.
+// A number of milliseconds or bytes, also in a larger unit.
 function valueOf({ name, value }) {
   if (value === null || value === "") return faint(value === null ? "not set" : "empty");
   const number = Number(value);

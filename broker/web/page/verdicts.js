@@ -29,8 +29,8 @@ export const badge = (verdict) => (verdict
   ? h("span", { class: `verdict ${kindOf(verdict)}` }, verdict)
   : h("span", { class: "faint" }, "–"));
 
-// Rows the worst first. Within a verdict the longest, then the largest lag by its magnitude, so
-// that the cut does not depend on names, and rows do not change places with each record.
+// Rows, worst first. Within a verdict the oldest, then the largest lag by its magnitude, so that the
+// first rows do not depend on names, and rows do not move with each record.
 const magnitude = (lag) => Math.floor(Math.log10(Math.abs(lag || 0) + 1));
 export const worstFirst = (rows, name) => inOrder(rows, (row) => [
   rank(row.verdict), isFine(row.verdict) ? 0 : row.verdict_since_ms ?? Infinity, -magnitude(row.lag), name(row)]);

@@ -1,1 +1,1 @@
-"""Who reads over HTTP, how he says so, and what he may see."""
+"""Readers of the HTTP side: their authentication and their rights."""

@@ -1,14 +1,14 @@
-"""Who asks over HTTP, where readers have to say who they are: before any page is made.
+"""Authentication over HTTP, if it is enabled, before any page is made.
 
-/healthz, /livez and /readyz are for everybody, and tell a stranger the broker's state alone. The
-token of /metrics opens that and nothing else. All the rest is for principals: by a client's
-certificate, or by name and password, which a browser asks for and sends by itself. There are no
-cookies, so that no other site's page can ask in a reader's name (`broker/web/http_guard.py` refuses
-those that try with a browser's credentials).
+/healthz, /livez and /readyz are open to everybody, and show an anonymous reader the broker's state
+alone. The token of /metrics opens that path and nothing else. Everything else needs a principal: a
+client's certificate, or name and password, which a browser asks for and sends by itself. There are
+no cookies, so that another site's page can't send requests in a reader's name
+(`broker/web/http_guard.py` refuses attempts with a browser's credentials).
 
-Guessing is bounded together with Kafka's listeners: a failure is answered after a delay, and after
-a few failures of a user from an address each further password of that user waits for its turn
-before it is judged; so does each token. The scraper whose token was right a short time ago goes on.
+Guessing is bounded together with Kafka's listeners: the answer to a failure is delayed, and after a
+few failures of a user from an address each further password of that user waits for its turn before
+it is checked; so does each token. A scraper whose token was right a short time ago does not wait.
 """
 
 from __future__ import annotations
@@ -40,46 +40,49 @@ OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
 _TOKENS_NAME: Final = "\0token of /metrics"
-"""The name under which tokens are counted: no user has it, since names in PLAIN lack this byte."""
+"""The name under which tokens are counted: not a possible user, since names in PLAIN lack this
+byte.
+"""
 _CHECKS_MAX: Final = 64
-"""Passwords that are being looked at; beyond, a request is refused."""
+"""Passwords that are checked at the same time; a request beyond is refused."""
 _WAITING_MAX: Final = 8
-"""Requests from one address that wait for their turn, of 128 connections in all; beyond, a request
-that would have to wait is refused."""
+"""Requests from one address that wait for their turn, of 128 connections in all; a request beyond
+that would have to wait is refused.
+"""
 _KNOWN_S: Final = 600.0
-"""How long the right token waits for no turn from an address from which it was right. From another
-address it does: a guess must not learn at once that it is right. (A token is long and random; a
-password may not be, so a right password waits wherever passwords of its user fail.)"""
+"""How long the right token need not wait for a turn from an address from which it was right.
+
+From another address it waits: a guess must not learn at once that it is right. (A token is long and
+random; a password may not be, so a right password always waits while passwords of its user fail.)
+"""
 _KNOWN_MAX: Final = 1000
 """Addresses that are remembered with a right token."""
 
 
 class HttpAccess(NamedTuple):
-    """How a reader is let in. Its repr has no token."""
+    """The configuration of readers' logins. Its repr omits the token."""
 
     ways: frozenset[str]
     token: str | None
-    """Of /metrics."""
+    """The token of /metrics."""
     users: HttpUsers
     authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
     logins: Logins
-    """What logins at Kafka's listeners share with these: counts, and the bound of guesses."""
+    """Counts and the bound on guesses, shared with logins at Kafka's listeners."""
 
     def __repr__(self) -> str:
         return f"HttpAccess({sorted(self.ways)})"
 
 
 class _Refused(Exception):
-    """Not let in; a status and a sentence."""
-
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
 
 
 class Authenticated:
-    """The ASGI application ``inner`` for those who are let in."""
+    """The ASGI application ``inner`` for authenticated readers."""
 
     def __init__(self, inner: ASGIApp, access: HttpAccess, time: Time) -> None:
         self._inner = inner
@@ -89,12 +92,12 @@ class Authenticated:
         self._lines = FailureLines(time)
         self._checking = 0
         self._waiting = Counter[str]()
-        """Tries that wait for their turn, by address."""
+        """Requests that wait for their turn, by address."""
         self._token_right_s: OrderedDict[str, float] = OrderedDict()
-        """By address, when the token was last right."""
+        """By address: when the token was last right."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, or refuse."""
+        """Serve or refuse one request."""
         try:
             reader = await self._reader(scope)
         except _Refused as refused:
@@ -196,7 +199,7 @@ class Authenticated:
         return principal
 
     async def _turn(self, host: str, name: str) -> None:
-        """Waits until the secret of a name may be judged that is tried from an address."""
+        """Wait until the password or token of a name, from this address, may be checked."""
         network = network_of(host)
         wait_ms = self._guesses.wait_ms(
             network,
@@ -220,7 +223,7 @@ class Authenticated:
         self._access.logins.counted(HTTP, way, FAILURE)
         now_ms = self._time.now().mono_ms
         self._guesses.judged(network_of(host), name, now_ms, is_right=False)
-        self._lines.tell("HTTP authentication failed", host, reason, host=host, **about)
+        self._lines.report("HTTP authentication failed", host, reason, host=host, **about)
         await self._time.sleep(self._access.failure_delay_ms / 1000)
 
 
@@ -229,7 +232,7 @@ async def _always() -> bool:
 
 
 def _authorization(scope: Scope) -> tuple[str, str] | None:
-    """The scheme, in lower case, and what follows it; None where nothing is said."""
+    """The scheme, in lower case, and the rest of Authorization; None without the header."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").strip().partition(" ")

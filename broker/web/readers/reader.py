@@ -1,15 +1,15 @@
-"""Who reads the HTTP side, and what he may see: what ListGroups, Metadata and others would show.
+"""The readers of the HTTP side and their rights, which match those of ListGroups and Metadata.
 
-| shown | to whom may |
-|---|---|
-| a group | DESCRIBE it, or DESCRIBE the cluster |
-| a topic | DESCRIBE it |
-| a record | READ its topic |
-| a transactional id | DESCRIBE it |
-| the broker, its clients, the cluster | DESCRIBE the cluster |
+  | shown | needs |
+  |---|---|
+  | a group | DESCRIBE on it, or DESCRIBE on the cluster |
+  | a topic | DESCRIBE on it |
+  | a record | READ on its topic |
+  | a transactional id | DESCRIBE on it |
+  | the broker, its clients, the cluster | DESCRIBE on the cluster |
 
-Rights are judged whenever they are asked for, so that what is taken away is gone at the next look.
-Where nobody has to say who he is, everybody sees everything.
+Rights are checked on each use, so that a revoked right has no effect after the next update. Without
+authentication, everybody sees everything.
 """
 
 from __future__ import annotations
@@ -29,59 +29,59 @@ _READER: Final = "muster.reader"
 
 
 class Reader:
-    """One who sees everything."""
+    """A reader who sees everything."""
 
     is_stranger = False
-    """Whether it is nobody known: such a one sees that the broker is up, and no more."""
+    """True for an anonymous reader, who sees only that the broker is up."""
     key: object = None
-    """Equal for those who see the same."""
+    """Equal for readers with the same rights."""
 
     @property
     def epoch(self) -> int:
-        """Moves when rights may have changed."""
+        """Changes when rights may have changed."""
         return 0
 
     @property
     def sees_everything(self) -> bool:
-        """Whether nothing needs to be judged."""
+        """Whether no right needs a check."""
         return True
 
     async def stands(self) -> bool:
-        """Whether he is still let in."""
+        """Whether the reader's login is still valid."""
         return True
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Whether he may do something to a resource."""
+        """Whether the reader has a right on a resource."""
         del operation, kind, name
         return True
 
     def describes(self, kind: ResourceType, name: str) -> bool:
-        """Whether he may see a group, topic or transactional id."""
+        """Whether the reader may see a group, topic or transactional id."""
         return self.may(Operation.DESCRIBE, kind, name)
 
     @property
     def sees_cluster(self) -> bool:
-        """Whether he may see the broker, its clients, the cluster."""
+        """Whether the reader may see the broker, its clients and the cluster."""
         return self.describes(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def sees_group(self, name: str) -> bool:
-        """Whether ListGroups would show it."""
+        """Whether ListGroups would show the group."""
         return self.sees_cluster or self.describes(ResourceType.GROUP, name)
 
     def sees_topic(self, name: str) -> bool:
-        """Whether Metadata would show it."""
+        """Whether Metadata would show the topic."""
         return self.describes(ResourceType.TOPIC, name)
 
     def sees_transactional_id(self, name: str) -> bool:
-        """Whether ListTransactions would show it."""
+        """Whether ListTransactions would show the id."""
         return self.describes(ResourceType.TRANSACTIONAL_ID, name)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """The sentence for him who may not, and asked for one thing by its name."""
+        """The error for a request that names a resource without the right to it."""
         return self.sentence(operation, kind, name)
 
     def sentence(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """What he has not."""
+        """The text that names the missing right."""
         what = "the cluster" if kind is ResourceType.CLUSTER else f"{spelled(kind).lower()} {name}"
         return f"{self.name} may not {spelled(operation)} {what}"
 
@@ -89,22 +89,23 @@ class Reader:
 
 
 EVERYTHING: Final = Reader()
-"""Whoever asks where nobody has to say who he is, or brings the token of /metrics."""
+"""The reader with all rights: any client without authentication, and the token of
+/metrics."""
 
 
 class Stranger(Reader):
-    """Nobody known."""
+    """An anonymous reader."""
 
     is_stranger = True
     name = "an anonymous reader"
 
     @property
     def sees_everything(self) -> bool:
-        """Nothing."""
+        """Always false."""
         return False
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Nothing."""
+        """Always false."""
         del operation, kind, name
         return False
 
@@ -113,18 +114,18 @@ STRANGER: Final = Stranger()
 
 
 class Asker:
-    """One who asks over HTTP, as an authorizer knows a connection of Kafka's."""
+    """An HTTP client in the form in which an authorizer knows a Kafka connection."""
 
     def __init__(self, principal: Principal, host: str) -> None:
         self.principal = principal
         self.client_host = f"/{host}"
         self.client_id = "http"
         self.verdicts: object | None = None
-        """See `Connection`."""
+        """The authorizer's cache, as in `Connection`."""
 
 
 class JudgedReader(Reader):
-    """A principal, judged by the authorizer."""
+    """A principal whose rights the authorizer decides."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class JudgedReader(Reader):
         authorizer: Authorizer,
         stands: Callable[[], Awaitable[bool]],
     ) -> None:
-        """``stands`` says whether he would be let in again."""
+        """``stands`` checks the login again."""
         self._asker: Any = Asker(principal, host)
         self._authorizer = authorizer
         self._stands = stands
@@ -142,7 +143,7 @@ class JudgedReader(Reader):
 
     @property
     def epoch(self) -> int:
-        """That of the authorizer."""
+        """The epoch of the authorizer."""
         return self._authorizer.epoch
 
     @property
@@ -151,15 +152,15 @@ class JudgedReader(Reader):
         return not self._authorizer.judges
 
     async def stands(self) -> bool:
-        """Whether he would be let in again."""
+        """Whether the login would succeed again."""
         return await self._stands()
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """As the authorizer judges now; what a list leaves out is worth no audit line."""
+        """The authorizer's current decision; a row that a list omits is not worth an audit line."""
         return self._allowed(operation, kind, name, is_logged=False)
 
     def denied(self, operation: Operation, kind: ResourceType, name: str) -> str:
-        """The sentence, and a line of the audit log."""
+        """The error text; writes a line to the audit log."""
         self._allowed(operation, kind, name, is_logged=True)
         return self.sentence(operation, kind, name)
 
@@ -172,12 +173,12 @@ class JudgedReader(Reader):
 
 
 def reader_of(scope: Scope) -> Reader:
-    """Who asks; set by `broker/web/readers/authentication.py` where there is any."""
+    """The reader of a request, set by `broker/web/readers/authentication.py` if enabled."""
     found = scope.get(_READER, EVERYTHING)
     assert isinstance(found, Reader)
     return found
 
 
 def set_reader(scope: Scope, reader: Reader) -> None:
-    """Notes who asks, for `reader_of`."""
+    """Set the reader of a request, for `reader_of`."""
     scope[_READER] = reader

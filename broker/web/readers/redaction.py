@@ -1,11 +1,11 @@
-"""What a reader is not to see, taken out of what is shown of something that he may see.
+"""Removes from a view what its reader may not see.
 
-A group that one may describe has offsets in topics that one may not, and sentences about them; a
-transaction has partitions of them and groups that wait. Rows about them go, names in lists go, and
-in sentences a word stands in place of a name.
+A group that a reader may describe has offsets in topics that the reader may not see, and sentences
+about them; a transaction has such partitions, and groups that wait. Rows about them are removed,
+names in lists are removed, and in sentences `HIDDEN` replaces the name.
 
-A sentence is read word by word, and a name is judged when it is met: of the thousands of topics
-that a group may have, its sentences name a few.
+A sentence is read word by word, and a name is checked when it occurs: a group may have thousands of
+topics, and its sentences name a few.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _KIND_OF: Final[Mapping[str, str]] = {
     "id": _ID,
     "transactional_id": _ID,
 }
-"""Field -> whose names it has."""
+"""Field -> kind of the names in it."""
 _KIND_OF_TYPE: Final[Mapping[str, str]] = {
     "Topic": _TOPIC,
     "Group": _GROUP,
     "TransactionalId": _ID,
 }
-"""What the ``name`` beside a ``resource_type`` is of."""
+"""The kind of the field ``name`` by that of ``resource_type``."""
 _BY_TOPIC: Final = "partitions"
-"""A field that may be an object with topics for its fields' names."""
+"""A field that may be an object with topics as keys."""
 _WORD: Final = re.compile(r"[\w.-]+")
-"""Of a sentence. All topics are one word, and most groups and ids."""
+"""A word of a sentence. Every topic is one word, and so are most groups and ids."""
 _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
-"""What may follow a name: the number of a partition, or several, and the end of the word."""
+"""Matches after a whole name: nothing or partition numbers, then the end of the word."""
 _HERE: Final = "\0"
-"""Stands for `HIDDEN` while others are looked for: that has a word too."""
+"""Placeholder for `HIDDEN` during the search, since that contains a word too."""
 
 Row = dict[str, Any]
 
@@ -54,16 +54,18 @@ def redacted(
 
 
 class Redaction:
-    """Takes out of one view after another what one reader may not see.
+    """Removes from several views what one reader may not see.
 
-    What they name is judged once; so they are shown within one moment, as the rows of one group
-    are.
+    Each name is checked once, so all views must be shown at about one moment, as the rows of one
+    group are.
     """
 
     def __init__(
         self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
     ) -> None:
-        """``topics`` and ``groups`` may be named in each view, beside those of its own fields."""
+        """``topics`` and ``groups`` may be named in each view, in addition to those of its own
+        fields.
+        """
         self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
 
     def of(self, view: Any) -> Any:
@@ -76,7 +78,7 @@ class Redaction:
         return _without(view, "", hidden)
 
     def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
-        """Rows without what the reader may not see; a row of what is hidden is None."""
+        """Rows without what the reader may not see; None in place of a hidden row."""
         hidden = self._hidden
         for row in rows:
             if hidden is not None and row is not None and _is_of(row, "", hidden):
@@ -86,13 +88,13 @@ class Redaction:
 
 
 class _Hidden:
-    """What one reader may not see of what is named in views, or may be."""
+    """The names in views, and which of them one reader may not see."""
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
         self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
         self._lengths = sorted(set(map(len, self._all)))
-        """Of all names, the shortest first."""
+        """The lengths of all names, ascending."""
         self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
         """Names of more than one word, the longest first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
@@ -103,7 +105,6 @@ class _Hidden:
         self._known: dict[tuple[str, str], bool] = {}
 
     def add(self, kind: str, name: str) -> None:
-        """A name more that may stand in what is shown."""
         self._named[kind].add(name)
         if name in self._all or not name:
             return
@@ -116,7 +117,6 @@ class _Hidden:
             self._phrases.sort(key=len, reverse=True)
 
     def hides(self, kind: str, name: object) -> bool:
-        """Whether it is a name that the reader may not see."""
         if not isinstance(name, str):
             return False
         hidden = self._known.get((kind, name))
@@ -125,14 +125,16 @@ class _Hidden:
         return hidden
 
     def from_sentence(self, text: str) -> str:
-        """The sentence without names that stand by themselves, or with a partition's number."""
+        """The sentence with hidden names replaced if they are whole words, or precede a partition
+        number.
+        """
         for name in self._phrases:
             if name in text and self._hides_any(name):
                 text = _without_phrase(text, name)
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
 
     def _shown(self, found: re.Match[str]) -> str:
-        """A word, or what is left of it behind the longest name that is hidden."""
+        """The word, with `HIDDEN` in place of its longest prefix that is a hidden name."""
         word, end = found.group(), 0
         for length in self._lengths:
             if length > len(word):
@@ -151,7 +153,7 @@ class _Hidden:
 
 
 def _is_phrase(name: str) -> bool:
-    """Whether a group's name, or an id, has more words than one; a topic's has not."""
+    """Whether a group id or transactional id is more than one word; a topic never is."""
     return bool(name) and _WORD.fullmatch(name) is None
 
 
@@ -187,7 +189,7 @@ def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _resource(view: dict[str, Any]) -> tuple[str, str]:
-    """The resource that a row is about, such as a denial; "" for none."""
+    """The resource that a row is about, such as a denial; "" without one."""
     kind, name = _KIND_OF_TYPE.get(view.get("resource_type", ""), ""), view.get("name")
     return (kind, name) if isinstance(name, str) else ("", "")
 
@@ -208,12 +210,12 @@ def _without(view: Any, field: str, hidden: _Hidden) -> Any:
         return view
     if field in _KIND_OF:
         return None if hidden.hides(_KIND_OF[field], view) else view
-    # States, verdicts and the names of clients are one word, and stay as they are.
+    # States, verdicts and the names of clients are one word, and stay unchanged.
     return hidden.from_sentence(view) if " " in view else view
 
 
 def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
-    """Whether a row, or a name in a list, is of what is hidden; a holder without its id stays."""
+    """Whether a row, or a name in a list, is hidden; the row of a blocker stays, without its id."""
     if isinstance(each, dict):
         return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
     return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)

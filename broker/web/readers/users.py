@@ -1,9 +1,9 @@
-"""Names and passwords over HTTP: those of the users who log in at the broker's listeners.
+"""Names and passwords over HTTP: the users are the ones who log in at the broker's listeners.
 
-PLAIN's are in the settings of listeners with SASL. Of SCRAM's the broker knows no password: the one
-that is given is hashed, in a thread, and compared with what is kept. What was found right is
+The settings of SASL listeners have PLAIN's passwords. The broker does not know a password of SCRAM:
+a thread hashes the given one and compares it with the stored credential. A right password is
 remembered for a while, as a digest under a key of this process, since a browser sends it with each
-request and a hash takes milliseconds. It is forgotten when what is kept of its user changes.
+request and a hash takes milliseconds. It is forgotten when the credentials of its user change.
 """
 
 from __future__ import annotations
@@ -31,28 +31,30 @@ if TYPE_CHECKING:
     from broker.config.config import Config
 
 REMEMBERED_S: Final = 30.0
-"""So long a password is not hashed again while its user's credentials stay the same."""
+"""For this long a password is not hashed again while its user's credentials do not change."""
 REMEMBERED_MAX: Final = 1000
 _NOBODYS: Final = b"\0"
-"""What the password of an unknown user is compared with: no password has this byte."""
-_NOBODYS_CREDENTIAL: Final = ScramCredential(bytes(16), b"", b"", ITERATIONS_MIN)
-"""What it is hashed for, which takes as long as for a user: no key is empty."""
+"""Compared with the password of an unknown user: no password contains this byte."""
+_DECOY_CREDENTIAL: Final = ScramCredential(bytes(16), b"", b"", ITERATIONS_MIN)
+"""Hashed for an unknown user, which takes as long as for a known one; it matches no password, since
+no stored key is empty.
+"""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 
 
 class HttpUsers(Protocol):
-    """Who may be let in by name and password."""
+    """The users who may log in by name and password."""
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Who it is, if this was found right a short time ago."""
+        """The principal, if this password was right a short time ago."""
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """Who it is; None where the password is not that of a user."""
+        """The principal; None for an unknown user or a wrong password."""
 
 
 class ListenerUsers:
-    """See the module; ``scram`` gives the credentials of a user, none where there is none."""
+    """Users of PLAIN and SCRAM; ``scram`` returns the credentials of a user, empty if unknown."""
 
     def __init__(
         self,
@@ -65,14 +67,15 @@ class ListenerUsers:
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
         self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
-        """By digest of a name with its password: until when it is good without another look, and
-        the credentials for which it was found so."""
+        """By digest of a name with its password: until when it needs no new check, and the
+        credentials for which it was right.
+        """
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def remembered(self, name: str, password: str) -> Principal | None:
-        """Who it is, if this was found right a short time ago."""
+        """The principal, if this password was right a short time ago."""
         found = self._good.get(self._digest(name, password))
         if found is None:
             return None
@@ -81,7 +84,7 @@ class ListenerUsers:
         return user(name) if is_good else None
 
     async def check(self, name: str, password: str) -> Principal | None:
-        """Who it is; None where the password is not that of a user."""
+        """The principal; None for an unknown user or a wrong password."""
         known = self.remembered(name, password)
         if known is not None:
             return known
@@ -99,7 +102,7 @@ class ListenerUsers:
 
     def _is_plain(self, name: str, password: bytes) -> bool:
         found = False
-        for passwords in self._plain:  # each is looked at, so that the time says nothing
+        for passwords in self._plain:  # all are compared, so that the time reveals nothing
             there = passwords.get(name)
             expected = _NOBODYS if there is None else there.encode()
             found |= hmac.compare_digest(expected, password)
@@ -112,7 +115,7 @@ class ListenerUsers:
 
 
 def _fits(credentials: Credentials, password: bytes) -> bool:
-    """In a thread. All are of one user, who has one password mostly."""
+    """In a thread: whether a credential matches. All are of one user, mostly of one password."""
     for mechanism, kept in credentials.items():
         salted = mechanism.salted_password(password, kept.salt, kept.iterations)
         made = credential(mechanism, salted, kept.salt, kept.iterations)
@@ -122,7 +125,7 @@ def _fits(credentials: Credentials, password: bytes) -> bool:
 
 
 def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
-    """Each listener with each mechanism that it takes."""
+    """Each listener with each of its SASL mechanisms."""
     for endpoint in config.listeners:
         if endpoint.has_sasl:
             for name in config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(","):
@@ -130,7 +133,7 @@ def _mechanisms(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
-    """User to password, of each listener that takes PLAIN."""
+    """User to password, for each listener with PLAIN."""
     for listener, name in _mechanisms(config):
         if name == PLAIN:
             text = config.of_mechanism(listener, PLAIN).own("sasl.jaas.config")
@@ -138,14 +141,15 @@ def plain_users(config: Config) -> Iterator[Mapping[str, str]]:
 
 
 def scram_users(config: Config, users: Users) -> Callable[[str], Credentials]:
-    """What is kept of a user, for the mechanisms that some listener takes.
+    """Returns a function from user to credentials of the mechanisms that a listener has.
 
-    Of a name that nobody has, what no password fits: how long the check takes says nothing.
+    For an unknown name it returns a credential that no password matches, so that the time of the
+    check reveals nothing.
     """
     taken = [BY_NAME[name] for _, name in _mechanisms(config) if name in BY_NAME]
-    nobody = dict.fromkeys(taken[:1], _NOBODYS_CREDENTIAL)
+    decoy = dict.fromkeys(taken[:1], _DECOY_CREDENTIAL)
 
     def of(name: str) -> Credentials:
-        return {each: kept for each, kept in users.of(name).items() if each in taken} or nobody
+        return {each: kept for each, kept in users.of(name).items() if each in taken} or decoy
 
     return of

@@ -1,1 +1,1 @@
-"""What the page and /api show, as plain values for JSON."""
+"""The content of the page and /api, as plain values for JSON."""

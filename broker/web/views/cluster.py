@@ -1,4 +1,6 @@
-"""What `/api/cluster` shows: who leads what and why, who is out of sync, what is waited for."""
+"""The content of `/api/cluster`: leaders, replicas out of sync, the controller's waits, with
+causes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 
 WAITS_MAX = 100
-"""So many things that the controller waits for are shown; the others are counted."""
+"""The controller's waits that are listed; the others are only counted."""
 
 
 def cluster_view(sources: Sources, member: ClusterBroker) -> View:
@@ -54,7 +56,7 @@ def cluster_view(sources: Sources, member: ClusterBroker) -> View:
 
 
 def _brokers(member: ClusterBroker) -> Iterator[View]:
-    """The live brokers, as the controller told them."""
+    """The live brokers, as the controller announced them."""
     cache, racks = member.cache, member.cache.racks()
     for node in cache.brokers(member.settings.listener):
         last = member.keeper.journal.last(of_broker(node.node_id), Kind.BROKER)
@@ -67,7 +69,7 @@ def _brokers(member: ClusterBroker) -> Iterator[View]:
 
 
 def doing_view(member: ClusterBroker) -> View | None:
-    """What the controller is at; None where this broker is not the controller."""
+    """The controller's pending work; None if this broker is not the controller."""
     term = member.host.term
     if term is None:
         return None
@@ -96,7 +98,7 @@ def doing_view(member: ClusterBroker) -> View | None:
 
 
 def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View | None]:
-    """What the controller waits for, or for one topic; None where a topic waits for nothing."""
+    """The controller's waits, for all topics or one; None where a slice may end."""
     term = member.host.term
     if term is None:
         return
@@ -119,7 +121,9 @@ def waits_rows(member: ClusterBroker, only: str | None = None) -> Iterator[View 
 
 
 def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | None]:
-    """The partitions without a leader or with replicas out of sync; None for each of the others."""
+    """The partitions without a leader or with replicas out of sync; None for each other
+    partition.
+    """
     for name, topic in list(member.cache.topics.items()):
         for index in sorted(topic.partitions):
             shown = member.cache.partition(name, index)
@@ -132,10 +136,10 @@ def troubled_rows(sources: Sources, member: ClusterBroker) -> Iterator[View | No
 def partition_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, shown: PartitionView
 ) -> View:
-    """A partition: who leads it since when and why, and who is out of sync."""
+    """A partition: its leader since when and why, and its replicas out of sync."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
     if moved is not None and moved.leader != shown.leader:
-        moved = None  # nobody told this broker of a later one, which has no replica of it
+        moved = None  # this broker has no replica, and was not notified of a later change
     return {
         "topic": topic,
         "partition": index,
@@ -157,7 +161,7 @@ def _out(shown: PartitionView) -> list[int]:
 def _out_view(
     sources: Sources, member: ClusterBroker, topic: str, index: int, replica: int
 ) -> View:
-    """A replica that is out of sync: since when, why, and how far behind it is now."""
+    """A replica out of sync: since when, why, and its lag now."""
     known = _left(member, of_partition(topic, index), replica)
     view: View = {
         "broker": replica,
@@ -184,7 +188,7 @@ def _out_view(
 
 
 def _left(member: ClusterBroker, name: str, replica: int) -> Happened | None:
-    """With what a replica left the ISR: with its leader's change, or with a leader's end."""
+    """The entry with which a replica left the ISR: an ISR change or a leader change."""
     last = member.keeper.journal.last(name, Kind.ISR, replica)
     moved = member.keeper.journal.last(name, Kind.LEADER)
     if (
@@ -217,14 +221,14 @@ def entry_view(entry: Happened) -> View:
 
 
 def known_or_none(number: int) -> int | None:
-    """A broker's id or an epoch; None in place of the -1 of what nobody has told."""
+    """A broker's id or an epoch; None for the -1 of an unknown one."""
     return None if number < 0 else number
 
 
 def held_up(missing: MissingLogs, fetchers: Fetchers, topic: str, index: int) -> str | None:
     """Why a replica that this broker follows does not advance; its leader can't know that.
 
-    None where it is fetched, or where it is not followed here.
+    None if it is being fetched, or if this broker does not follow it.
     """
     why_missing = missing.why_missing(topic, index)
     if why_missing is not None:

@@ -1,6 +1,6 @@
 """Groups and their journals as plain values for JSON; the fields are in docs/use/http-api.md.
 
-Fields that end in ``_ms`` are wall milliseconds since 1970, or durations where the name says so
+Fields that end in ``_ms`` are wall milliseconds since 1970, or durations if the name says so
 (``join_ms``, ``remaining_ms``).
 """
 
@@ -35,7 +35,7 @@ View = dict[str, Any]
 def summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, lag: int | None = None
 ) -> View:
-    """A group in a line; ``lag`` where it is known already."""
+    """The summary of a group; ``lag`` if it is known already."""
     journal = sources.journal.get(group.group_id)
     last = None if journal is None else journal.rebalances.last
     return {
@@ -76,7 +76,7 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 def group_summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, judgement: Judgement
 ) -> View:
-    """A group as it is now, without what it may have thousands of: members and offsets."""
+    """A group as it is now, without its members and offsets, of which it may have thousands."""
     return {
         **group_head(sources, hosted, group),
         **verdict_of(sources, hosted, group),
@@ -94,7 +94,7 @@ def member_rows(sources: Sources, group: GroupView) -> Iterator[View]:
 
 
 def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
-    """A group's journal without its rebalances; None where neither it nor the group exists."""
+    """A group's journal without its rebalances; None if neither journal nor group exists."""
     journal = sources.journal.get(group_id)
     restored = sources.journal.restored(group_id)
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
@@ -134,7 +134,7 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
 def rebalances(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> list[tuple[Rebalance, Callable[[], View]]]:
-    """A group's last rebalances, the oldest first, each with what makes its view."""
+    """A group's last rebalances, the oldest first, each with a function that makes its view."""
     entries = sources.journal.rebalances(group_id)
     if not entries or not last:
         return []
@@ -151,7 +151,7 @@ def rebalances(
 def rebalance_rows(
     sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
 ) -> Iterator[View]:
-    """The views of the same; one may have thousands of members."""
+    """The views of a group's last rebalances; one may have thousands of members."""
     for _, make in rebalances(sources, hosted, group_id, last):
         yield make()
 
@@ -159,7 +159,7 @@ def rebalance_rows(
 def offset_rows(
     sources: Sources, hosted: HostedGroups, group_id: str, judgement: Judgement
 ) -> Iterator[View]:
-    """The committed offsets of a group with the lag of each, then what was never committed."""
+    """The committed offsets of a group with their lags, then owned partitions without a commit."""
     for lag in sources.lags.of_group(hosted, group_id):
         entry = hosted.core.view.offsets.get(group_id, lag.topic, lag.partition)
         yield offset_view(lag, entry, judgement.of_partition(lag.topic, lag.partition))
@@ -168,7 +168,7 @@ def offset_rows(
 
 
 def offset_view(lag: PartitionLag, entry: CachedOffset | None, verdict: Verdict) -> View:
-    """One committed offset with its lag; ``entry`` for its metadata."""
+    """One committed offset with its lag; ``entry`` has its metadata."""
     return {
         "topic": lag.topic,
         "partition": lag.partition,
@@ -203,7 +203,7 @@ def _awaits(group: GroupView, now: Now) -> View | None:
 
 
 def _awaited(group: GroupView, member_id: str, now: Now) -> View:
-    """A member that the group waits for now, and what is heard of it."""
+    """A member that the group waits for now, and its last sign of life."""
     found = awaited(group, member_id, now)
     return {
         **_named(group, member_id),
@@ -214,11 +214,11 @@ def _awaited(group: GroupView, member_id: str, now: Now) -> View:
 
 
 _UNHEARD: View = {"sign": None, "last_heard_ms": None, "words": None}
-"""Of members that a rebalance awaited which is over."""
+"""For members that a completed rebalance waited for."""
 
 
 def _named(group: GroupView | None, member_id: str) -> View:
-    """A member by its id, which may have gone."""
+    """A member by its id; it may have left."""
     member = None if group is None else group.members.get(member_id)
     if member is None:
         return {"member": member_id, "instance": None, "client": None, "host": None}
@@ -339,7 +339,7 @@ def _or_none(value: int) -> int | None:
 
 
 def pending_view(sources: Sources, pending: PendingOfProducer) -> dict[str, Any]:
-    """What one open transaction has committed of the group, which nobody sees before it ends."""
+    """The offsets of the group that are pending in one open transaction."""
     name = sources.lso_blockers.transactional_id_of(pending.producer_id)
     whose = f"producer {pending.producer_id}" if name is None else name
     offsets = "1 offset is" if pending.offsets == 1 else f"{pending.offsets} offsets are"

@@ -1,4 +1,4 @@
-"""What the journal of a group counts beside rebalances, as plain values for JSON."""
+"""Counts in the journal of a group other than rebalances, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def moved_back(moved: MovedBack) -> View:
 
 
 def loss(lost: Lost) -> View:
-    """What an admin did that makes the group miss records."""
+    """An operation by which the group misses records."""
     event = lost.event
     return {
         "at_ms": lost.at_ms,
@@ -107,7 +107,7 @@ def _examples(examples: Sequence[MovedOffset]) -> list[View]:
 
 
 def flapping(each: Flapping) -> View:
-    """A member that changes its topics or protocols."""
+    """A member that repeatedly changes its topics or protocols."""
     return {
         "member": each.member_id,
         "client": each.client_id,
@@ -120,7 +120,7 @@ def flapping(each: Flapping) -> View:
 
 
 def returning(each: RestartingMember) -> View:
-    """A client that came back under new ids."""
+    """A client that returned under new member ids."""
     ways = tuple(each.ways.items())
     return {
         "instance": each.instance,

@@ -1,4 +1,4 @@
-"""What a group is found by beside its id: clients, hosts and topics; and the topics it may name."""
+"""The names by which the page's search finds a group: clients, hosts and topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def search_names(group: GroupView, committed: Iterable[str]) -> Names:
 
 
 def topics_named(hosted: HostedGroups, group: GroupView) -> set[str]:
-    """The topics that what is said of a group may name: those it committed in, and wants."""
+    """The topics that texts about a group may name: topics with commits, and subscribed topics."""
     committed = hosted.core.view.offsets.topics(group.group_id)
     return {*committed, *(group.subscribed_topics or ())}
 

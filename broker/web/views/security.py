@@ -1,4 +1,4 @@
-"""Who is connected, as whom and how protected, and what was denied.
+"""Connected clients with principal and listener, and denied operations.
 
 Fields: docs/use/http-api.md.
 """
@@ -26,9 +26,9 @@ Session = tuple[str, str, str]
 
 
 def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
-    """How many connections each client has now, as whom and by which listener.
+    """The number of connections of each client, by principal and listener.
 
-    Not more than ``read_max`` connections are looked at.
+    At most ``read_max`` connections are read.
     """
     found: dict[Client, Counter[Session]] = {}
     for each in list(islice(sources.server.connections, read_max)):
@@ -43,7 +43,7 @@ def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Coun
 
 
 def session_views(counts: Counter[Session]) -> list[View]:
-    """A client's sessions."""
+    """A client's connections by principal and listener."""
     return [
         {"principal": who, "listener": listener, "protocol": protocol, "connections": count}
         for (who, listener, protocol), count in sorted(counts.items())
@@ -51,7 +51,7 @@ def session_views(counts: Counter[Session]) -> list[View]:
 
 
 def denial_view(denial: Denial) -> View:
-    """What one client was denied, and how often."""
+    """One denied operation of one client, with its count."""
     return {
         "principal": denial.principal,
         "host": denial.host,
@@ -69,6 +69,6 @@ def denial_view(denial: Denial) -> View:
 
 
 def denial_rows(sources: Sources) -> Iterator[View]:
-    """The last denials, who was denied last first."""
+    """The last denials, the newest first."""
     for denial in sources.audit.denials():
         yield denial_view(denial)

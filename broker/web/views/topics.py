@@ -25,11 +25,11 @@ from protocol.messages import BY_KEY
 from verdicts.spelling import plain_host
 
 UNSUPPORTED_MAX = 100
-"""Clients of which is shown what they asked for in vain."""
+"""Unsupported requests that are listed."""
 
 
 def topic_summary(entry: TopicLogs) -> View:
-    """A topic in a line."""
+    """The summary of a topic."""
     partitions = list(entry.partitions)
     logs = [partition.log for partition in partitions]
     high_watermarks = sum(partition.high_watermark for partition in partitions)
@@ -48,7 +48,7 @@ def topic_summary(entry: TopicLogs) -> View:
 
 
 def partition_view(partition: Partition) -> View:
-    """A partition in a line."""
+    """The summary of a partition."""
     log = partition.log
     return {
         "partition": partition.index,
@@ -62,7 +62,7 @@ def partition_view(partition: Partition) -> View:
 
 
 def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
-    """Why there is no such partition of a topic to be shown; ``asked`` is what was asked for."""
+    """Why partition ``asked`` of a topic can't be shown."""
     name, count = entry.topic.name, entry.topic.partitions
     if number is None or number >= count:
         return f"{name} does not have partition {asked[:32]}, only 0 to {count - 1}"
@@ -72,7 +72,7 @@ def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None)
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:
-    """The groups that have committed offsets in ``topic``; None for each that has not."""
+    """The groups that have committed offsets in ``topic``; None for each other group."""
     for hosted in readable(sources.groups):
         for group in list(hosted.core.view.groups.values()):
             found = sources.lags.in_topic(hosted, group.group_id, topic)
@@ -91,7 +91,7 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
 
 
 def which_broker(sources: Sources) -> View:
-    """Which one it is, as Metadata tells everybody who is let in."""
+    """The broker's identity, which Metadata shows to every client."""
     host, port = sources.advertised.first
     return {
         "broker": sources.registry.node_id,
@@ -132,7 +132,7 @@ def broker_view(sources: Sources) -> View:
 
 
 def unsupported_rows(sources: Sources) -> Iterator[View]:
-    """What clients asked for in vain, who asked last first."""
+    """Requests of clients that this broker does not support, the newest first."""
     for wanted in sources.server.unsupported.wanted()[:UNSUPPORTED_MAX]:
         yield {
             "api": wanted.api,
@@ -146,7 +146,7 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
 
 
 def api_rows(sources: Sources) -> Iterator[View]:
-    """How often each API was answered, and with which errors."""
+    """Answered requests by API, with their errors."""
     for key, errors in sources.server.errors.items():
         if errors:
             yield {
@@ -159,7 +159,7 @@ def api_rows(sources: Sources) -> Iterator[View]:
 
 
 def client_rows(sources: Sources) -> list[View]:
-    """What each client sent and got, those without a connection too."""
+    """The traffic of each client, connected or not."""
     server, open_now = sources.server, sessions(sources)
     return [
         {
@@ -173,7 +173,7 @@ def client_rows(sources: Sources) -> list[View]:
 
 
 def topic_view(sources: Sources, name: str) -> View | None:
-    """A topic without its partitions and readers; None if there is none."""
+    """A topic without its partitions and groups; None if it does not exist."""
     entry = sources.logs.topics.get(name)
     return None if entry is None else topic_summary(entry)
 
@@ -182,7 +182,7 @@ _SOURCES = {TOPIC_SOURCE: "topic", DEFAULT_SOURCE: "default"}
 
 
 def setting_rows(sources: Sources, name: str) -> Iterator[View]:
-    """The settings of a topic, as DescribeConfigs has them; whose value holds: ``source``."""
+    """The settings of a topic, as in DescribeConfigs; ``source`` says where the value is set."""
     topic = sources.registry.topic(name)
     for entry in () if topic is None else topic_entries(sources.config, topic.configs):
         yield {

@@ -1,6 +1,6 @@
-"""Transactions in sentences: who opened each, how it ended and why, and who waited for that.
+"""Transactions in sentences: by which client, how it ended and why, and which groups waited.
 
-What a sentence says is in the fields beside it, too (docs/use/http-api.md).
+The fields of the view have the same facts (docs/use/http-api.md).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def held_back(
     now_ms: int,
     late: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """What holds a partition back, for how long still, and who waits for that.
+    """The transaction that holds a partition back, its time left, and the groups that wait.
 
-    ``late`` are partitions that do not take the markers of the transaction.
+    ``late`` are partitions that could not append the transaction's markers.
     """
     producer = f"producer {blocker.producer_id}, epoch {blocker.producer_epoch}"
     for_ms = max(0, now_ms - blocker.since_ms)
@@ -70,8 +70,8 @@ def held_back(
     return sentence + "".join(f"; {text}" for text in _waited(waiting, now_ms, "have waited"))
 
 
-def story_told(story: Story, now_ms: int) -> str:
-    """One transaction from its beginning to its end, or as far as it has come."""
+def story_sentence(story: Story, now_ms: int) -> str:
+    """One transaction from its begin to its end, or to its current state."""
     who = client_named(story.client)
     opened = f"opened by {who}" if who else "opened before the broker's last start"
     if story.cause is Cause.ADMIN and story.detail == HUNG:
@@ -134,7 +134,7 @@ def _ended(story: Story, now_ms: int) -> str:
 
 
 def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
-    """The groups whose readers waited, each with the longest time and where."""
+    """The groups that waited, each with its longest wait."""
     found: dict[str, list[Wait]] = {}
     for each in waits:
         found.setdefault(each.reader.group_id, []).append(each)

@@ -12,7 +12,7 @@ from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.web.views.groups import View
-from broker.web.views.transaction_words import held_back, story_told, waited_ms
+from broker.web.views.transaction_words import held_back, story_sentence, waited_ms
 from protocol.errors import NAMES
 from transactions.calls import Client
 from transactions.journal_entries import Refusals, Story, Wait
@@ -21,7 +21,7 @@ from transactions.transaction import Transaction
 from verdicts.spelling import plain_host
 
 STEP = 200
-"""Partitions of one step."""
+"""Partitions in one step."""
 
 
 def readable(sources: Sources) -> list[HostedTransactions]:
@@ -36,7 +36,7 @@ def listing_head(sources: Sources) -> View:
 
 
 def transaction_row(known: Transaction) -> View:
-    """A transactional id in a line."""
+    """The summary of a transactional id."""
     is_open = known.is_open
     ends_ms = known.start_ms + known.timeout_ms if known.state is State.ONGOING else None
     return {
@@ -55,7 +55,7 @@ def transaction_row(known: Transaction) -> View:
 
 
 def client_view(client: Client, prefix: str = "") -> View:
-    """A client as two fields; None where it is not known."""
+    """A client as two fields; None where unknown."""
     return {
         f"{prefix}client": client.client_id or None,
         f"{prefix}host": plain_host(client.host) or None,
@@ -63,7 +63,7 @@ def client_view(client: Client, prefix: str = "") -> View:
 
 
 def transactions(sources: Sources) -> Iterator[View]:
-    """Every transactional id in a line."""
+    """The summary of every transactional id."""
     for hosted in readable(sources):
         for known in list(hosted.core.view.transactions.values()):
             yield transaction_row(known)
@@ -75,7 +75,7 @@ def transactions(sources: Sources) -> Iterator[View]:
 def transaction_view(
     sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
-    """One id with its story, but for its partitions; None where nothing is known of it."""
+    """One id with its recorded transactions, without its partitions; None if unknown."""
     journal = sources.transaction_journal.get(transactional_id)
     if known is None and journal is None:
         return None
@@ -123,14 +123,16 @@ def _partition_row(partition: Partition, topic: str, known: Transaction) -> View
 def stories(
     sources: Sources, transactional_id: str, known: Transaction | None, now_ms: int
 ) -> list[View]:
-    """What the journal has of an id, the oldest first."""
+    """The recorded transactions of an id, the oldest first."""
     journal = sources.transaction_journal.get(transactional_id)
     found = [] if journal is None else journal.stories()
     return [story_view(story, _is_over(story, known), now_ms) for story in found]
 
 
 def _is_over(story: Story, known: Transaction | None) -> bool:
-    """Whether it ended in an earlier run without a line that says so."""
+    """Whether the transaction ended in an earlier run of the broker, with no record of its
+    outcome.
+    """
     is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
     return not story.outcome.is_over and not is_open
 
@@ -156,7 +158,7 @@ def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
         "waits": [wait_view(each, now_ms) for each in story.waits.values()],
         "more_waits": story.more_waits,
         "source": story.source.value,
-        "sentence": story_told(story, now_ms),
+        "sentence": story_sentence(story, now_ms),
     }
 
 
@@ -251,7 +253,7 @@ def _waits_at(sources: Sources, topic: str, partition: int, blocker: LsoBlocker)
 
 
 def place_view(sources: Sources, topic: str, partition: Partition) -> View:
-    """What holds one partition back, if anything does; after `Holders.refresh`."""
+    """The transaction that holds one partition back, if any; call `LsoBlockers.refresh` before."""
     blocker = sources.lso_blockers.of(partition)
     view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
     stable, end = partition.last_stable_offset, partition.high_watermark

@@ -21,7 +21,7 @@ View = dict[str, Any]
 
 
 def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View:
-    """What was last found of a group, in a line."""
+    """The last verdict of a group, with since when and why."""
     held = sources.verdicts.of(hosted, group)
     return {
         "verdict": held.verdict,
@@ -31,7 +31,7 @@ def verdict_of(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
 
 
 def findings_of(judgement: Judgement | None) -> View:
-    """All that is wrong with a group, the worst first; nothing for one that is gone."""
+    """All findings about a group, the worst first; none for a deleted group."""
     if judgement is None:
         return {"findings": [], "more_findings": 0}
     shown = [_finding(each) for each in judgement.first(FINDINGS_MAX)]
@@ -44,7 +44,7 @@ def _finding(finding: Finding) -> View:
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:
-    """The partitions that a member owns and has never committed, as rows beside its offsets."""
+    """The partitions that a member owns and has never committed, as rows like those of offsets."""
     for each in judgement.facts.partitions:
         if each.committed is None:
             yield (

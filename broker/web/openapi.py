@@ -1,0 +1,29 @@
+"""`/api/openapi.json`: the description of the HTTP side, in OpenAPI 3.1.
+
+The file is written by hand. `tests/broker/web/test_openapi.py` compares it with the routes, and
+every answer that the tests of this room get is checked against its schemas.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+
+def routes() -> list[Route]:
+    """The route of the description."""
+    return [Route("/api/openapi.json", _description)]
+
+
+async def _description(request: Request) -> Response:
+    del request
+    return Response(_file(), media_type="application/json")
+
+
+@cache
+def _file() -> bytes:
+    return (files("broker.web") / "openapi.json").read_bytes()
