@@ -1,9 +1,9 @@
-"""Reading entries out of a segment's file, in bounded chunks.
+"""Reads the entries of a segment's file in bounded chunks.
 
-An entry is a batch of magic 2, or one message, plain or a wrapper, of magic 0 or 1; one segment may
-hold all of them (`protocol/records/stored.py` says how one header describes each). `headers` looks
-at headers alone and skips over the records; `whole_batches` reads and checks all. Nothing is
-allocated from a claimed length that the file does not hold.
+An entry is a batch of magic 2, or one message of magic 0 or 1, plain or a wrapper of compressed
+messages; one segment may hold all of them (`protocol/records/stored.py` describes each by one
+header). `headers` reads the headers only and skips the records; `whole_batches` reads and checks
+everything. The code allocates no memory for a claimed length that exceeds the file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHUNK_BYTES = 1024 * 1024
 
 _OVERHEAD = 12
 _CHECKED_POSITION = 21
-"""Where the bytes begin that a batch's CRC covers."""
+"""The CRC of a batch covers its bytes from this position on."""
 _HEADER = struct.Struct(">qiib4xhi8xqqhi")
 _WHOLE = struct.Struct(">qiibIhi8xqq6xi")
 _LENGTH_AND_MAGIC = struct.Struct(">8xi4xb")
@@ -52,14 +52,16 @@ _LEAST_READ = MAGIC_POSITION + 1
 _ENTRY_BEGINS = re.compile(
     rb"(?=.{16}\x02|\x00\x00.{6}\x00...(?!\x00{4})....[\x00\x01][\x00-\x0f])", re.DOTALL
 )
-"""A batch, or a message of less than 16 MiB with an offset below 2^48 and a CRC that is not 0."""
+"""Matches the start of a batch, or of a message of less than 16 MiB with an offset below 2^48 and a
+CRC other than 0."""
 _OFFSET_MAX = (1 << 63) - 1
 _ZEROS = "zeros instead of a batch"
 _TRIED_BYTES_MAX = 64 * CHUNK_BYTES
 
 
 class Header(NamedTuple):
-    """What lookups read of a batch; ``position`` and ``end`` are bytes of the file."""
+    """The header fields of a batch that lookups use; ``position`` and ``end`` are byte positions in
+    the file."""
 
     position: int
     end: int
@@ -75,7 +77,8 @@ class Header(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What recovery needs of a batch that is whole; ``position`` is that in the file."""
+    """The fields of an intact batch that recovery uses; ``position`` is its byte position in the
+    file."""
 
     position: int
     size_bytes: int
@@ -88,9 +91,10 @@ class Checked(NamedTuple):
 
 
 def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header]:
-    """The headers of the batches in bytes ``position`` to ``end`` of a segment, without CRC checks.
+    """Yields the headers of the batches in bytes ``position`` to ``end`` of a segment, without CRC
+    checks.
 
-    ``position`` must be where a batch begins. Raises CorruptLog at what cannot be a batch.
+    A batch must begin at ``position``. Raises CorruptLog where the bytes cannot be a batch.
     """
     chunk: bytes | bytearray = b""
     chunk_position = position
@@ -129,7 +133,8 @@ def headers(file: File | CachedFile, position: int, end: int) -> Iterator[Header
 def _old_header(
     file: File | CachedFile, chunk: bytes | bytearray, at: int, position: int, end: int
 ) -> Header:
-    """The header of the old message at ``at`` of ``chunk``; CorruptLog when there is none."""
+    """Returns the header of the message of magic 0 or 1 at ``at`` in ``chunk``; raises CorruptLog
+    if it is not one."""
     left = len(chunk) - at
     if left < _OLD.size or chunk[at + MAGIC_POSITION] == 2:
         raise CorruptLog(file.path, position, _short(left))
@@ -146,7 +151,10 @@ def _old_header(
 
 
 def first_offset(file: File, batch: Header) -> int:
-    """The offset of the first record; an old wrapper is opened to know. Raises CorruptLog."""
+    """The offset of the batch's first record; a wrapper of magic 0 or 1 is decompressed for it.
+
+    Raises CorruptLog.
+    """
     if batch.magic == 2 or not batch.attributes:
         return batch.base_offset
     data = file.read(batch.position, batch.end - batch.position)
@@ -159,11 +167,11 @@ def first_offset(file: File, batch: Header) -> int:
 def whole_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES, last_offset: int = -1
 ) -> Iterator[tuple[bytes, BatchHeader, int]]:
-    """The batches in bytes ``position`` to ``end``: a buffer, the header (whose ``position`` is in
-    the buffer), and the batch's position in the file.
+    """Yields for each batch in bytes ``position`` to ``end``: a buffer, the header (its
+    ``position`` is in that buffer), and the batch's position in the file.
 
-    Length, magic, CRC and the order of offsets, after ``last_offset`` before them, are checked.
-    Raises CorruptLog at the first damage.
+    Checks length, magic, CRC and that offsets ascend; the first must be greater than
+    ``last_offset``. Raises CorruptLog at the first damage.
     """
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
@@ -192,10 +200,11 @@ def whole_batches(
 def checked_batches(
     file: File, position: int, end: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Checked]:
-    """What `whole_batches` would find, at a third of its cost for batches that are as they should.
+    """Yields the same batches as `whole_batches`, at a third of its cost while the batches are
+    intact.
 
-    From the first that is not, or is old, or larger than a chunk, `whole_batches` goes on for a
-    chunk: it says what is wrong. Raises CorruptLog.
+    From a batch that is damaged, of magic 0 or 1, or longer than a chunk, `whole_batches` reads one
+    chunk: its error describes the damage. Raises CorruptLog.
     """
     last_offset = -1
     while position < end:
@@ -233,7 +242,8 @@ def checked_batches(
 def _checked_slowly(
     file: File, position: int, end: int, chunk_bytes: int, last_offset: int
 ) -> Generator[Checked, None, tuple[int, int]]:
-    """The same of a chunk and the batch that crosses its end.
+    """Yields the batches of one chunk, including the batch that crosses its end, by
+    `whole_batches`.
 
     Returns the position of that batch's end, and its last offset.
     """
@@ -250,7 +260,7 @@ def _checked_slowly(
 
 
 def _batch_bytes(file: File, chunk: bytes, position: int, end: int) -> int:
-    """Size of the entry that begins ``chunk``; CorruptLog when the file cannot hold it."""
+    """The size of the entry that begins ``chunk``; CorruptLog when the file cannot hold it."""
     if len(chunk) < _LEAST_READ:
         raise CorruptLog(file.path, position, _short(len(chunk)))
     length, magic = _LENGTH_AND_MAGIC.unpack_from(chunk)
@@ -281,9 +291,9 @@ def _checked_header(file: File, chunk: bytes, at: int, position: int) -> BatchHe
 
 
 def holds_whole_batch(file: File, position: int, end: int) -> bool:
-    """Whether an intact entry begins anywhere in the first mebibyte behind ``position``.
+    """Whether an intact entry begins anywhere in the first mebibyte after ``position``.
 
-    Then what is damaged there is no torn tail: something was written, and whole, after it.
+    If so, the damage at ``position`` is not a torn tail: a complete write followed it.
     """
     window = file.read(position, min(CHUNK_BYTES, end - position))
     room = _TRIED_BYTES_MAX

@@ -1,7 +1,7 @@
-"""The small files beside the logs: checkpoints of offsets and the mark of a clean shutdown.
+"""The small files in a data directory: checkpoints of offsets and the mark of a clean shutdown.
 
-All are Kafka's, by name and form. They are replaced whole, by rename, and are on the disk when the
-function that writes them returns.
+Names and formats are Kafka's. A file is replaced whole, by rename, and is on the disk when the
+function that writes it returns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ TopicPartition = tuple[str, int]
 def read_offsets(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
     """Read a checkpoint of offsets: version 0, a count, then ``topic partition offset`` lines.
 
-    A missing or empty file holds nothing. Raises CorruptLog with the byte where its line begins.
+    A missing or empty file returns an empty dict. Raises CorruptLog with the byte where the bad
+    line begins.
     """
     if not fs.exists(path):
         return {}
@@ -61,18 +62,18 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, in
 
 
 def read_clean_shutdown(fs: FileSystem, directory: str) -> bool:
-    """Whether the last process stopped in order, so that nothing needs to be checked."""
+    """Whether the last process shut down cleanly, so that no log needs recovery."""
     return fs.exists(os.path.join(directory, CLEAN_SHUTDOWN))
 
 
 def write_clean_shutdown(fs: FileSystem, directory: str, broker_epoch: int = -1) -> None:
-    """Say that all logs are closed and flushed: the last act of a stop in order."""
+    """Write the mark that all logs are closed and flushed, as the last step of a clean shutdown."""
     mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_whole(fs, os.path.join(directory, CLEAN_SHUTDOWN), mark.encode())
 
 
 def clear_clean_shutdown(fs: FileSystem, directory: str) -> None:
-    """Take the mark away, before the first append."""
+    """Remove the mark, before the first append."""
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     if fs.exists(path):
         fs.remove(path)

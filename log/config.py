@@ -1,4 +1,4 @@
-"""The settings of one log: plain values in Kafka's units, with the defaults of Kafka's topics."""
+"""The settings of one log, in Kafka's units and with the defaults of Kafka's topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 def format_magic(version: str) -> int:
     """The magic of `message.format.version`: 0 up to 0.9, 1 for 0.10, 2 from 0.11 on.
 
-    Raises ValueError for what is no version of Kafka.
+    Raises ValueError when ``version`` is not a Kafka version.
     """
     found = _VERSION.fullmatch(version)
     if found is None or (number := (int(found[1]), int(found[2]))) < (0, 8):
@@ -28,9 +28,9 @@ def format_magic(version: str) -> int:
 
 @slotted(frozen=True)
 class LogConfig:
-    """Topic settings that a log reads, named as Kafka's with ``_`` for ``.``.
+    """The topic settings that a log reads, under Kafka's names with ``_`` for ``.``.
 
-    Bytes are bytes, ``*_ms`` milliseconds; -1 in a retention means without limit. The ``config`` of
+    ``*_bytes`` are bytes, ``*_ms`` milliseconds; a retention of -1 has no limit. The ``config`` of
     a log may be replaced at any time: the next append, flush or retention run reads the new one.
     """
 
@@ -57,15 +57,15 @@ class LogConfig:
 
     @property
     def message_magic(self) -> int:
-        """The magic that `message.format.version` asks for; ValueError for no version."""
+        """The magic of `message.format.version`; ValueError when that is not a Kafka version."""
         return format_magic(self.message_format_version)
 
     @property
     def deletes(self) -> bool:
-        """Whether time and size limits drop old segments (``cleanup.policy`` names delete)."""
+        """Whether ``cleanup.policy`` contains delete: time and size limits remove old segments."""
         return "delete" in self.cleanup_policy.split(",")
 
     @property
     def compacts(self) -> bool:
-        """Whether a cleaner may take records out of the middle (``cleanup.policy`` names it)."""
+        """Whether ``cleanup.policy`` contains compact: the cleaner may remove any record."""
         return "compact" in self.cleanup_policy.split(",")

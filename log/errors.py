@@ -1,10 +1,11 @@
-"""The errors of `log/`: damage, a log that takes no records, and requests that a log refuses."""
+"""The errors of `log/`: damaged files, a log that accepts no records, and rejected requests."""
 
 from __future__ import annotations
 
 
 class CorruptLog(Exception):
-    """A file holds what no clean writer leaves: the log is refused, never read as empty.
+    """A file has content that no clean writer leaves; the log is not opened, and never read as
+    empty.
 
     ``position`` is the byte of ``file`` where the damage begins.
     """
@@ -16,7 +17,8 @@ class CorruptLog(Exception):
         self.reason = reason
 
     def with_advice(self, partition: str) -> CorruptLog:
-        """The same, saying what an operator can do about the log of TOPIC-PARTITION."""
+        """The same error, with what an operator can do about the log of ``partition``
+        (TOPIC-PARTITION)."""
         return CorruptLog(
             self.file,
             self.position,
@@ -26,7 +28,8 @@ class CorruptLog(Exception):
 
 
 class MissingFiles(CorruptLog):
-    """Files are gone that others say were there: the log is refused, never read as empty."""
+    """Files are missing whose existence other files prove; the log is not opened, and never read as
+    empty."""
 
     def __init__(self, file: str, reason: str) -> None:
         Exception.__init__(self, f"{file} is missing: {reason}")
@@ -35,7 +38,7 @@ class MissingFiles(CorruptLog):
         self.reason = reason
 
     def with_advice(self, partition: str) -> MissingFiles:
-        """See CorruptLog."""
+        """See CorruptLog.with_advice."""
         return MissingFiles(
             self.file,
             f"{self.reason}; restore the missing files, or start once without them,"
@@ -44,10 +47,10 @@ class MissingFiles(CorruptLog):
 
 
 class LogPoisoned(Exception):
-    """A write has failed and nothing is appended until a probe succeeds.
+    """A write failed; the log accepts no append until a probe write succeeds.
 
-    ``final`` says that none will: an fsync or the cut after a failed write has failed, so that
-    nobody knows what is on the disk.
+    ``final`` means that no probe will succeed: an fsync, or the truncation after a failed write,
+    failed, so the state of the disk is unknown.
     """
 
     def __init__(self, reason: str, *, final: bool = False) -> None:
@@ -57,7 +60,7 @@ class LogPoisoned(Exception):
 
 
 class LogBusy(Exception):
-    """The log can't be truncated just now; in a moment it can."""
+    """The log can't be truncated while the cleaner replaces segments; retry shortly."""
 
 
 class DirectoryLocked(Exception):
@@ -65,7 +68,7 @@ class DirectoryLocked(Exception):
 
 
 class OffsetOutOfRange(Exception):
-    """An offset below the log's start or above its end was asked for."""
+    """The requested offset is below the log start offset or above the log end offset."""
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(
@@ -77,11 +80,12 @@ class OffsetOutOfRange(Exception):
 
 
 class NotInMemory(Exception):
-    """What is asked for is on the disk, and who asks may not wait for it."""
+    """The data is on the disk, and the caller must not wait for the disk."""
 
 
 class AppendRefused(Exception):
-    """A producer's batch breaks a rule of the log; ``error_code`` is Kafka's, the log untouched."""
+    """A producer's batch breaks a rule of the log; ``error_code`` is Kafka's, and the log is
+    unchanged."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)

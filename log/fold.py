@@ -1,4 +1,4 @@
-"""The state that a log's headers add up to: producers, transactions and leader epochs."""
+"""Rebuilds producers, transactions and leader epochs from the batch headers of a log."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ def fold(
     log_end_offset: int,
     from_offset: int,
 ) -> None:
-    """Load producers and epochs from their files, and what batches add to them from the headers.
+    """Load producers and epochs from their files, then add what the batch headers say since.
 
-    Producer snapshots that are of no use are removed. Batches below the log's start that are still
-    in its first segment count for producers, as they do while the process lives: without them a
-    producer's next batch would seem to leave a gap. ``known`` is what recovery has read just now:
-    RecoveryReport.epochs_without_producers. All from ``from_offset`` on is read, whatever snapshots
-    there are. What was aborted enters the indexes of its segments. Raises CorruptLog.
+    Unusable producer snapshots are removed. Batches below the log start offset that are still in
+    the first segment count for producers, as they do in the running process: without them a
+    producer's next batch would seem to leave a gap. ``known`` is
+    RecoveryReport.epochs_without_producers, from the recovery just done. Everything from
+    ``from_offset`` on is read, whatever snapshots exist. Aborted transactions are written to the
+    indexes of their segments. Raises CorruptLog.
     """
     snapshot_offset = _load_snapshot(segments, producers, from_offset, log_end_offset)
     epochs_known = epochs.load()
@@ -67,7 +68,7 @@ def fold(
 
 
 def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
-    """Enter a control batch; returns the transaction that it aborts, if it does."""
+    """Apply a control batch; returns the transaction that it aborts, or nothing."""
     ended = marker_at(file, batch)
     if ended is None:
         producers.note_epoch(batch.producer_id, batch.producer_epoch)
@@ -80,10 +81,10 @@ def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
 def _load_snapshot(
     segments: Segments, producers: ProducerStates, from_offset: int, log_end_offset: int
 ) -> int:
-    """Load the newest producer snapshot that is of use; return the offset to go on from.
+    """Load the newest usable producer snapshot; return the offset from which batches must be read.
 
-    One from before the first segment is of none: of what came between nothing is known. One from
-    behind ``from_offset`` would spare reading what is to be read.
+    A snapshot before the first segment is unusable: the batches between the two are gone. A
+    snapshot after ``from_offset`` is skipped, since it would hide batches that must be read.
     """
     fs, directory = segments.fs, segments.directory
     producers.clear()
@@ -99,13 +100,14 @@ def _load_snapshot(
 
 
 def write_image(fs: FileSystem, directory: str, image: ProducerImage) -> None:
-    """Write a snapshot that is packed; none, as Kafka, where nothing was. Raises OSError."""
+    """Write a packed snapshot; like Kafka, write none at offset 0. Raises OSError."""
     if image.offset:
         write_whole(fs, _path(directory, image.offset), image.data(), durable=False)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, below_offset: int) -> None:
-    """Drop the snapshots of segments that have gone; the newest always stays."""
+    """Remove the snapshots below ``below_offset``, whose segments are deleted; the newest always
+    stays."""
     for offset in snapshot_offsets(fs, directory)[:-1]:
         if offset < below_offset:
             fs.remove(_path(directory, offset))

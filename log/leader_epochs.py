@@ -1,12 +1,13 @@
-"""The leader epochs of a partition: at which offset each began (``leader-epoch-checkpoint``).
+"""The leader epochs of a partition and their start offsets (``leader-epoch-checkpoint``).
 
-A text file: version 0, the count of entries, then a line ``epoch start_offset`` each, both
-ascending. A single broker stays in epoch 0, or in the last one of the directory that it opened.
+The file is text: version 0, the number of entries, then one line ``epoch start_offset`` for each,
+both ascending. A standalone broker stays in epoch 0, or in the last epoch of the data directory
+that it opened.
 
-In a cluster an epoch begins with each leader, in all of its partitions at once, and nobody leads
-before it is written. So a small file that is there is written over: to replace it takes ten times
-as long (180 us, of which 80 are CPU), and on ext4 it waits for the disk, which a busy one makes
-milliseconds.
+In a cluster each new leader begins an epoch, in all of its partitions at once, and leads only once
+the epoch is written. Therefore an existing small file is overwritten in place: replacing it takes
+ten times as long (180 us, of which 80 are CPU), and on ext4 it waits for the disk, which takes
+milliseconds when the disk is busy.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from log.files.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
 SECTOR_BYTES = 512
-"""A disk writes so many bytes, or none of them."""
+"""A disk writes a sector completely or not at all."""
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), ascending, and the file that keeps them."""
+    """The entries (epoch, start offset), ascending, and the file that stores them."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._fs = fs
         self._path = os.path.join(directory, FILE)
         self.entries: list[tuple[int, int]] = []
         self.latest = -1
-        """The newest epoch, -1 without one."""
+        """The newest epoch; -1 without entries."""
         self._is_saved = False
-        """The file has the entries, and nothing else."""
+        """The file has exactly these entries."""
 
     def load(self) -> bool:
-        """Read the file; False, and no entries, when it is missing or not what was written.
+        """Read the file; False, and no entries, when it is missing or malformed.
 
-        It is written without fsync when a batch begins an epoch, so that a loss of power may damage
-        it; the batches have their epochs in them.
+        The file is written without fsync when a batch begins an epoch, so a loss of power may
+        damage it; the batches also contain their epochs.
         """
         self._set([])
         self._is_saved = False
@@ -66,7 +67,7 @@ class LeaderEpochs:
         self.latest = entries[-1][0] if entries else -1
 
     def note(self, epoch: int, start_offset: int) -> bool:
-        """Enter ``epoch``, unless it or a newer one is known; whether it was entered."""
+        """Add ``epoch``, unless it or a newer one is known; returns whether it was added."""
         if epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -77,9 +78,9 @@ class LeaderEpochs:
         return True
 
     def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
-        """Enter ``epoch``, which begins at ``start_offset``, and write the file.
+        """Add ``epoch``, which begins at ``start_offset``, and write the file.
 
-        Without ``durable`` a loss of power may take it back, as long as no batch has it.
+        Without ``durable`` a loss of power may undo this while no batch has the epoch.
         """
         before, was_saved = list(self.entries), self._is_saved
         if not self.note(epoch, start_offset):
@@ -91,11 +92,12 @@ class LeaderEpochs:
             self._replace(self.entries, before, durable=durable)
 
     def _write_over(self, old: bytes, new: bytes, before: list[tuple[int, int]]) -> None:
-        """Write the file in its place. Raises OSError, and all is as before.
+        """Overwrite the file in place. On error restores the entries and the file, and raises
+        OSError.
 
-        A kill leaves all or nothing of so few bytes, and a loss of power too, but for the file's
-        length: with that of the one and the bytes of the other the last line has no end, or the
-        count is wrong.
+        So few bytes are written completely or not at all when the process is killed, and also when
+        power is lost, except for the file's length: with the length of one text and the bytes of
+        the other, either the last line has no end or the count is wrong.
         """
         try:
             self._fs.open(self._path).write(0, new)
@@ -106,7 +108,7 @@ class LeaderEpochs:
         self._is_saved = True
 
     def _restore(self, text: bytes) -> None:
-        """Has the file be as it was before a write that failed: what is there has its room."""
+        """Write ``text`` back after a failed write; it needs no new disk space."""
         with suppress(OSError):
             file = self._fs.open(self._path)
             file.truncate(len(text))
@@ -114,16 +116,18 @@ class LeaderEpochs:
             self._is_saved = True
 
     def take_back(self, entries: list[tuple[int, int]]) -> None:
-        """Have the entries of before batches that could not be appended; there may be no room to
-        write them. The file may say more: behind the log's end that is dropped when it is read.
+        """Restore ``entries``, which were copied before an append that has failed.
+
+        The file is not written, since the disk may be full. It may keep the entries of the failed
+        batches; these begin at or after the log end offset, so that loading drops them.
         """
         self._set(entries)
         self._is_saved = False
 
     def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
-        """Drop the epochs that began at or above ``end_offset``; whether there were any.
+        """Drop the epochs that began at or above ``end_offset``; returns whether there were any.
 
-        Without ``durable`` a loss of power may bring them back, until `sync`.
+        Without ``durable`` a loss of power may restore them, until `sync` has run.
         """
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         if len(kept) == len(self.entries):
@@ -132,11 +136,12 @@ class LeaderEpochs:
         return True
 
     def sync(self) -> None:
-        """Bring the file to the disk, in any thread; its name comes with its directory."""
+        """Fsync the file, in any thread; its name is fsynced with its directory."""
         self._fs.open(self._path).fsync()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that ended at or below ``start_offset``; the one after begins there."""
+        """Drop the epochs that ended at or below ``start_offset``; the next epoch then begins
+        there."""
         below = [entry for entry in self.entries if entry[1] <= start_offset]
         if below and below != [(below[-1][0], start_offset)]:
             rest = self.entries[len(below) :]
@@ -145,7 +150,7 @@ class LeaderEpochs:
     def _replace(
         self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
     ) -> None:
-        """Write ``entries``; what can't be written is not in memory either. Raises OSError."""
+        """Set and write ``entries``; on error restores ``before`` in memory and raises OSError."""
         self._set(entries)
         try:
             self.save(durable=durable)
@@ -154,10 +159,10 @@ class LeaderEpochs:
             raise
 
     def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """The largest epoch at or below ``epoch`` and where it ended; (-1, -1) when unknown.
+        """The largest epoch at or below ``epoch`` and its end offset; (-1, -1) when unknown.
 
-        ``end_offset`` is where the newest ends for whoever asks, and no other ends behind it. What
-        OffsetForLeaderEpoch answers (KIP-101, KIP-279).
+        ``end_offset`` is the end of the newest epoch for this requester, and the upper bound of
+        every result. This is the answer to OffsetForLeaderEpoch (KIP-101, KIP-279).
         """
         if epoch < 0 or epoch > self.latest:
             return -1, -1
@@ -170,7 +175,7 @@ class LeaderEpochs:
         return found, min(end, end_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that ``offset`` belongs to, -1 when unknown."""
+        """The epoch of ``offset``; -1 when unknown."""
         return max((epoch for epoch, start in self.entries if start <= offset), default=-1)
 
 

@@ -1,7 +1,7 @@
-"""Files that an interrupted deletion or cleaning left; opening a log finishes or removes them.
+"""Finishes or removes, when a log is opened, the files of an interrupted deletion or cleaning.
 
-Kafka deletes a segment by renaming it to ``.deleted`` first; cleans into ``.cleaned`` files, which
-become ``.swap`` when whole, and then take the place of the segments they were made from.
+Kafka deletes a segment by renaming it to ``.deleted`` first. The cleaner writes ``.cleaned`` files,
+renames them to ``.swap`` when they are complete, and then replaces the source segments by them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 @slotted
 class Leaving:
-    """The files of a segment that has left its log: not removed yet."""
+    """The files of a segment that has left its log and are not yet removed."""
 
     paths: list[str]
-    """Those that are still there; renamed, unless that could not be done."""
+    """The files that still exist; they are renamed, unless the rename failed."""
     segment: ref[Segment] | None = None
     due_ms: int = 0
-    """Wall milliseconds at which they are to be removed."""
+    """The time (wall, milliseconds) at which they are to be removed."""
 
     def remove(self, fs: FileSystem) -> OSError | None:
-        """Remove them; readers of the segment can finish.
+        """Remove the files; current readers of the segment can finish.
 
-        Each is tried; `paths` keeps those that can't be removed, and the first reason is returned.
+        Each file is tried; `paths` keeps those that can't be removed, and the first error is
+        returned.
         """
         segment = None if self.segment is None else self.segment()
         if segment is not None:
@@ -54,7 +55,7 @@ class Leaving:
 
 
 def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]:
-    """Offsets that name the files with ``suffix``, ascending."""
+    """The offsets in the names of the files with ``suffix``, ascending."""
     return sorted(
         int(name.removesuffix(suffix))
         for name in fs.list(directory)
@@ -63,9 +64,9 @@ def base_offsets(fs: FileSystem, directory: str, suffix: str = LOG) -> list[int]
 
 
 def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Finish or undo cleanings that were under way; add the paths of files removed or replaced.
+    """Finish or undo interrupted cleanings; add the paths of removed or replaced files to ``gone``.
 
-    Deleted segments stay, for whoever removes them: see `deleted`. Raises OSError.
+    Deleted segments are kept for `deleted`, which returns them. Raises OSError.
     """
     names = fs.list(directory)
     going = [name for name in names if name.endswith((CLEANED, _TEMPORARY))]
@@ -82,7 +83,7 @@ def settle_swaps(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
-    """Remove indexes without a segment; add their paths. Raises OSError."""
+    """Remove indexes without a segment; add their paths to ``gone``. Raises OSError."""
     segments = set(base_offsets(fs, directory))
     orphans = [
         name
@@ -96,7 +97,7 @@ def remove_orphans(fs: FileSystem, directory: str, gone: list[str]) -> None:
 
 
 def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
-    """The files of segments that were deleted and not removed yet when the last process ended."""
+    """The files of segments that were deleted but not yet removed when the last process ended."""
     paths: dict[str, list[str]] = {}
     for name in fs.list(directory):
         if name.endswith(DELETED):
@@ -105,7 +106,7 @@ def deleted(fs: FileSystem, directory: str) -> list[Leaving]:
 
 
 def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
-    """Put a whole cleaned segment in the place of those that it was made from."""
+    """Replace by a complete cleaned segment the segments that it was made from."""
     base = _number(name)
     file = fs.open(os.path.join(directory, name))
     end = base + 1
@@ -123,7 +124,7 @@ def _complete_swap(fs: FileSystem, directory: str, name: str) -> list[str]:
 
 
 def snapshot_offsets(fs: FileSystem, directory: str) -> list[int]:
-    """Offsets of the producer snapshots, ascending."""
+    """The offsets of the producer snapshots, ascending."""
     return base_offsets(fs, directory, SNAPSHOT)
 
 

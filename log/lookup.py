@@ -1,4 +1,4 @@
-"""Finding offsets by time, for ListOffsets."""
+"""Finds offsets by timestamp, for ListOffsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ EARLIEST = -2
 def offset_for_timestamp(
     segments: Segments, timestamp_ms: int, start_offset: int, limit: int
 ) -> TimestampOffset | None:
-    """The first record at or after ``timestamp_ms`` from ``start_offset`` to below ``limit``."""
+    """The first record with a timestamp of at least ``timestamp_ms`` in ``start_offset`` to below
+    ``limit``."""
     for segment in segments:
         if segment.max_timestamp_ms < timestamp_ms:
             continue
@@ -37,7 +38,7 @@ def offset_for_timestamp(
 
 
 def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of those below ``limit``."""
+    """The first record with the largest timestamp among the records below ``limit``."""
     looked_at = segments.up_to(limit)
     newest = [_largest_timestamp(segment, limit) for segment in looked_at]
     largest, offset = max(newest, key=_timestamp)
@@ -54,10 +55,11 @@ def offset_of_max_timestamp(segments: Segments, limit: int) -> TimestampOffset |
 
 
 def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
-    """The largest timestamp of the batches below ``limit``, and the end of the first that has it.
+    """The largest timestamp of the batches below ``limit``, and the last offset of the first batch
+    that has it.
 
-    (-1, the base offset) without any. Where the batch with the segment's own is not below the limit
-    the time index has the largest up to a few batches before it.
+    Returns (-1, the base offset) without such a batch. When the batch with the segment's largest
+    timestamp is not below the limit, the time index and the few batches after its entry are read.
     """
     largest, offset = segment.max_timestamp_ms, segment.max_timestamp_offset
     if offset < limit:
@@ -72,7 +74,8 @@ def _largest_timestamp(segment: Segment, limit: int) -> tuple[int, int]:
 
 
 def _newest_record(segments: Sequence[Segment], limit: int) -> TimestampOffset | None:
-    """The same by looking at all batches: the newest one was emptied by a cleaning."""
+    """The same from the headers of all batches, when cleaning has emptied the batch with the
+    largest timestamp."""
     newest: TimestampOffset | None = None
     for segment in segments:
         for batch in headers(segment.file, 0, segment.size):
@@ -100,7 +103,7 @@ def segment_offsets_before(
     limit: int,
     now_ms: int,
 ) -> list[int]:
-    """See PartitionLog.segment_offsets_before; offsets above ``limit`` are cut to it."""
+    """See PartitionLog.segment_offsets_before; offsets above ``limit`` are replaced by it."""
     starts = [
         (max(segment.base_offset, start_offset), segments.fs.modified_ms(segment.file.path))
         for segment in segments

@@ -1,4 +1,4 @@
-"""Reading control batches: which transaction a marker ends, and how."""
+"""Reads control batches: which transaction a marker ends, and whether it commits or aborts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from protocol.records.markers import transaction_end
 
 
 def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
-    """The marker of a control batch; None in one that ends nothing. Raises CorruptRecords."""
+    """The marker of a control batch; None when it does not end a transaction.
+
+    Raises CorruptRecords.
+    """
     end = transaction_end(data, header)
     if end is None:
         return None
@@ -25,7 +28,7 @@ def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
 
 
 def marker_at(file: File, batch: Header) -> Ended | None:
-    """The same for a control batch of a segment's file. Raises CorruptLog."""
+    """The same for a control batch in a segment's file. Raises CorruptLog."""
     data = file.read(batch.position, batch.end - batch.position)
     try:
         return marker_in(data, read_header(data))
@@ -34,8 +37,11 @@ def marker_at(file: File, batch: Header) -> Ended | None:
 
 
 def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
-    """Headers of batches in ``buffer``, which may be elsewhere there; in their order, and what its
-    marker says in place of that of a control batch."""
+    """The headers in their order, each control batch replaced by its marker.
+
+    The positions in ``headers`` may differ from those in ``buffer``: batches are matched by their
+    base offset. A control batch without a marker is left out.
+    """
     found: list[BatchHeader | Ended] = []
     placed: dict[int, BatchHeader] | None = None
     for header in headers:

@@ -1,7 +1,7 @@
-"""What a log has lost: its files compared with its other files and the checkpoints.
+"""Detects lost files of a log by comparing its files with each other and with the checkpoints.
 
-Each of these was on the disk before the file that says that it was there, so that neither a kill
-nor a power cut makes anything seem lost (docs/operate/operating.md, "What is missed by name").
+Each file was on the disk before the file that proves its existence, so that neither a kill nor a
+power cut makes a file seem lost (docs/operate/operating.md, "What is missed by name").
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from protocol.slotted import slotted
 
 @slotted(frozen=True)
 class Expected:
-    """What the checkpoints of the data directory say of a log; 0 where they say nothing."""
+    """The entries of the data directory's checkpoints for one log; 0 where an entry is missing."""
 
     recovery_point: int = 0
     high_watermark: int = 0
     log_start_offset: int = 0
     cleaned_to: int = 0
-    """No cleaner has taken a record at or above."""
+    """The cleaner has removed no record at or above this offset."""
     known: bool = False
-    """They speak of it: it was made whole, with a segment."""
+    """A checkpoint has an entry: the log was created completely, with a segment."""
 
     @property
     def reached(self) -> int:
-        """All offsets below were written, and the files that they are in had names on the disk."""
+        """All offsets below were written, and the directory entries of their files were fsynced."""
         return max(self.recovery_point, self.high_watermark)
 
 
 def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
-    """Raise MissingFiles where an index has no segment, and nothing says why.
+    """Raise MissingFiles when an index has no segment and nothing explains it.
 
-    A segment is deleted, or put aside, by renaming its ``.log`` first; and what has not been made
-    for long may have lost that name with the power.
+    A segment is deleted, or put aside, by renaming its ``.log`` first; and a loss of power may
+    remove the name of a file created shortly before.
     """
     names = set(fs.list(directory))
     for name in sorted(names):
@@ -56,10 +56,10 @@ def check_indexes(fs: FileSystem, directory: str, expected: Expected) -> None:
 def check_beginning(
     fs: FileSystem, directory: str, bases: Sequence[int], expected: Expected
 ) -> None:
-    """Raise MissingFiles where there is no segment, or not the one that the log begins in.
+    """Raise MissingFiles when the first segment is missing, or all of them are.
 
-    ``bases`` are the segments' base offsets, ascending. The leader epochs say where the log
-    begins before the files of segments below are removed.
+    ``bases`` are the segments' base offsets, ascending. The leader epoch file gets the beginning of
+    the log before the files of segments below it are removed.
     """
     if not bases:
         if expected.reached > expected.log_start_offset:
@@ -93,7 +93,7 @@ def check_beginning(
 
 
 def gap(path: str, end_offset: int, following: int) -> MissingFiles:
-    """The error of a segment that ends before the next one begins."""
+    """The error for a segment that ends before the next one begins."""
     return MissingFiles(
         os.path.join(os.path.dirname(path), file_name(end_offset, LOG)),
         f"{os.path.basename(path)} ends at offset {end_offset}, but the next"

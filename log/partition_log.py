@@ -1,7 +1,7 @@
-"""The log of one partition: appending, rolling, flushing, and refusing after a failed write.
+"""The log of one partition: it appends, rolls, flushes, and rejects appends after a failed write.
 
-One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in others: the
-list of segments is replaced, never changed, and a file stays open as long as somebody holds it.
+One thread appends, rolls, deletes and closes. `read`, `scan` and `flush` may run in other threads:
+the list of segments is replaced, never changed, and a file stays open while it is referenced.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
 
 TO_HIGH_WATERMARK = -1
-"""Given for an offset in DeleteRecords it means all that consumers see."""
+"""As the offset of DeleteRecords: delete all records up to the high watermark."""
 
 
 def no_jitter(below: int) -> int:  # noqa: ARG001
@@ -73,34 +73,38 @@ class PartitionLog:
         self.config = config
         self.segments = Segments(fs, directory, segments, chance)
         self.log_start_offset = segments[0].base_offset
-        """First offset that is served; at or above the first segment's base offset."""
+        """The first offset that is served; at or above the first segment's base offset."""
         self.log_end_offset = segments[-1].base_offset
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         self.recovery_point = 0
-        """All below is on the disk, indexes included; at or below the end."""
+        """All records below it are on the disk, with their indexes; at or below the log end
+        offset."""
         self.committed_offset = LONG_MAX
-        """In a cluster all below stays, whoever leads (the high watermark); what lies above it may
-        yet go, and replaces nothing."""
+        """In a cluster, the high watermark: records below it are kept by any new leader.
+
+        Records above it may still be truncated; the cleaner does not let them replace older ones.
+        """
         self._cuts = self._cuts_synced = 0
-        """How often something was dropped at its end, and how much of that is on the disk."""
+        """The number of truncations and of dropped epochs, and how many of them are fsynced."""
         self.truncations = 0
-        """How often its end was moved back, or all of it dropped."""
+        """The number of truncations, those to an empty log included."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
-        """Many producers as they were at a roll, to be packed and given to `write_image`."""
+        """The state of many producers at a roll, to be packed and passed to `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
-        """Why nothing is appended now; None when all is well."""
+        """Why appends are rejected; None when they are accepted."""
         self.unreadable: str | None = None
-        """Why its owner can't make use of it; nothing is added or cleaned away until a restart."""
+        """Why the log's owner can't use it; nothing is appended or deleted until a restart."""
         self.failed_for_good = False
-        """No probe will help: a flush, or the cut after a failed write, has failed."""
+        """True after a failed flush, or a failed truncation after a failed write: no probe is
+        tried."""
         self._final_reason: str | None = None
         self._flushing = Lock()
         self._imaging = Lock()
         self._rolled_since = False
-        """Another segment was begun while an image was written."""
+        """True if another segment was begun while an image was being written."""
 
     @classmethod
     def open(
@@ -117,13 +121,13 @@ class PartitionLog:
         missing: bool = False,
         chance: Chance = no_jitter,
     ) -> PartitionLog:
-        """Open the log in ``directory``, which is made if it is missing.
+        """Open the log in ``directory``, which is created if it is missing.
 
         ``expected`` comes from the data directory's checkpoints; ``clean`` says that the last
-        process stopped in order. Damage that no crash explains is refused, or with ``truncate`` cut
-        off with all behind it; what is gone is missed, unless ``missing`` says that it is known.
-        What was found is in ``recovery``. ``chance`` is what `segment.jitter.ms` is drawn by.
-        Raises CorruptLog, OSError.
+        process shut down cleanly. Damage that no crash explains raises an error, or with
+        ``truncate`` is cut off with everything after it. Missing files raise an error, unless
+        ``missing`` accepts them. ``recovery`` has the findings. ``chance`` draws
+        `segment.jitter.ms`. Raises CorruptLog, OSError.
         """
         fs.make_directory(directory)
         segments, end_offset, report = open_segments(
@@ -145,7 +149,7 @@ class PartitionLog:
             if not log.segments.at(base_offset).transactions.load():
                 report.reread(base_offset)
         if not clean or not log.active.size or report.first_reread is not None:
-            # Names were made just now, or by a process that did not end.
+            # The directory entries were created just now, or by a process that did not shut down.
             log.segments.unsynced_directories |= dict.fromkeys(
                 (directory, os.path.dirname(directory))
             )
@@ -160,7 +164,7 @@ class PartitionLog:
         return self.segments.active
 
     def _fold(self) -> None:
-        """Learn anew what the batches' headers say of producers, epochs and transactions."""
+        """Rebuild producers, epochs and transactions from the headers of the batches."""
         known, reread = self.recovery.epochs_without_producers, self.recovery.first_reread
         self.active.transactions.truncate_to(self.log_end_offset)
         fold(
@@ -172,13 +176,13 @@ class PartitionLog:
             log_end_offset=self.log_end_offset,
             from_offset=self.log_end_offset if reread is None else reread,
         )
-        known.clear()  # of the segments as they were; what is appended from now on is not in it
+        known.clear()  # it describes the segments as they were opened, without later appends
         self.recovery.first_reread = None
 
     def _flush_opened(self) -> None:
-        """Flush what the log is opened with, where a flush is due: readers have it from now on.
+        """Flush the opened log when a flush is due: consumers read its records from now on.
 
-        The process that wrote it may have been killed before its own. Raises OSError.
+        The previous process may have been killed before its own flush. Raises OSError.
         """
         if self.flush_due:
             try:
@@ -198,11 +202,12 @@ class PartitionLog:
     ) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
-        Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` makes it. They get
-        the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall). A batch
-        that its producer has sent before is not appended again. ``headers`` of magic 2, where they
-        have been read, get their offsets too. With ``from_zero`` a producer that is not known here
-        must begin with sequence number 0. Raises AppendRefused, log untouched, and LogPoisoned.
+        Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` returns it. The
+        batches get the next offsets and ``leader_epoch``, and with log append time ``now_ms``
+        (wall). A batch that its producer has sent before is not appended again. ``headers`` are the
+        parsed headers for magic 2, if the caller has them; they are updated with the offsets. With
+        ``from_zero`` a producer that is unknown here must begin with sequence number 0. Raises
+        AppendRefused, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -236,9 +241,9 @@ class PartitionLog:
         )
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append the end of a producer's transaction, if one is open here or not.
+        """Append a producer's transaction marker, whether or not a transaction is open here.
 
-        Raises AppendRefused, log untouched, and LogPoisoned.
+        Raises AppendRefused, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -272,10 +277,12 @@ class PartitionLog:
         max_timestamp_ms: int,
         headers: Sequence[BatchHeader] = (),
     ) -> None:
-        """Append batches that have their offsets, ``first_offset`` to ``last_offset``; one write.
+        """Append batches that already have the offsets ``first_offset`` to ``last_offset``, by one
+        write.
 
-        ``headers`` are those of batches in ``buffer`` that have producers: of transactions, and
-        their markers. Raises LogPoisoned; ValueError when the offsets are not the next ones.
+        ``headers`` are those of the batches in ``buffer`` that have a producer id: transactional
+        batches and markers. Raises LogPoisoned; ValueError when ``first_offset`` is not the log end
+        offset.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -298,10 +305,10 @@ class PartitionLog:
                 producers.note(batch)
 
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
-        """Append what a leader has of batches behind this log's end, its bytes unchanged.
+        """Append the batches that a leader has after this log's end, byte for byte.
 
-        Returns how many bytes that were: a batch cut off at the end is none, and many batches take
-        more than one call. Raises CorruptRecords, log untouched, and LogPoisoned.
+        Returns the number of bytes appended: an incomplete last batch is left out, and many batches
+        need more than one call. Raises CorruptRecords, with the log unchanged, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -323,7 +330,8 @@ class PartitionLog:
                 self._assign_epoch(epoch, offset)
             self._write(piece.buffer, piece.last_offset, piece.max_timestamp_ms, now_ms, aborted)
         except LogPoisoned:
-            if piece.epochs:  # they would make the same batches look as if they were behind them
+            # otherwise the retried batches would seem to repeat the epochs' beginning
+            if piece.epochs:
                 self.epochs.take_back(known)
             raise
         for batch in piece.producers:
@@ -335,9 +343,10 @@ class PartitionLog:
                 producers.note(batch)
 
     def drop_empty_epochs(self) -> None:
-        """Drop the leader epochs that have no batch: they were another leader's never.
+        """Drop the leader epochs without a batch, since the leader may not have them.
 
-        On the disk with the cut before it. Raises LogPoisoned.
+        They are removed from the disk by the `sync_cuts` of the truncation before. Raises
+        LogPoisoned.
         """
         try:
             if self.epochs.truncate_from_end(self.log_end_offset, durable=False):
@@ -346,9 +355,10 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def start_epoch(self, epoch: int) -> None:
-        """Begin leader epoch ``epoch`` at the log's end, before it has a batch (KIP-101).
+        """Begin leader epoch ``epoch`` at the log end offset, before it has a batch (KIP-101).
 
-        A follower that has more of an older epoch learns by it where to cut. Raises LogPoisoned.
+        By it a follower with more records of an older epoch learns where to truncate. Raises
+        LogPoisoned.
         """
         if epoch > self.epochs.latest and self.config.message_magic == MAGIC:
             self._assign_epoch(epoch, self.log_end_offset)
@@ -361,11 +371,11 @@ class PartitionLog:
         now_ms: int,
         aborted: Sequence[Aborted] = (),
     ) -> None:
-        """Append bytes to the active segment, or to the next where that one is full.
+        """Append bytes to the active segment, or to a new one when that is full.
 
-        What they abort enters the segment's index before them: a marker that is not in the index
-        would show its transaction to everybody, and an entry without its marker is cut off when the
-        log is opened.
+        Aborted transactions are written to the segment's index before the bytes: a marker without
+        its index entry would show the aborted records to consumers, while an entry without its
+        marker is dropped when the log is opened.
         """
         segment = self.segments.active
         config = self.config
@@ -396,12 +406,13 @@ class PartitionLog:
             raise self._poison(error) from error
 
     def begin_epoch(self, above: int = -1) -> None:
-        """Begin another leader epoch at the log's end, in any thread. Raises LogPoisoned.
+        """Begin another leader epoch at the log end offset, in any thread. Raises LogPoisoned.
 
-        It is the next one that is higher than ``above``; behind the highest of all comes none. It
-        is on the disk when this returns, and so is the log before it: an epoch that begins behind
-        the log's end is dropped at the next start. So no loss of power has an epoch given out again
-        that others have seen. A log without any gets epoch 0 first, where it has records.
+        It is the next epoch above the latest and above ``above``, at most LEADER_EPOCH_MAX. The
+        epoch and the log before it are on the disk when this returns, since an epoch that begins
+        after the log end is dropped at the next start. Thus a loss of power does not lead to the
+        reuse of an epoch that others have seen. A log with records but without epochs gets epoch 0
+        first.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
@@ -411,9 +422,9 @@ class PartitionLog:
         self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
-        """Seal the active segment and begin another at the log's end; an empty one stays.
+        """Seal the active segment and begin another at the log end offset, unless it is empty.
 
-        What it leaves to be fsynced is the next flush's. Raises OSError.
+        The next flush fsyncs the sealed segment. Raises OSError.
         """
         sealed = self.active
         if not sealed.size:
@@ -431,7 +442,7 @@ class PartitionLog:
     # -- snapshots of producers
 
     def _save_producers(self) -> None:
-        """Write the snapshot for the log's end. Raises OSError."""
+        """Write the producer snapshot for the log end offset. Raises OSError."""
         self._drop_image()
         image = self.producers.freeze(self.log_end_offset)
         for _ in image.pack():
@@ -440,13 +451,16 @@ class PartitionLog:
         write_image(self.fs, self.directory, image)
 
     def write_image(self, image: ProducerImage) -> None:
-        """Write a packed image, unless it is void by now; in any thread. Raises OSError."""
+        """Write a packed image, unless it was discarded; in any thread. Raises OSError."""
         with self._imaging:
             if not image.is_void:
                 write_image(self.fs, self.directory, image)
 
     def image_written(self, image: ProducerImage) -> None:
-        """An image is on the disk, or can't be. After another roll meanwhile there is another."""
+        """Discard an image after its write has succeeded or failed.
+
+        If another segment was begun during the write, freeze a new image.
+        """
         if self.image is image:
             self._drop_image()
             if self._rolled_since:
@@ -454,7 +468,7 @@ class PartitionLog:
                 self.image = self.producers.freeze(self.log_end_offset)
 
     def _drop_image(self) -> None:
-        """Nobody writes the image any more: it is written, or the log is another."""
+        """Discard the image, if any: it was written, or the log was truncated."""
         image, self.image = self.image, None
         if image is not None:
             with self._imaging:
@@ -475,13 +489,13 @@ class PartitionLog:
             self.fail_for_good(f"truncating {self.active.file.path} failed: {error}")
 
     def fail_for_good(self, reason: str) -> None:
-        """Take no append, probe or flush any more."""
+        """Reject all appends, probes and flushes from now on."""
         self._final_reason = reason
         self.failed_for_good = True
         self.poisoned = reason
 
     def probe(self) -> None:
-        """Try a write; when it succeeds the log takes appends again.
+        """Try a write; if it succeeds, the log accepts appends again.
 
         Raises OSError when it fails, and LogPoisoned when the log has failed for good.
         """
@@ -494,19 +508,20 @@ class PartitionLog:
             self._cut_back()
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
-        self.poisoned = self._final_reason  # of a flush that has failed in its thread just now
+        # the reason of a flush that has just failed in its thread
+        self.poisoned = self._final_reason
 
     # -- flushing
 
     @property
     def flush_due(self) -> bool:
-        """Whether as many records are unflushed as `flush.messages` allows."""
+        """Whether `flush.messages` records or more are not flushed."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def flush(self) -> int:
-        """Bring all that is appended to the disk, in any thread; return the offset it reaches.
+        """Fsync all appended records, in any thread; returns the offset that it reached.
 
-        Raises LogPoisoned, for good: after a failed fsync nobody knows what is on the disk.
+        Raises LogPoisoned, for good: after a failed fsync the state of the disk is unknown.
         """
         if self.failed_for_good:
             raise LogPoisoned(self.poisoned or "", final=True)
@@ -514,10 +529,11 @@ class PartitionLog:
             return self._flush()
 
     def _flush(self, closing: bool = False) -> int:
-        """The same for who has the lock; with ``closing`` the active segment's indexes too.
+        """`flush` for a caller that holds the lock; with ``closing`` also the active segment's
+        indexes.
 
-        An OSError is final. Anything else that ends it, such as a lack of memory, leaves noted what
-        is still to be done, and another flush may do it.
+        An OSError is final. After any other error, such as MemoryError, the work stays noted, and
+        another flush may do it.
         """
         end_offset = self.log_end_offset
         try:
@@ -529,15 +545,15 @@ class PartitionLog:
         return end_offset
 
     def sync_names(self) -> None:
-        """Bring the names of the log's files to the disk, in any thread. Raises OSError."""
+        """Fsync the directory entries of the log's files, in any thread. Raises OSError."""
         if self.segments.unsynced_directories:
             with self._flushing:
                 self.segments.sync_names()
 
     def close(self, clean: bool = True) -> None:
-        """Stop using the log; with ``clean`` its indexes and producers are written and all flushed.
+        """Stop using the log; with ``clean`` write its indexes and producers, and flush it.
 
-        The recovery point is the end then. Raises LogPoisoned and OSError.
+        The recovery point then is the log end offset. Raises LogPoisoned and OSError.
         """
         try:
             if clean and not self.failed_for_good:
@@ -545,15 +561,16 @@ class PartitionLog:
                     self._finish()
         finally:
             self._drop_image()
-            self.fail_for_good(f"{self.directory} is closed")  # the next who opens it writes alone
+            # the next process that opens it is the only writer
+            self.fail_for_good(f"{self.directory} is closed")
 
     def _finish(self) -> None:
-        """Write what is in memory alone, and flush all."""
+        """Write the state that is only in memory, and flush all."""
         if not self.fs.exists(self.active.index.path):
             self.segments.unsynced_directories[self.directory] = None
         self.active.seal()
         self._save_producers()
-        if self.size_bytes:  # an empty log is made again as it was
+        if self.size_bytes:  # an empty log is created in the same state again
             self._flush(closing=True)
         self.recovery_point = self.log_end_offset
 
@@ -567,11 +584,12 @@ class PartitionLog:
         max_offset: int | None = None,
         wait: bool = True,
     ) -> ReadInfo:
-        """Find at most ``max_bytes`` of batches from the one with ``offset``, of one segment.
+        """Find at most ``max_bytes`` of batches from the one with ``offset``, in one segment; in
+        any thread.
 
-        With ``min_one_batch`` the first batch is whole however long it is. Nothing at or above
-        ``max_offset``, the log's end unless given, is read. Raises OffsetOutOfRange and CorruptLog,
-        and unless ``wait`` is set NotInMemory where the disk must be waited for. In any thread.
+        With ``min_one_batch`` the first batch is returned whole, whatever its length. No record at
+        or above ``max_offset`` (default: the log end offset) is returned. Raises OffsetOutOfRange
+        and CorruptLog, and without ``wait`` NotInMemory where the disk would have to be waited for.
         """
         start_offset, end_offset = self.log_start_offset, self.log_end_offset
         if not start_offset <= offset <= end_offset:
@@ -586,11 +604,12 @@ class PartitionLog:
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[tuple[bytes, BatchHeader]]:
-        """All batches from the one with ``from_offset`` (the log's start unless given) to the end.
+        """Yield all batches from the one with ``from_offset`` (default: the log start offset) to
+        the end.
 
-        Yields a buffer and a header whose ``position`` is in that buffer; checksums are compared.
-        ``chunk_bytes`` is how much is read at once, more only for a longer batch. Each step reads
-        at most one chunk, so that a loader can stop between any two. Raises CorruptLog.
+        Yields a buffer and a header whose ``position`` is in that buffer; checksums are verified.
+        ``chunk_bytes`` is the size of a read; only a longer batch is read with more. Each step
+        reads at most one chunk, so that a loader can stop between any two. Raises CorruptLog.
         """
         offset = self.log_start_offset if from_offset is None else from_offset
         return self.segments.scan(offset, chunk_bytes)
@@ -598,9 +617,10 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp_ms: int, max_offset: int | None = None
     ) -> TimestampOffset | None:
-        """The first record at or after ``timestamp_ms`` below ``max_offset``; None without.
+        """The first record below ``max_offset`` with a timestamp of at least ``timestamp_ms``, or
+        None.
 
-        That is the log's end unless given. Raises CorruptLog.
+        ``max_offset`` defaults to the log end offset. Raises CorruptLog.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_for_timestamp(
@@ -608,9 +628,10 @@ class PartitionLog:
         )
 
     def offset_of_max_timestamp(self, max_offset: int | None = None) -> TimestampOffset | None:
-        """The first record that has the largest timestamp of those below ``max_offset``.
+        """The first record with the largest timestamp among the records below ``max_offset``.
 
-        That is the log's end unless given. None in a log without timestamps. Raises CorruptLog.
+        ``max_offset`` defaults to the log end offset. None in a log without timestamps. Raises
+        CorruptLog.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         return lookup.offset_of_max_timestamp(self.segments, limit)
@@ -618,10 +639,11 @@ class PartitionLog:
     def segment_offsets_before(
         self, timestamp_ms: int, max_offsets: int, now_ms: int, max_offset: int | None = None
     ) -> list[int]:
-        """What ListOffsets v0 answers: where segments begin, newest first, and the log's end.
+        """The answer to ListOffsets v0: base offsets of segments, newest first, after the log end
+        offset.
 
-        Those of segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
-        The end is ``max_offset`` where that is given.
+        It has the segments last written at or before ``timestamp_ms``; -1 means all, -2 the first.
+        The end is ``max_offset`` if that is set.
         """
         return lookup.segment_offsets_before(
             self.segments,
@@ -634,18 +656,20 @@ class PartitionLog:
         )
 
     def aborted_between(self, offset: int, end: int) -> list[tuple[int, int]]:
-        """What a reader of the records from ``offset`` to below ``end`` must know.
+        """The aborted transactions that affect a reader of the records from ``offset`` to below
+        ``end``.
 
         Producer ids and first offsets of the aborted transactions that end at or above ``offset``
-        and begin below ``end``, by first offset.
+        and begin below ``end``, ordered by first offset.
         """
         return overlapping(self.segments.from_offset(offset), offset, end)
 
     def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
-        """The same for who reads what ``info`` found at ``offset``, below ``limit``.
+        """`aborted_between` for a reader of the bytes in ``info``, read at ``offset`` and below
+        ``limit``.
 
-        Nothing is waited for: where the end of the bytes is not in memory, there may be more in the
-        list than is needed. A cleaner may have replaced the segment meanwhile.
+        It does not wait for the disk: if the end of the bytes is not in memory, the list may have
+        more entries than needed. A cleaner may have replaced the segment since the read.
         """
         segments = self.segments.from_offset(offset)
         if info.segment is not None and info.segment is not segments[0]:
@@ -656,14 +680,15 @@ class PartitionLog:
             limit = min(limit, self.segments.end_of(info.segment, limit))
         return overlapping(segments, offset, min(limit, end_of_bytes(info, limit)))
 
-    # -- what leaves
+    # -- deletion and truncation
 
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
-        """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
+        """Delete the segments that retention or the log start offset allow to delete; returns
+        their base offsets.
 
-        None that reaches above ``max_offset``, the log's end unless given, goes. Also removes files
-        deleted before. What can't be deleted keeps nothing else back: ``segments.undeleted`` says
-        why, and the next run tries again. Raises OSError.
+        A segment that reaches above ``max_offset`` (default: the log end offset) stays. Files of
+        earlier deletions are removed too. A segment that can't be deleted does not stop the others:
+        ``segments.undeleted`` has the reason, and the next run tries again. Raises OSError.
         """
         segments = self.segments
         segments.undeleted = None
@@ -681,18 +706,21 @@ class PartitionLog:
         if count == len(segments):
             try:
                 self.roll()
-            except OSError as error:  # of a full disk, say: the others' room is wanted all the more
+            # for example on a full disk: freeing the other segments matters all the more
+            except OSError as error:
                 segments.note_undeleted(error)
                 count -= 1
         if self.image is not None:
-            # Until it is written, a start needs the segments behind the snapshot before.
+            # Until the image is written, a start needs the segments after the previous snapshot.
             newest = max(snapshot_offsets(self.fs, self.directory), default=0)
             count = min(count, sum(each.base_offset <= newest for each in segments[1:]))
         return self._delete_first(count, now_ms) if count else []
 
     def retention_idle_ms(self, now_ms: int, max_offset: int) -> int | None:
-        """In how long at the earliest `apply_retention` finds something, if nothing happens
-        meanwhile; None for never. Raises OSError.
+        """The milliseconds until `apply_retention` has work if the log does not change; None:
+        never.
+
+        Raises OSError.
         """
         leave = retention.count_leaving(
             self.segments,
@@ -718,14 +746,14 @@ class PartitionLog:
         return [segment.base_offset for segment in gone]
 
     def expire_producers(self, now_ms: int) -> Iterator[None]:
-        """Forget the producers that have been silent too long, in short steps."""
+        """Remove the producers that have been idle too long, in short steps."""
         return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
-        """Move the log's start up to ``offset``; return the new start.
+        """Raise the log start offset to ``offset``; return the new start.
 
-        At most to ``max_offset``, the log's end unless given, which -1 stands for. Segments below
-        it go with the next retention run. Raises OffsetOutOfRange.
+        -1 means ``max_offset`` (default: the log end offset), which is also the upper bound.
+        The next retention run deletes the segments below. Raises OffsetOutOfRange.
         """
         limit = self.log_end_offset if max_offset is None else max_offset
         target = limit if offset == TO_HIGH_WATERMARK else offset
@@ -737,10 +765,10 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop all batches that reach ``offset`` or lie above; return the new end.
+        """Drop the batch that contains ``offset`` and all after it; return the new log end offset.
 
-        An epoch that begins at the log's end, without a batch, stays unless something is dropped.
-        The disk has it all with `sync_cuts`. Raises LogPoisoned, and LogBusy.
+        An epoch that begins at the log end offset, without a batch, stays unless a batch is
+        dropped. `sync_cuts` brings the truncation to the disk. Raises LogPoisoned, and LogBusy.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -755,7 +783,10 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> int:
-        """Drop all; the next batch begins at ``offset`` or above. Like `truncate_to`."""
+        """Drop all batches; the next one begins at ``offset`` or above.
+
+        Otherwise like `truncate_to`.
+        """
         self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
@@ -791,16 +822,17 @@ class PartitionLog:
 
     @property
     def cuts_are_synced(self) -> bool:
-        """Whether all that was dropped is gone from the disk too; before, nothing is appended."""
+        """Whether all truncations are on the disk; until then nothing is appended."""
         return self._cuts == self._cuts_synced
 
     def sync_cuts(self) -> None:
-        """Bring to the disk what was dropped, in any thread. Raises LogPoisoned, for good.
+        """Fsync the truncations, in any thread. Raises LogPoisoned, for good.
 
-        What was cut would else come back behind new batches when power is lost. Before this a loss
-        of power leaves the log as it was before the cut, or any part of the cut: recovery reads all
-        from the recovery point on, which was lowered before, so the log is whole then and may be
-        cut again. A cut that comes meanwhile is for the next call.
+        Otherwise dropped batches could return after a loss of power, followed by new ones. Before
+        this, a loss of power leaves the log without the truncation or with a part of it: recovery
+        reads everything from the recovery point on, which was lowered first, so the log is intact
+        and can be truncated again. A truncation that happens during the call is left to the next
+        call.
         """
         if self.cuts_are_synced:
             return
@@ -819,9 +851,9 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int:
-        """Where the first open transaction begins, but never before the log's start.
+        """The first offset of the earliest open transaction, at least the log start offset.
 
-        The log's end without one.
+        Without an open transaction it is the log end offset.
         """
         for first_offset in self.producers.open_transactions.values():
             return max(first_offset, self.log_start_offset)
@@ -829,12 +861,16 @@ class PartitionLog:
 
     @property
     def first_uncleanable_offset(self) -> int:
-        """Where a cleaner ends: what is committed, and no transaction holds back."""
+        """The offset at which the cleaner ends: below it all is committed and no transaction is
+        open.
+
+        In a cluster a transaction counts as open until its marker is below the high watermark.
+        """
         offset = min(self.first_unstable_offset, self.committed_offset)
         ended = self.producers.ended
         return min(offset, ended[0][1]) if ended and self.committed_offset < LONG_MAX else offset
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments' batches."""
+        """The bytes of all segments' batches."""
         return self.segments.size_bytes

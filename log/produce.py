@@ -1,4 +1,4 @@
-"""Checks and changes of a producer's batches before they are written: sizes, sequences, offsets."""
+"""Checks a producer's batches before they are written (sizes, sequences) and sets their offsets."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ def place(
     headers: list[BatchHeader] | None = None,
     from_zero: bool = False,
 ) -> Placed | Appended:
-    """Give batches the offsets from ``offset`` on; of a duplicate, the batch that it repeats.
+    """Set the offsets of batches, from ``offset`` on; for a duplicate returns the batch that it
+    repeats.
 
-    A ``bytearray`` is changed in its place. ``stamp_ms`` is the time of the append (wall), where
-    records get it. ``headers`` are read here unless given; ``from_zero`` is for
-    `ProducerStates.check`. Raises AppendRefused.
+    A ``bytearray`` is changed in place. ``stamp_ms`` is the time of the append (wall) when records
+    get it. ``headers`` are parsed here unless passed; ``from_zero`` is for `ProducerStates.check`.
+    Raises AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, stamp_ms, config)
@@ -80,7 +81,8 @@ def place(
 def _check_producers(
     headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
 ) -> Appended | None:
-    """Each batch in turn, the second as if the first had been appended; a duplicate is returned.
+    """Check each batch as if the ones before it were appended; returns the batch that a duplicate
+    repeats.
 
     Raises AppendRefused.
     """
@@ -101,7 +103,7 @@ def _check_producers(
 
 
 def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
-    """The same for a message set of magic 0 or 1 whose offsets count from 0."""
+    """`place` for a message set of magic 0 or 1 whose offsets count from 0."""
     buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
     for header in headers:

@@ -1,4 +1,4 @@
-"""What a consumer of committed records must know: which transactions were aborted in its bytes."""
+"""Finds the aborted transactions in the bytes of a read_committed fetch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from log.values import ReadInfo
 
 
 def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tuple[int, int]]:
-    """See PartitionLog.aborted_between: those whose markers lie in ``segments``.
+    """See PartitionLog.aborted_between: the transactions whose markers are in ``segments``.
 
-    A marker may lie in two of them, one of which has been replaced by the other.
+    A marker may be in two of them, when a cleaned segment has replaced another.
     """
     found = [
         (entry.first_offset, entry.producer_id)
@@ -29,10 +29,11 @@ def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tupl
 
 
 def end_of_bytes(info: ReadInfo, unknown: int) -> int:
-    """An offset that the bytes which were read end below, as near as is known without waiting.
+    """An upper bound of the offsets in the bytes read, as close as possible without waiting.
 
-    It is that of the index's next entry, as Kafka takes it, or that of the next batch where the
-    index has none. It is ``unknown`` where the disk would be waited for, and at the segment's end.
+    It is the offset of the index's next entry, as in Kafka, or of the next batch where the index
+    has no entry. It is ``unknown`` where the disk would have to be waited for, and at the segment's
+    end.
     """
     segment = info.segment
     if segment is None or not info.slices:

@@ -28,12 +28,13 @@ COMPRESSED_BYTES_MAX = 16 * 1024
 PLAIN_BYTES_MAX = 1024 * 1024
 OPENED_BYTES_MAX = 1024 * 1024
 RECORDS_MAX = 5000
-"""Batches beyond any of these are not opened: about 5 ms at most."""
+"""Batches that exceed any of these limits are not opened, so that a read takes about 5 ms at most.
+"""
 BATCHES_MAX = 1000
-"""Batches without a record (cleaned out, or markers) that are passed over before giving up."""
+"""How many batches without records (cleaned, or markers) are skipped before the search ends."""
 
 NEAR = 1000
-"""An offset at most so far ahead is looked for from batch to batch, beyond it through the index."""
+"""An offset up to this far ahead is reached batch by batch; a farther one through the index."""
 
 _TIMES = struct.Struct(">27xqq14xi")
 """Base timestamp, largest timestamp, record count of a batch of magic 2."""
@@ -41,41 +42,43 @@ _CODEC, _LOG_APPEND, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x20, 0x40
 
 
 class RecordTime(NamedTuple):
-    """Wall milliseconds, as the log has them, and whether they are another record's nearby."""
+    """A timestamp (wall, milliseconds), and whether it is that of a nearby record."""
 
     timestamp_ms: int
     approximate: bool
     none_below: int = 0
-    """Where the timestamp is -1: no record lies below this offset, markers at most."""
+    """Where the timestamp is -1: no records exist below this offset, except markers."""
 
 
 class TimeReader:
-    """Times of records of one log, read in one go: what is cut or replaced meanwhile is not seen.
+    """Reads the times of records of one log, in one pass: truncated or replaced segments are not
+    seen.
 
-    Offsets that ascend cost least: a batch is opened once, and its records are stepped over once.
+    Ascending offsets cost least: a batch is opened once, and its records are skipped over once.
     """
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._opened: _Section | None = None
-        """The batch that was opened last."""
+        """The most recently opened batch."""
         self._segment: Segment | None = None
         self._batches: Iterator[Header] = iter(())
-        """Those of ``_segment`` behind the one that ends at ``_passed``."""
+        """The batches of ``_segment`` after the one that ends at ``_passed``."""
         self._passed = -1
         self.saw_end = False
-        """The last look came to the log's end, and there was no record."""
+        """The last search reached the log end without finding a record."""
 
     def first_at(self, offset: int) -> RecordTime | None:
-        """Of the first record at or above ``offset`` that a consumer would see; in any thread.
+        """The time of the first record at or above ``offset`` that a consumer would see; in any
+        thread.
 
-        None when there is none, or when its format has no timestamps (magic 0). Raises CorruptLog
-        and OSError; may be called again after any error.
+        None without such a record, or when its format has no timestamps (magic 0). Raises
+        CorruptLog and OSError; may be called again after any error.
         """
         self.saw_end = False
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
-            with suppress(CorruptRecords, IndexError):  # raised below, with the place
+            with suppress(CorruptRecords, IndexError):  # raised below, with the position
                 return RecordTime(opened.timestamp_ms(offset), False)
             self._opened = None
         segment = self._segment
@@ -98,8 +101,8 @@ class TimeReader:
     def _first_in(
         self, segment: Segment, batches: Iterator[Header], offset: int
     ) -> tuple[bool, RecordTime | None]:
-        """Whether any of the next batches has such a record, and its time."""
-        self._segment = None  # should this one fail
+        """Whether one of the next batches has such a record, and its time."""
+        self._segment = None  # in case this one fails
         left = BATCHES_MAX
         for batch in islice(batches, BATCHES_MAX):
             left -= 1
@@ -115,7 +118,7 @@ class TimeReader:
         return False, None
 
     def _of_batch(self, segment: Segment, batch: Header, offset: int) -> RecordTime | None:
-        """None when the batch has no record at or above ``offset``."""
+        """The time of the batch's first record at or above ``offset``; None without one."""
         size = batch.end - batch.position
         attributes = batch.attributes
         too_long = size > (COMPRESSED_BYTES_MAX if attributes & _CODEC else PLAIN_BYTES_MAX)
@@ -147,7 +150,7 @@ class TimeReader:
                 return time
             records = stored_records(data, read_stored(data), OPENED_BYTES_MAX)
         except (CorruptRecords, IndexError) as error:
-            if attributes & _CODEC:  # or it opens to more than is wanted here
+            if attributes & _CODEC:  # or it decompresses to more than is worth reading here
                 return RecordTime(first_ms, True)
             raise CorruptLog(
                 segment.file.path, batch.position, f"its records are truncated: {error}"
@@ -159,7 +162,7 @@ class TimeReader:
 
 
 class _Section:
-    """The records of a batch that has one for each of its offsets, and a place among them."""
+    """The records of a batch that has one for each of its offsets, and a position among them."""
 
     def __init__(self, data: Buffer, base_offset: int, last_offset: int, base_ms: int) -> None:
         self.base_offset = base_offset
@@ -167,11 +170,11 @@ class _Section:
         self._data = data
         self._base_ms = base_ms
         self._at = base_offset
-        """The record that begins at ``_position``."""
+        """The offset of the record that begins at ``_position``."""
         self._position = 0
 
     def timestamp_ms(self, offset: int) -> int:
-        """That of one record; CorruptRecords or IndexError where the bytes end early."""
+        """The timestamp of one record; CorruptRecords or IndexError where the bytes end early."""
         if offset < self._at:
             self._at, self._position = self.base_offset, 0
         data, position = self._data, self._position

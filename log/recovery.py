@@ -22,15 +22,16 @@ from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024
-"""Read at once to be checked: what fits a core's own cache is through a tenth sooner than 1 MiB."""
+"""The size of one read. It fits a CPU core's own cache: checking takes a tenth less time than with
+1 MiB."""
 
 
 @slotted(frozen=True)
 class Cut:
-    """Bytes that recovery took out: ``bytes_cut`` of ``file`` from ``position`` on, and why.
+    """Bytes that recovery removed: ``bytes_cut`` of ``file`` from ``position`` on, and why.
 
-    Where whole batches were among them, which only a loss of power or a bad disk does, they are
-    kept in the file ``kept_as``; None for a torn tail.
+    If whole batches were among them, which only a loss of power or a bad disk causes, they are kept
+    in the file ``kept_as``; it is None for a torn tail.
     """
 
     file: str
@@ -42,36 +43,36 @@ class Cut:
 
 @slotted
 class RecoveryReport:
-    """What opening a log found and did."""
+    """The findings and changes of opening a log."""
 
     cuts: list[Cut] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
-    """One sentence for each segment whose index files were of no use."""
+    """One sentence for each segment whose index files were unusable."""
     removed: list[str] = field(default_factory=list)
     """Files of interrupted deletions and cleanings."""
     checked_bytes: int = 0
-    """Bytes whose checksums were compared."""
+    """Bytes whose checksums were verified."""
     first_reread: int | None = None
-    """Base offset of the first segment whose batches were read to check them or to make its indexes
-    again, and in which producers have ids: its index of aborted transactions is made again too."""
+    """The base offset of the first segment that was read, to check it or to rebuild its indexes,
+    and that has batches with a producer id: its index of aborted transactions is rebuilt too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
-    """By base offset, of each segment that was checked and in which no producer has an id: the
-    highest leader epoch of its batches. `log/fold.py` need not read those headers again."""
+    """For each checked segment without a producer id, by base offset: the highest leader epoch of
+    its batches. `log/fold.py` does not read those headers again."""
 
     def reread(self, base_offset: int) -> None:
-        """Note a segment of `first_reread`."""
+        """Lower `first_reread` to ``base_offset``."""
         known = self.first_reread
         self.first_reread = base_offset if known is None else min(known, base_offset)
 
     @property
     def bytes_cut(self) -> int:
-        """All bytes removed."""
+        """The sum of all bytes removed."""
         return sum(cut.bytes_cut for cut in self.cuts)
 
 
 @slotted
 class _Opening:
-    """One opening under way."""
+    """The arguments and the report of one opening."""
 
     fs: FileSystem
     directory: str
@@ -96,9 +97,10 @@ def open_segments(
 ) -> tuple[list[Segment], int, RecoveryReport]:
     """Open the segments in ``directory``, at least one, the last of them ready for appends.
 
-    With ``truncate`` all is checked, and the log ends where the first damage is, wherever that is;
-    with ``missing`` nothing is missed, and a log without a segment begins at the offset that it had
-    reached. Returns them, the log end offset and the report. Raises CorruptLog, MissingFiles.
+    With ``truncate`` all segments are checked, and the log ends at the first damage, wherever that
+    is. With ``missing`` missing files are accepted, and a log without a segment begins at the
+    offset that it had reached. Returns the segments, the log end offset and the report. Raises
+    CorruptLog, MissingFiles.
     """
     recovery_point, log_start_offset = expected.recovery_point, expected.log_start_offset
     if truncate:
@@ -125,7 +127,7 @@ def open_segments(
     if report.removed:
         fs.fsync_directory(directory)
     end_offset = _open_each(opening, segments)
-    if report.cuts:  # what was cut must not come back behind new batches
+    if report.cuts:  # removed batches must not return, followed by new ones
         segments[-1].file.fsync()
         fs.fsync_directory(directory)
     if end_offset < recovery_point:
@@ -143,7 +145,7 @@ def open_segments(
 
 
 def _open_each(opening: _Opening, segments: list[Segment]) -> int:
-    """Open or check one segment after another; those behind a cut leave the list.
+    """Open or check each segment; segments after damage are removed from the list.
 
     Returns the log end offset.
     """
@@ -180,10 +182,11 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
 
 
 def _cleaned(opening: _Opening, following: int) -> bool:
-    """Whether a cleaner may have taken what is missing below a segment that begins there.
+    """Whether the cleaner may have removed the records missing before a segment that begins at
+    ``following``.
 
-    In a compacted log always: a cleaning that is cut short has replaced segments above the
-    checkpoint that says where the last one ended.
+    In a compacted log this is always so: an interrupted cleaning has replaced segments above the
+    checkpoint of the last completed one.
     """
     return opening.config.compacts or following <= opening.expected.cleaned_to
 
@@ -191,10 +194,10 @@ def _cleaned(opening: _Opening, following: int) -> bool:
 def _check_gap(
     opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
 ) -> None:
-    """Raise MissingFiles unless a cleaner may have left what lies between two segments.
+    """Raise MissingFiles unless a cleaner may have left the gap between two segments.
 
-    Or a loss of power: ``joined`` says that the first was checked, and no cleaner was at it; what
-    it lacks at or above the recovery point was not on the disk.
+    Or a loss of power: ``joined`` says that the first segment was checked and has not been cleaned;
+    then records that it lacks at or above the recovery point were never fsynced.
     """
     if opening.missing or opening.truncate or _cleaned(opening, following):
         return
@@ -203,7 +206,7 @@ def _check_gap(
 
 
 def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
-    """Open a segment whose bytes are known to be good; return its end offset."""
+    """Open a segment that needs no check; return its end offset."""
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
@@ -213,11 +216,11 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
 
 
 def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
-    """Read every batch of a segment, rebuild its indexes, and cut what is not a batch.
+    """Read every batch of a segment, rebuild its indexes, and remove what is not a batch.
 
-    Returns the end offset, whether the segment was whole, and whether the next one must begin
-    there: a segment of which no cleaner has taken anything ends where the next begins, unless a
-    loss of power took its last batches, whole, and left the next segment's file.
+    Returns the end offset, whether the segment was intact, and whether the next one must begin
+    there: a segment that was never cleaned ends where the next begins, unless a loss of power
+    removed its last batches, whole, and left the next segment's file.
     """
     end_offset = segment.base_offset
     position = 0
@@ -275,7 +278,7 @@ def _refuse_or_cut(
 
 
 def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
-    """Remove the segments behind a cut: without what was before them they are no log."""
+    """Remove the segments after a cut: without the batches before them they are useless."""
     for segment in segments:
         path = segment.file.path
         if segment.size:

@@ -1,8 +1,8 @@
-"""A leader's batches on their way into a follower's log: checked, and cut into single writes.
+"""Checks a leader's batches before a follower appends them, and splits them into single writes.
 
-They stay as the leader wrote them: offsets, epochs, producers, markers, messages of magic 0 and 1.
-Offsets may leave gaps, where the leader's cleaner took records away; they never go back. What the
-end of a Fetch answer cuts off is left out.
+The batches stay as the leader wrote them: offsets, epochs, producers, markers, messages of magic 0
+and 1. Offsets may have gaps where the leader's cleaner removed records; they always ascend. An
+incomplete batch at the end of a Fetch response is left out.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from protocol.records.stored import iter_stored, validate_stored
 
 
 class Piece(NamedTuple):
-    """Neighbouring batches that fit into one segment."""
+    """Consecutive batches that fit into one segment."""
 
     buffer: memoryview
     epochs: Sequence[tuple[int, int]]
-    """Leader epochs that begin here, and at which offset."""
+    """The leader epochs that begin in these batches, and their start offsets."""
     producers: Sequence[BatchHeader | Ended]
-    """The batches that have producers; of a marker what it says."""
+    """The batches with a producer id; for a marker, its content."""
     last_offset: int
     max_timestamp_ms: int
 
 
 class BelowEnd(CorruptRecords):
-    """The first batch begins below the log's end: ``first_offset``, and it ends at or above it."""
+    """The first batch begins, at ``first_offset``, below the log end offset, and ends at or above
+    it."""
 
     def __init__(self, first_offset: int, end_offset: int) -> None:
         super().__init__(
@@ -44,14 +45,15 @@ class BelowEnd(CorruptRecords):
 
 
 AT_ONCE = 1500
-"""So many batches are checked and appended in one piece of work: 7 ms."""
+"""The number of batches that are checked and appended in one piece of work: 7 ms."""
 
 
 def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
-    """The first whole batches in ``batches``, AT_ONCE at most, for a log that ends there.
+    """The first complete batches in ``batches``, at most AT_ONCE, for a log that ends at
+    ``end_offset``.
 
-    Checks checksums, the order of offsets and that epochs do not fall below ``latest_epoch``. In
-    any thread. Raises CorruptRecords, BelowEnd where the log could begin with the first batch.
+    Verifies checksums, the order of offsets, and that epochs are not below ``latest_epoch``. In any
+    thread. Raises CorruptRecords; BelowEnd where the log could begin with the first batch.
     """
     whole = memoryview(batches)
     found: list[Piece] = []
@@ -88,7 +90,8 @@ def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int)
 
 
 def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
-    """A marker that a cleaner has emptied stays a header."""
+    """The marker of a control batch, else its header; a marker that a cleaner has emptied has only
+    a header."""
     return (marker_in(whole, header) if header.is_control else None) or header
 
 
@@ -107,7 +110,7 @@ def _check_order(header: BatchHeader, due: int, epoch: int, end_offset: int) -> 
                 f" {header.partition_leader_epoch}, after a batch of epoch {epoch}.",
                 CORRUPT_MESSAGE,
             )
-    elif header.last_offset < due:  # of a wrapper this is all that its header says
+    elif header.last_offset < due:  # the header of a wrapper has only its last offset
         raise CorruptRecords(
             f"The message has offset {header.last_offset}, expected {due}.", CORRUPT_MESSAGE
         )

@@ -1,4 +1,5 @@
-"""Which segments leave a log by its topic's limits: the oldest, by time, size and start offset."""
+"""Selects the segments that a topic's limits delete: the oldest, by time, size and log start
+offset."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ def count_leaving(
     limit: int,
     now_ms: int,
 ) -> int:
-    """How many segments, the oldest first, have to go.
+    """The number of segments, from the oldest, that must be deleted.
 
-    An empty active segment stays, one with records may be among them. None that reaches above
-    ``limit`` goes. Raises OSError.
+    An empty active segment stays; one with records may be counted. A segment that reaches above
+    ``limit`` stays. Raises OSError.
     """
     all_of_them = segments.with_ends(end_offset)
     count = 0
 
     def go_on_while(goes: Callable[[Segment, int], bool]) -> None:
-        """Count more of them: those next for which ``goes(segment, its end offset)``."""
+        """Count the next segments while ``goes(segment, its end offset)`` is true."""
         nonlocal count
         for segment, end in all_of_them[count:]:
             if end > limit or (not segment.size and segment is segments.active):
@@ -53,7 +54,8 @@ def count_leaving(
 
 
 def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
-    """How long until time alone lets the oldest segment, or files deleted before, go; None: never.
+    """Milliseconds until time alone makes the oldest segment, or deleted files, due; None for
+    never.
 
     Raises OSError.
     """
@@ -65,7 +67,7 @@ def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None
 
 
 def _time_of(segment: Segment) -> int:
-    """The segment's largest timestamp; without one, when its file was written."""
+    """The segment's largest timestamp; without one, the time when its file was written."""
     if segment.max_timestamp_ms >= 0:
         return segment.max_timestamp_ms
     return segment.fs.modified_ms(segment.file.path)

@@ -1,8 +1,8 @@
-"""One segment: a ``.log`` file of batches, its two indexes, and where offsets are in it.
+"""One segment: a ``.log`` file of batches, its two indexes, and the lookup of offsets in it.
 
-What is called a batch here may be an old message too (`log/batch_scan.py`).
-Files are named after the segment's base offset in 20 digits. `Segment` keeps the file open and its
-size in memory; only the active segment, the last of its log, is appended to.
+"Batch" here includes messages of magic 0 and 1 (`log/batch_scan.py`). Files are named after the
+segment's base offset in 20 digits. `Segment` keeps the file open and its size in memory; only the
+active segment, the last of its log, is appended to.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class Place(NamedTuple):
-    """A batch in a segment: bytes ``position`` to ``end``, offsets base to last."""
+    """The place of a batch in a segment: bytes ``position`` to ``end``, offsets base to last."""
 
     position: int
     end: int
@@ -84,27 +84,28 @@ class Segment:
         self.base_offset = base_offset
         self.file = fs.open(self.path(LOG), create=create)
         self.size = self.file.size()
-        """Bytes of whole batches; invariant: the end of the file but while a write has failed."""
+        """Bytes of whole batches; invariant: the file ends there, except after a failed write."""
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
         self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
-        """The file may have bytes that an fsync has not seen."""
+        """The file may have bytes that are not fsynced."""
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
-        """Last offset of the first batch that has the largest timestamp."""
+        """The last offset of the first batch that has the largest timestamp."""
         self.first_timestamp_ms = -1
-        """Largest timestamp of the first batch, what `segment.ms` counts from; -1 when unknown."""
+        """The largest timestamp of the first batch, from which `segment.ms` counts; -1 when
+        unknown."""
         self.bytes_since_entry = 0
         self.created_ms = -1
         self.jitter_ms = 0
         self.reserved = False
-        """The disk holds room for more than is written; `seal` gives up what is left of it."""
+        """Disk space is allocated beyond the bytes written; `seal` frees the rest."""
         self._tail = _NO_TAIL
-        """First offset and position of the last append, where consumers that keep up read."""
+        """First offset and position of the last append, where consumers without lag read."""
 
     def path(self, suffix: str) -> str:
-        """Path of this segment's file of that kind."""
+        """The path of this segment's file with ``suffix``."""
         return os.path.join(self.directory, file_name(self.base_offset, suffix))
 
     def roll_due(
@@ -128,11 +129,11 @@ class Segment:
         )
 
     def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
-        """Write whole batches, offsets in them, after the last one, with one write, and enter them
-        into the indexes, as Kafka would.
+        """Append whole batches that have their offsets, with one write, and index them as Kafka
+        does.
 
-        ``interval_bytes`` is `index.interval.bytes`. Raises OSError: nothing is noted then, and
-        `cut_back` removes what was written.
+        ``interval_bytes`` is `index.interval.bytes`. Raises OSError: then nothing is indexed, and
+        `cut_back` removes the bytes.
         """
         position = start = self.size
         self.file.write(start, buffer)
@@ -151,7 +152,7 @@ class Segment:
         self._tail = (first_offset, start)
 
     def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
-        """Enter messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
+        """Index messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
         for entry, start in iter_stored(memoryview(buffer)[at:]):
             self.note_batch(
                 position + at + start,
@@ -164,7 +165,7 @@ class Segment:
     def note_batch(
         self, position: int, size: int, last_offset: int, timestamp_ms: int, interval_bytes: int
     ) -> None:
-        """Enter one batch: timestamps, and the indexes when their interval has passed."""
+        """Note one batch: its timestamp, and an index entry when the interval has passed."""
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
             self.max_timestamp_offset = last_offset
@@ -177,17 +178,17 @@ class Segment:
         self.bytes_since_entry += size
 
     def cut_back(self) -> None:
-        """Remove from the file what a failed write left behind its last good end."""
+        """Remove the bytes that a failed write left after the last whole batch."""
         self.file.truncate(self.size)
         self.unsynced = True
 
     def reserve(self, size: int) -> None:
-        """Take the disk's room for ``size`` bytes of the log file, until `seal`. Raises OSError."""
+        """Allocate disk space for a log file of ``size`` bytes, until `seal`. Raises OSError."""
         self.file.reserve(size)
         self.reserved = True
 
     def seal(self) -> None:
-        """Finish the indexes and write them; they are read from their files from now on."""
+        """Finish the indexes and write them; from now on they are read from their files."""
         if self.reserved:
             self.file.truncate(self.size)
             self.reserved = False
@@ -196,7 +197,7 @@ class Segment:
         self.time_index.store()
 
     def fsync(self, indexes: bool) -> None:
-        """Bring the log, and with ``indexes`` the index files as sealed, to the disk."""
+        """Fsync the log file, and with ``indexes`` the sealed index files."""
         if self.unsynced:
             self.unsynced = False
             try:
@@ -210,13 +211,13 @@ class Segment:
             self.time_index.fsync()
 
     def keep_open(self) -> None:
-        """Let the segment be read when its files' names are gone or others'. See File."""
+        """Keep the segment readable when its files are removed or replaced. See File."""
         self.file.keep()
         self.index.keep()
         self.time_index.keep()
 
     def rename(self, suffix: str) -> None:
-        """Put ``suffix`` behind the names of its files. Each is tried; raises the first OSError."""
+        """Append ``suffix`` to the names of its files. Each is tried; raises the first OSError."""
         failed: OSError | None = None
         try:
             path = self.file.path
@@ -234,12 +235,12 @@ class Segment:
             raise failed
 
     def paths(self) -> list[str]:
-        """Where its files are, as they are called now."""
+        """The paths of its existing files, by their present names."""
         files = (self.file, self.index, self.time_index, self.transactions)
         return [file.path for file in files if self.fs.exists(file.path)]
 
     def release_indexes(self) -> None:
-        """Leave the memory of the indexes of a segment that is not appended to."""
+        """Free the memory of the indexes; for a segment that is not appended to."""
         self.index.release()
         self.time_index.release()
 
@@ -249,10 +250,10 @@ class Segment:
         self.time_index.resume()
 
     def locate(self, offset: int, end: int | None = None, wait: bool = True) -> Place | None:
-        """The first batch that ends at or above ``offset``, None when there is none.
+        """The first batch that ends at or above ``offset``, or None.
 
-        Only bytes below ``end`` are looked at. Raises CorruptLog, and unless ``wait`` is set
-        NotInMemory where the disk must be waited for.
+        Only bytes below ``end`` are read. Raises CorruptLog, and without ``wait`` NotInMemory where
+        the disk would have to be waited for.
         """
         limit = self.size if end is None else end
         tail_offset, position = self._tail
@@ -276,15 +277,16 @@ class Segment:
                 return Place(position, position + size, base_offset, last_offset)
             position += size
             at += size
-        for batch in headers(file, position, limit):  # old messages; or it says what is wrong
+        # messages of magic 0 and 1, or damage, which `headers` describes
+        for batch in headers(file, position, limit):
             if batch.last_offset >= offset:
                 return Place(batch.position, batch.end, batch.base_offset, batch.last_offset)
         return None
 
     def load_indexes(self) -> str | None:
-        """Take over the index files; say what is wrong if they are of no use.
+        """Load the index files; returns what is wrong when they are unusable.
 
-        Read of the segment is the one header that the last entry points to.
+        Of the segment, only the header that the last entry points to is read.
         """
         for index in (self.index, self.time_index):
             if not self.fs.exists(index.path):
@@ -301,9 +303,9 @@ class Segment:
         return None
 
     def _has(self, position: int, offset: int) -> bool:
-        """Whether there is an entry at ``position`` that has ``offset``.
+        """Whether the entry at ``position`` has ``offset``.
 
-        Its last one, as Kafka writes it since 1.1 and we do; the first one before that.
+        Kafka since 1.1 and Muster index an entry's last offset, Kafka before 1.1 its first.
         """
         if offset <= self.base_offset or not 0 <= position < self.size:
             return False
@@ -316,7 +318,7 @@ class Segment:
             return False
 
     def rebuild_indexes(self, interval_bytes: int) -> int:
-        """Make both indexes again from the batches' headers; return the segment's end offset.
+        """Rebuild both indexes from the batches' headers; return the segment's end offset.
 
         Raises CorruptLog.
         """
@@ -335,7 +337,7 @@ class Segment:
         return end_offset
 
     def clear(self) -> None:
-        """Forget what is known of the batches, to read them again."""
+        """Reset what is known of the batches, before they are read again."""
         self.index.clear()
         self.time_index.clear()
         self.max_timestamp_ms = self.first_timestamp_ms = -1
@@ -343,16 +345,16 @@ class Segment:
         self.bytes_since_entry = 0
 
     def check_order(self, base_offset: int, end_offset: int, position: int) -> None:
-        """Raise CorruptLog unless a batch at ``position`` may follow ``end_offset``."""
+        """Raise CorruptLog unless a batch with ``base_offset`` may follow ``end_offset``."""
         if not end_offset <= base_offset <= self.base_offset + RELATIVE_OFFSET_MAX:
             raise CorruptLog(
                 self.file.path, position, f"base offset {base_offset}, expected {end_offset}"
             )
 
     def load_tail(self) -> int:
-        """Read the batches behind the last index entries; return the segment's end offset.
+        """Read the batches after the last index entries; return the segment's end offset.
 
-        Raises CorruptLog when the last batch is not whole.
+        Raises CorruptLog when the last batch is incomplete.
         """
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last()
         count = self.index.count
@@ -372,7 +374,7 @@ class Segment:
         return end_offset
 
     def end_offset(self) -> int:
-        """The offset behind the last batch; its base offset without one. Raises CorruptLog."""
+        """The offset after the last batch; without one, the base offset. Raises CorruptLog."""
         count = self.index.count
         end_offset = self.base_offset
         for batch in headers(self.file, self.index.entry(count - 1)[1] if count else 0, self.size):
@@ -380,7 +382,7 @@ class Segment:
         return end_offset
 
     def truncate_to(self, offset: int) -> int:
-        """Drop the batches that reach ``offset`` or lie above it; return the new end offset."""
+        """Drop the batch that contains ``offset`` and all after it; return the new end offset."""
         place = self.locate(offset)
         if place is None:
             return offset

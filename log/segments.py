@@ -1,12 +1,12 @@
-"""The segments of one log, in the order of their offsets, and what is on the disk of them.
+"""The segments of one log, in the order of their offsets, and the fsync and removal of their files.
 
-Owns the list, the names that no fsync has seen, and the files of segments that have left and are
-still to be removed. What offsets mean (where a log begins, ends and is stable) its owner knows and
-gives. One thread rolls, deletes and exchanges; others may read and fsync meanwhile, since the list
-is replaced and never changed.
+Owns the list, the directories with names that are not fsynced, and the files of removed segments.
+The owner passes the offsets where the log begins, ends and is stable. One thread rolls, deletes and
+exchanges segments; others may read and fsync at the same time, since the list is replaced and never
+changed.
 
-A segment is deleted as Kafka does it: its files are renamed to ``.deleted`` at once, and removed
-after `file.delete.delay.ms`, or when the log is opened next. Whoever still reads it reads on.
+A segment is deleted as in Kafka: its files are renamed to ``.deleted`` at once, and removed after
+`file.delete.delay.ms`, or when the log is opened next. Current readers can finish.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from log.values import Slice
 from protocol.records.batch import BatchHeader
 
 Chance = Callable[[int], int]
-"""A number from 0 to below the one given, at random."""
+"""Returns a random number from 0 to below its argument."""
 
 
 class Segments:
@@ -38,20 +38,23 @@ class Segments:
         self.directory = directory
         self.active = segments[-1]
         self.pending_deletes: list[Leaving] = []
-        """Segments that were deleted, whose files are to be removed later."""
+        """Deleted segments whose files are not yet removed."""
         self.undeleted: OSError | None = None
-        """Why what the last retention run should have removed is still there; the next one tries
+        """The first error of the last retention run, which left files in place; the next run tries
         again."""
         self.swapping = False
-        """A cleaner is exchanging segments: none may be deleted just now."""
+        """The cleaner is exchanging segments: none may be deleted now."""
         self.unsynced_directories: dict[str, None] = {}
-        """Directories with names that no fsync has seen. Never replaced: the thread that appends
-        adds to it while the one that flushes takes from it."""
+        """Directories with names that are not fsynced.
+
+        Never replaced: the thread that appends adds to it while the thread that flushes removes
+        from it.
+        """
         self._all = segments
         """Replaced whole, so that other threads see one state of it."""
         self._chance = chance
         self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
-        """A segment, a limit of reads in it, and the position that they end at."""
+        """A segment, the limit of a read in it, and the position at which that read ends."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -70,33 +73,34 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments' batches."""
+        """The bytes of all segments' batches."""
         return sum([segment.size for segment in self._all])
 
     # -- by offset
 
     def at(self, offset: int) -> Segment:
-        """The segment that has ``offset``, the first one for an offset before it."""
+        """The segment that has ``offset``; the first one when the offset is below the log."""
         return self.from_offset(offset)[0]
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that has ``offset``, the first for an offset before it, and all behind it."""
+        """The segment that has ``offset`` (the first, when the offset is below the log) and all
+        after it."""
         segments = self._all
         return segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]
 
     def up_to(self, offset: int) -> list[Segment]:
-        """All before the segment that has ``offset``, and that one."""
+        """The segments up to the one that has ``offset``, inclusive."""
         segments = self._all
         return segments[: max(1, bisect_right(segments, offset, key=_base_offset))]
 
     def with_ends(self, end_offset: int) -> list[tuple[Segment, int]]:
-        """Each segment, and where the next begins; behind the last the log's ``end_offset``."""
+        """Each segment and the next one's base offset; for the last, the log's ``end_offset``."""
         segments = self._all
         following = [segment.base_offset for segment in segments[1:]]
         return list(zip(segments, [*following, end_offset], strict=True))
 
     def end_of(self, segment: Segment, end_offset: int) -> int:
-        """The same of one, which may have left the list meanwhile."""
+        """The end of one segment, which may have left the list."""
         segments = self._all
         index = bisect_right(segments, segment.base_offset, key=_base_offset)
         return segments[index].base_offset if index < len(segments) else end_offset
@@ -110,11 +114,11 @@ class Segments:
         min_one_batch: bool,
         wait: bool,
     ) -> tuple[Slice | None, bool, Segment | None]:
-        """The bytes that PartitionLog.read gives, whether not even the first batch is whole, and
-        the segment that has them.
+        """The bytes that PartitionLog.read returns, whether even the first batch is incomplete, and
+        their segment.
 
         Nothing at or above ``limit`` is read, which is at most the log's ``end_offset``. Raises
-        CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for.
+        CorruptLog, and without ``wait`` NotInMemory where the disk would have to be waited for.
         """
         if offset >= limit:
             return None, False, None
@@ -135,10 +139,11 @@ class Segments:
         return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
-        """Where in ``segment`` the first batch begins that reaches ``limit``; its end without one.
+        """The position of the first batch in ``segment`` that reaches ``limit``; without one, its
+        end.
 
-        While a transaction is open its readers all end at its first batch, so the last answer is
-        kept.
+        The last answer is cached: while a transaction is open, all its readers end at its first
+        batch.
         """
         of, kept, position = self._capped
         if of is segment and kept == limit:
@@ -163,10 +168,10 @@ class Segments:
             for buffer, header, _ in whole_batches(segment.file, place.position, end, chunk_bytes):
                 yield buffer, header
 
-    # -- what grows
+    # -- growth
 
     def add(self, base_offset: int, config: LogConfig) -> Segment:
-        """Begin an empty segment behind the others: the active one from now on. Raises OSError."""
+        """Add an empty segment after the others, as the active one. Raises OSError."""
         segment = self._create(base_offset, config)
         self._all = [*self._all, segment]
         self.active = segment
@@ -180,14 +185,15 @@ class Segments:
         return segment
 
     def prepare(self, segment: Segment, config: LogConfig) -> None:
-        """Give an active segment its share of the jitter and, while it is empty, its room."""
+        """Set the jitter of an active segment and, if `preallocate` is set and it is empty,
+        allocate its disk space."""
         jitter_ms = max(1, min(config.segment_jitter_ms, config.segment_ms))
         segment.jitter_ms = self._chance(jitter_ms)
         if config.preallocate and not segment.size:
             segment.reserve(config.segment_bytes)
 
     def cut(self, offset: int, config: LogConfig) -> tuple[int, list[Segment]]:
-        """Drop the batches that reach ``offset`` or lie above it.
+        """Drop the batch that contains ``offset`` and all after it.
 
         Returns the new end offset and the segments that have left, for `hide`. Raises OSError.
         """
@@ -201,7 +207,7 @@ class Segments:
             end_offset = offset
         self._all = kept
         self.active = kept[-1]
-        self._capped = (None, -1, -1)  # the batch there may be another soon
+        self._capped = (None, -1, -1)  # a different batch may be at that position soon
         return end_offset, gone
 
     def start_at(self, offset: int, config: LogConfig) -> list[Segment]:
@@ -218,25 +224,27 @@ class Segments:
         self._capped = (None, -1, -1)
         return gone
 
-    # -- what leaves
+    # -- removal
 
     def take_first(self, count: int) -> list[Segment]:
-        """Let the first segments, but never all, leave the list; they are for `hide`."""
+        """Remove the first ``count`` segments, never all, from the list; the caller passes them to
+        `hide`."""
         gone = self._all[:count]
         self._all = self._all[count:]
         return gone
 
     def exchange(self, sources: Sequence[Segment], segment: Segment) -> None:
-        """Put ``segment`` in the place of neighbours of which it has all that is to stay."""
+        """Replace adjacent segments by ``segment``, which has all of their records that stay."""
         segments = self._all
         first = segments.index(sources[0])
         self._all = [*segments[:first], segment, *segments[first + len(sources) :]]
 
     def hide(self, segment: Segment, due_ms: int) -> None:
-        """Rename the files of a segment that has left, to be removed at ``due_ms`` (wall).
+        """Rename the files of a removed segment, so that `purge` removes them at ``due_ms`` (wall).
 
-        One that can't be renamed is removed by the name that it has. A crash before that brings it
-        back into the log, below the log's start, where the next process's retention finds it.
+        A file that can't be renamed is removed under its present name. After a crash before that,
+        the segment is in the log again, below the log start offset, and the next process's
+        retention deletes it.
         """
         try:
             segment.rename(DELETED)
@@ -245,7 +253,8 @@ class Segments:
         self.pending_deletes.append(Leaving(segment.paths(), ref(segment), due_ms))
 
     def purge(self, now_ms: int) -> None:
-        """Remove the files whose delay is over; what can't be removed is tried again next time."""
+        """Remove the files whose delay is over; a file that can't be removed is tried again next
+        time."""
         waiting = []
         for leaving in self.pending_deletes:
             if leaving.due_ms <= now_ms:
@@ -257,16 +266,16 @@ class Segments:
         self.pending_deletes = waiting
 
     def note_undeleted(self, error: OSError) -> None:
-        """Remember why something is still there: the first reason since it was asked."""
+        """Note why something is not removed; the first error of a run is kept."""
         self.undeleted = self.undeleted or error
 
-    # -- on the disk
+    # -- fsync
 
     def fsync(self, from_offset: int, end_offset: int, closing: bool = False) -> None:
-        """Bring the segments that reach ``from_offset``, and all names, to the disk.
+        """Fsync the segments that reach ``from_offset``, and all directory entries.
 
-        With ``closing`` the active segment's indexes too, as they are sealed. One at a time;
-        appends may go on beside it. Raises OSError.
+        With ``closing`` also the active segment's indexes, which must be sealed. One call at a
+        time; appends may run concurrently. Raises OSError.
         """
         segments = self.with_ends(end_offset)
         last = segments[-1][0]
@@ -276,10 +285,10 @@ class Segments:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Fsync the directories that have new names; each leaves them alone, before its fsync.
+        """Fsync the directories that have new names; each is removed from the set before its fsync.
 
-        Another thread may add one at any time: what it adds is for this round or for the next.
-        Raises OSError; the directory that failed is among them again.
+        Another thread may add one at any time: it is fsynced in this round or in the next. Raises
+        OSError; the directory that failed is in the set again.
         """
         unsynced = self.unsynced_directories
         while unsynced:

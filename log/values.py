@@ -1,4 +1,4 @@
-"""What goes into a log besides batches, and the results of appending and reading."""
+"""The values that a log accepts and returns besides batches."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from log.segment import Segment
 
 
 class AppendInfo(NamedTuple):
-    """Where a producer's batches are: the answer to Produce.
+    """The offsets of a producer's batches, for the Produce response.
 
-    ``log_append_time_ms`` is -1 unless the topic has log append time. A ``duplicate`` was in the
-    log already, at these offsets.
+    ``log_append_time_ms`` is -1 unless the topic has log append time. With ``duplicate`` the
+    batches were in the log already, at these offsets.
     """
 
     first_offset: int
@@ -25,7 +25,8 @@ class AppendInfo(NamedTuple):
 class Marker(NamedTuple):
     """The end of a producer's transaction, as its coordinator sends it to a partition.
 
-    ``rules`` are those of the transaction: 1, or 2 with KIP-890's epoch for each transaction.
+    ``rules`` is the version of the transaction protocol: 1, or 2 with KIP-890's epoch for each
+    transaction.
     """
 
     producer_id: int
@@ -36,7 +37,7 @@ class Marker(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """One batch of a producer: its sequence numbers, where it lies, and when it was written.
+    """One batch of a producer: its sequence numbers, its offsets, and the time of its append.
 
     A coordinator's batch of a transaction has no sequence numbers: both are -1.
     """
@@ -49,7 +50,7 @@ class Appended(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A marker's place in the log, and its time (wall milliseconds)."""
+    """A marker, its offset, and its time (wall, milliseconds)."""
 
     marker: Marker
     offset: int
@@ -57,9 +58,9 @@ class Ended(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Bytes of a segment: ``length`` bytes of ``file`` from ``position``; they never change.
+    """``length`` bytes of a segment's ``file`` from ``position``; they never change.
 
-    The file is an opened one: it can be read whatever becomes of its name.
+    The file is open: it can be read even when it is renamed or removed.
     """
 
     file: File
@@ -68,10 +69,11 @@ class Slice(NamedTuple):
 
 
 class ReadInfo(NamedTuple):
-    """What a read found; the bytes are still in the file, which stays open while this lives.
+    """The result of a read; the bytes are still in the file, which stays open while this object
+    lives.
 
-    The slices hold batches from the one that has the offset asked for; the last may be cut, as
-    Kafka cuts it. ``first_entry_incomplete`` says that not even the first is whole.
+    The slices hold batches from the one with the requested offset; the last may be incomplete, as
+    in Kafka. ``first_entry_incomplete`` says that even the first is incomplete.
     """
 
     slices: tuple[Slice, ...]
@@ -79,11 +81,11 @@ class ReadInfo(NamedTuple):
     log_end_offset: int
     first_entry_incomplete: bool = False
     segment: Segment | None = None
-    """Whose bytes these are; it may have left the log meanwhile."""
+    """The segment of the bytes; it may have left the log since."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all slices."""
+        """The bytes of all slices."""
         return sum(piece.length for piece in self.slices)
 
     @property
@@ -93,7 +95,7 @@ class ReadInfo(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by time: its timestamp (wall milliseconds), offset and leader epoch."""
+    """A record found by time: its timestamp (wall, milliseconds), offset and leader epoch."""
 
     timestamp_ms: int
     offset: int

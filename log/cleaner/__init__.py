@@ -1,1 +1,1 @@
-"""Cleaning a compacted log, in the cleaner's own process."""
+"""The cleaning of a compacted log, in the cleaner's own process."""

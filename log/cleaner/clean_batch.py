@@ -1,8 +1,9 @@
-"""Taking records out of one batch: what stays keeps its bytes, its offsets and its timestamps.
+"""Removes records from a batch; the others keep their bytes, offsets and timestamps.
 
-Base offset, last offset, producer and sequence of a batch never change, so that offsets in between
-become gaps. The *delete horizon*, the wall time from which tombstones and markers of the batch may
-go, stands in place of the base timestamp, under an attribute bit, as Kafka has it since 3.1.
+Base offset, last offset, producer and sequence of a batch never change, so that removed offsets
+become gaps. The *delete horizon* is the wall time from which the batch's tombstones and markers may
+be removed. As in Kafka since 3.1, it replaces the base timestamp and is flagged by an attribute
+bit.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ _COPIED_BITS = LOG_APPEND_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class Cut(NamedTuple):
-    """One record of a section: bytes ``start`` to ``end``, without decoding more than is asked."""
+    """One record of a section: bytes ``start`` to ``end``, with only the fields that cleaning
+    reads."""
 
     start: int
     body: int
-    """Behind the length: the attributes."""
+    """The position of the attributes, after the length."""
     rest: int
-    """Behind the timestamp delta: the offset delta."""
+    """The position of the offset delta, after the timestamp delta."""
     end: int
     timestamp_delta: int
     offset_delta: int
@@ -54,7 +56,10 @@ _new_tuple = tuple.__new__
 
 
 def cut_records(section: bytes, count: int) -> list[Cut]:
-    """The ``count`` records of a plain section. Raises CorruptRecords unless they fill it."""
+    """The ``count`` records of an uncompressed section.
+
+    Raises CorruptRecords unless they fill it.
+    """
     cuts: list[Cut] = []
     position = 0
     size = len(section)
@@ -115,14 +120,15 @@ def _misfit(index: int, count: int) -> CorruptRecords:
 
 
 def horizon_of(frame: Frame) -> int | None:
-    """When tombstones and markers in the batch may go, in wall milliseconds; None: not set yet."""
+    """The delete horizon in wall milliseconds, from which tombstones and markers may go; None: not
+    set."""
     return frame.base_timestamp if frame.attributes & DELETE_HORIZON_BIT else None
 
 
 def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[bytes, int]:
-    """The batch with the records whose offsets are ``live`` alone; how many they are, at least one.
+    """The batch with only the records at the offsets ``live``, at least one, and their number.
 
-    Half as dear as `thin`, for batches where no tombstone is live and no delete horizon is set.
+    Half the cost of `thin`, for batches without live tombstones and without a delete horizon.
     Raises CorruptRecords.
     """
     base_offset, count = frame.base_offset, frame.record_count
@@ -182,9 +188,9 @@ def thin_plain(frame: Frame, section: bytes, live: Container[int]) -> tuple[byte
 
 
 def thin(frame: Frame, section: bytes, kept: Sequence[Cut], new_horizon_ms: int | None) -> bytes:
-    """The batch with the records of ``kept`` alone, at least one.
+    """The batch with only the records of ``kept``, at least one.
 
-    ``new_horizon_ms`` is set as its delete horizon; None leaves the base timestamp as it is.
+    ``new_horizon_ms`` becomes its delete horizon; with None the base timestamp stays.
     """
     base_timestamp = frame.base_timestamp
     if new_horizon_ms is None:
@@ -214,8 +220,8 @@ def _assemble(
     max_timestamp: int,
     sets_horizon: bool,
 ) -> bytes:
-    """``frame`` with these records; ``max_timestamp`` is theirs, which counts if they were timed by
-    their producer."""
+    """``frame`` with these records; ``max_timestamp`` is their largest, unless the batch has log
+    append time."""
     attributes = frame.attributes & (_COPIED_BITS | DELETE_HORIZON_BIT)
     return assemble_batch(
         b"".join(parts),
@@ -234,9 +240,9 @@ def _assemble(
 
 
 def empty(frame: Frame) -> bytes:
-    """The batch without any record: a header for its producer's sequence and its offsets.
+    """The batch without records: a header that keeps its producer's sequence and its offsets.
 
-    Without a producer the time is dropped too, so that no lookup by time ends in it.
+    Without a producer the timestamp is dropped too, so that no lookup by time finds it.
     """
     return assemble_batch(
         b"",
@@ -254,7 +260,10 @@ def empty(frame: Frame) -> bytes:
 
 
 def messages_of(frame: Frame, path: str) -> list[Record]:
-    """What a message holds, a wrapper opened; its checksum is compared. Raises CorruptLog."""
+    """The records of a message of magic 0 or 1, decompressed; its checksum is verified.
+
+    Raises CorruptLog.
+    """
     entry = frame.chunk[frame.start : frame.stop]
     try:
         header = read_stored(entry)
@@ -265,7 +274,7 @@ def messages_of(frame: Frame, path: str) -> list[Record]:
 
 
 def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
-    """The wrapper ``frame`` with the messages of ``kept`` alone, at least one."""
+    """The wrapper ``frame`` with only the messages of ``kept``, at least one."""
     stamped = bool(frame.attributes & LOG_APPEND_BIT)
     return encode(
         kept,
@@ -277,5 +286,5 @@ def message_with(frame: Frame, kept: Sequence[Record]) -> bytes:
 
 
 def memory_of(messages: Sequence[Record]) -> int:
-    """Bytes of keys and values: at least what their keys take in the map."""
+    """The bytes of keys and values: an upper bound of the memory of their keys in the map."""
     return sum(len(message.key or b"") + len(message.value or b"") for message in messages)

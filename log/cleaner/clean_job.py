@@ -1,8 +1,8 @@
-"""The jobs of a cleaner process and its answers: values that travel as JSON lines.
+"""The jobs of a cleaner process and its answers, sent as JSON lines.
 
 The cleaner answers a `CleanJob` with a `CleanedGroup` for each group of segments, as soon as its
-files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In between it sends
-`CleanProgress` every second: a cleaner that sends nothing for long is stuck.
+files are complete and on the disk, and finally with `CleanDone` or `CleanFailed`. In between it
+sends `CleanProgress` every second: a cleaner that sends nothing for long is stuck.
 """
 
 from __future__ import annotations
@@ -22,57 +22,60 @@ class CleanJob:
 
     directory: str
     segments: list[list[int]]
-    """Per segment, the active one last, the fields of clean_plan.SegmentFacts."""
+    """For each segment, the active one last, the fields of clean_plan.SegmentFacts."""
     first_dirty_offset: int
     end_offset: int
-    """Nothing at or above it is touched; a segment begins there."""
+    """Records at or above it are not cleaned; a segment begins there."""
     now_ms: int
-    """Wall time, what delete horizons count from."""
+    """Wall time, from which delete horizons are computed."""
     delete_retention_ms: int
     stable_offset: int = LONG_MAX
-    """Where the first open transaction begins."""
+    """The first offset of the earliest open transaction."""
     keep_tombstones_from: int = LONG_MAX
-    """Tombstones at or above it stay: a snapshot made at this offset does not know of them."""
+    """Tombstones at or above it stay: a snapshot made at this offset lacks them."""
     late_go: bool = False
-    """What came after the end of its transaction goes, since its owner leaves it out at a load."""
+    """Batches after the end of their transaction are removed, since the log's owner skips them at a
+    load."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     map_bytes: int = 128 * 1024 * 1024
-    """Memory for the map of keys; what does not fit is left to the next cleaning."""
+    """Memory for the map of keys; keys beyond it are left to the next cleaning."""
     bytes_per_second: float = 0.0
-    """Read and written together; 0 for no limit."""
+    """The limit of bytes read plus bytes written; 0 for no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Last data offset (-1: none) and epoch by producer id: these batches are kept, if empty.
+    """By producer id its last data offset (-1: none) and epoch: these batches are kept, if
+    necessary without records.
 
-    A process gets most of them behind the job, in lines of their own, since there may be many."""
+    Most of them follow the job in lines of their own, since there may be many.
+    """
 
 
 @slotted
 class CleanedGroup:
-    """Segments that may now be replaced by one."""
+    """Old segments that may now be replaced by one new segment."""
 
     base_offset: int
-    """Of the new segment, whose files end with ``.cleaned``."""
+    """The base offset of the new segment, whose files end with ``.cleaned``."""
     sources: list[int]
-    """Base offsets of the old ones."""
+    """The base offsets of the old segments."""
     size: int
 
 
 @slotted
 class CleanProgress:
-    """The cleaning goes on."""
+    """A sign that the cleaning continues."""
 
     bytes: int
-    """Read and written so far."""
+    """The bytes read and written so far."""
 
 
 @slotted
 class CleanDone:
-    """A cleaning has ended well."""
+    """A cleaning succeeded."""
 
     end_offset: int
-    """The log is clean up to here."""
+    """The log is clean below this offset."""
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
@@ -80,12 +83,12 @@ class CleanDone:
     tombstones_kept: int = 0
     keys: int = 0
     milliseconds: int = 0
-    """How long it took the process, waiting included."""
+    """The duration in the process, waits for the throttle included."""
 
 
 @slotted
 class CleanFailed:
-    """A cleaning has ended badly; what was cleaned before stays good."""
+    """A cleaning failed; the groups that it sent before remain valid."""
 
     reason: str
 
@@ -106,12 +109,15 @@ def encode_job(job: CleanJob) -> bytes:
 
 
 def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
-    """Some of the producers as one line; none as the line behind the last."""
+    """Some of the producers as one line; an empty line of this kind follows the last."""
     return json.dumps(producers).encode() + b"\n"
 
 
 def decode_job(line: bytes, following: Iterable[bytes] = ()) -> CleanJob:
-    """The job of a line, and its producers of those behind it. Raises ValueError and TypeError."""
+    """The job of a line, with the producers of the following lines.
+
+    Raises ValueError and TypeError.
+    """
     fields: dict[str, Any] = json.loads(line)
     job = CleanJob(**(fields | {"producers": _producers(fields["producers"])}))
     for some in map(json.loads, following):
@@ -131,6 +137,6 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def decode_answer(line: bytes) -> Answer:
-    """The answer of a line. Raises ValueError, KeyError and TypeError."""
+    """The answer in a line. Raises ValueError, KeyError and TypeError."""
     [(name, fields)] = json.loads(line).items()
     return _KINDS[name](**fields)

@@ -1,4 +1,4 @@
-"""Which part of a log to clean: pure arithmetic over its segments, no I/O.
+"""Decides which part of a log to clean: arithmetic over its segments, without I/O.
 
 A log is clean up to the *first dirty offset*, where the last cleaning ended, and dirty from there
 to its end. Only whole segments before the active one are cleaned.
@@ -15,7 +15,7 @@ from log.segment import RELATIVE_OFFSET_MAX
 
 
 class SegmentFacts(NamedTuple):
-    """What planning reads of a segment; sizes in bytes, time in wall milliseconds."""
+    """The properties of a segment that planning uses; sizes in bytes, time in wall milliseconds."""
 
     base_offset: int
     size: int
@@ -25,20 +25,20 @@ class SegmentFacts(NamedTuple):
 
 
 class Cleanable(NamedTuple):
-    """How dirty a log is, and up to where it may be cleaned now."""
+    """How dirty a log is, and up to which offset it may be cleaned now."""
 
     first_dirty_offset: int
     end_offset: int
-    """Nothing at or above it may be cleaned; the first dirty offset when nothing is cleanable."""
+    """Records at or above it may not be cleaned; the first dirty offset when nothing may be."""
     clean_bytes: int
     dirty_bytes: int
-    """Of whole segments between the two offsets."""
+    """The bytes of whole segments between the two offsets."""
     overdue: bool
-    """Dirty records have waited for `max.compaction.lag.ms`."""
+    """A dirty record is older than `max.compaction.lag.ms`."""
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of the dirty among what would be read; 0.0 when there is nothing."""
+        """The dirty share of the bytes that a cleaning would read; 0.0 without any bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -51,12 +51,12 @@ def cleanable(
     now_ms: int,
     stable: tuple[int, int] = (LONG_MAX, 0),
 ) -> Cleanable:
-    """Judge a log by its ``segments``, the active one last.
+    """Computes what may be cleaned in a log with ``segments``, the active one last.
 
-    ``checkpoint`` is where the last cleaning ended; one that the log does not reach is not
-    believed, as in Kafka. ``stable`` is the offset at which the first open transaction begins, and
-    how many bytes of its segment lie before that: what comes behind waits until it ends. A segment
-    whose newest record is younger than `min.compaction.lag.ms`, and all behind it, waits too.
+    ``checkpoint`` is where the last cleaning ended; one beyond the active segment's base offset is
+    ignored, as in Kafka. ``stable`` is the first offset of the earliest open transaction, and how
+    many bytes of its segment precede it: records after it wait until it ends. A segment whose
+    newest record is younger than `min.compaction.lag.ms`, and all after it, wait too.
     """
     active = segments[-1]
     first_dirty = log_start_offset if checkpoint is None else max(checkpoint, log_start_offset)
@@ -86,9 +86,9 @@ def cleanable(
 def changes_in_ms(
     segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
 ) -> int | None:
-    """In how long time alone next changes what `cleanable` says; None for never.
+    """In how many milliseconds time alone next changes the result of `cleanable`; None for never.
 
-    ``first_timestamp_ms`` is of the active segment, -1 where it has no record.
+    ``first_timestamp_ms`` is that of the active segment, -1 if it has no record.
     """
     *closed, _ = segments
     times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
@@ -101,9 +101,10 @@ def changes_in_ms(
 def group_segments(
     segments: Sequence[SegmentFacts], end_offset: int, segment_bytes: int, index_bytes: int
 ) -> list[list[int]]:
-    """Base offsets of the segments below ``end_offset``, those to be merged into one together.
+    """The base offsets of the segments below ``end_offset``, grouped by the new segment they are
+    merged into.
 
-    Neighbours share a new segment as long as the sum of their old sizes fits `segment.bytes` and
+    Adjacent segments are merged while the sum of their sizes fits `segment.bytes` and
     `segment.index.bytes`, and their offsets fit the indexes' four bytes. The active segment, the
     last of ``segments``, is in no group.
     """
@@ -132,10 +133,11 @@ def group_segments(
 def weighs_too_much(size: int, dirty_bytes: int, live_bytes: int, least_bytes: int) -> bool:
     """Whether the owner of an offsets partition should roll and clean it now.
 
-    ``size`` is of the whole log, ``dirty_bytes`` of what no cleaning has seen, the active segment
-    included, ``live_bytes`` an estimate of what a cleaning would leave. The dead must outweigh the
-    live, and ``least_bytes``. The dirty must also be a quarter of what was cleaned before: what a
-    cleaning could not drop (young tombstones) must not make it run again and again for nothing.
+    ``size`` is that of the whole log, ``dirty_bytes`` that of the records since the last cleaning,
+    the active segment included, ``live_bytes`` an estimate of the size after a cleaning. The dead
+    bytes must be at least the live bytes, and at least ``least_bytes``. The dirty bytes must also
+    be a quarter of the rest: otherwise records that a cleaning could not drop (young tombstones)
+    would make it run again and again without effect.
     """
     dead_bytes = size - live_bytes
     return (

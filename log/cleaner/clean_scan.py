@@ -1,4 +1,4 @@
-"""Reading segments for cleaning: whole batches, headers as plain tuples, aborted transactions.
+"""Reads segments for cleaning: whole batches, headers as plain tuples, aborted transactions.
 
 Tuples rather than objects, since a segment of small batches has a million of them.
 """
@@ -37,13 +37,13 @@ _OVERHEAD = 12
 _SECTION_BYTES_MAX = 100 * 1024 * 1024
 
 Pace = Callable[[int], None]
-"""Told how many bytes were read or written; waits where they were too many."""
+"""Called with the number of bytes just read or written; waits when the rate is exceeded."""
 
 
 class Frame(NamedTuple):
-    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` of its file.
+    """A whole batch: bytes ``start`` to ``stop`` of ``chunk``, at ``position`` in its file.
 
-    It may be a message of magic 0 or 1 too, described as `protocol.records.stored` does.
+    A message of magic 0 or 1 is described as in `protocol.records.stored`.
     """
 
     chunk: bytes
@@ -66,7 +66,7 @@ class Frame(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record that the batch had when it was written."""
+        """The offset of the last record that the batch had when it was written."""
         return self.base_offset + self.last_offset_delta
 
 
@@ -74,9 +74,9 @@ _new_tuple = tuple.__new__
 
 
 def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Frame]:
-    """The batches in the first ``size`` bytes of a segment; checksums are not compared.
+    """Yields the batches in the first ``size`` bytes of a segment; checksums are not verified.
 
-    Raises CorruptLog at what cannot be a batch.
+    Raises CorruptLog where the bytes cannot be a batch.
     """
     position = 0
     last_offset = -1
@@ -100,7 +100,7 @@ def frames(file: File, size: int, pace: Pace, chunk_bytes: int = CHUNK_BYTES) ->
                 fields = _HEADER.unpack_from(chunk, at)
                 stop = at + fields[1] + _OVERHEAD
                 if fields[3] != 2 or fields[1] < HEADER_BYTES - _OVERHEAD or fields[12] < 0:
-                    raise CorruptLog(file.path, position + at, "it is not a batch")
+                    raise CorruptLog(file.path, position + at, "it has no valid batch header")
                 if stop > len(chunk):
                     break
                 frame = _new_tuple(Frame, (chunk, at, stop, position + at, *fields))
@@ -122,9 +122,10 @@ def _order(frame: Frame, last_offset: int) -> str:
 
 
 def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | None:
-    """The message of magic 0 or 1 at ``at``; None when it is none, or the chunk cuts it.
+    """The message of magic 0 or 1 at ``at``; None for a batch of magic 2, or when the chunk ends
+    before it does.
 
-    A wrapper's base offset is that of its last message, as everywhere for a `BatchHeader` of one.
+    A wrapper's base offset is that of its last message, as in its `BatchHeader` elsewhere.
     """
     left = len(chunk) - at
     if left <= MAGIC_POSITION or chunk[at + MAGIC_POSITION] > 1:
@@ -157,7 +158,7 @@ def _message_frame(path: str, chunk: bytes, at: int, position: int) -> Frame | N
 
 
 def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
-    """How much to read for the batch that did not fit; CorruptLog if the file has less."""
+    """The number of bytes to read for a batch that did not fit; CorruptLog if too few are left."""
     wanted: int = HEADER_BYTES
     if len(chunk) >= HEADER_BYTES:
         wanted = _HEADER.unpack_from(chunk)[1] + _OVERHEAD
@@ -171,7 +172,7 @@ def _longer(file: File, chunk: bytes, position: int, size: int) -> int:
 
 
 def section_of(frame: Frame, path: str) -> bytes:
-    """The plain records section of a batch, its checksum compared. Raises CorruptLog."""
+    """The uncompressed records section of a batch; its checksum is verified. Raises CorruptLog."""
     view = memoryview(frame.chunk)
     actual = crc32c(view[frame.start + _CHECKED_POSITION : frame.stop])
     if actual != frame.crc:
@@ -188,15 +189,16 @@ def section_of(frame: Frame, path: str) -> bytes:
 
 
 class Transactions:
-    """Which batches belong to aborted transactions, and where the first open one begins."""
+    """The batches of aborted transactions, and the beginning of the earliest open transaction."""
 
     def __init__(self) -> None:
         self.first_open: int | None = None
-        """Base offset of the oldest batch whose transaction has no marker yet."""
+        """The base offset of the earliest batch whose transaction has no marker yet."""
         self._aborted: dict[int, list[tuple[int, int]]] = {}
-        """First offset and marker's offset, ascending, by producer id."""
+        """First offset and marker's offset of each aborted transaction, ascending, by producer id.
+        """
         self._late: set[int] = set()
-        """Base offsets of batches that came after the end of their transaction."""
+        """The base offsets of batches that were written after the end of their transaction."""
 
     @classmethod
     def scan(
@@ -207,11 +209,12 @@ class Transactions:
         *,
         late_go: bool = False,
     ) -> Transactions:
-        """Fold the headers of segments (file and size, in order). Raises CorruptLog.
+        """Read the headers of segments (file and size, in order). Raises CorruptLog.
 
-        Of the transactions without a marker in them those from ``stable_offset`` on are open; of
-        the others ``ended``, the index of what lies behind, has those that were aborted. With
-        ``late_go`` a batch after a marker of its producer with a higher epoch counts as aborted.
+        Of the transactions without a marker in these segments, those from ``stable_offset`` on are
+        open; of the others, those in ``ended``, the index of the following segment, were aborted.
+        With ``late_go`` a batch after a marker of its producer with a higher epoch counts as
+        aborted.
         """
         found = cls()
         open_since: dict[int, int] = {}
@@ -228,7 +231,7 @@ class Transactions:
                     continue
                 end = marker_at(file, header)
                 if end is None:
-                    continue  # emptied: it ends nothing
+                    continue  # a cleaned control batch ends no transaction
                 known = epochs.get(header.producer_id, -1)
                 epochs[header.producer_id] = max(known, header.producer_epoch)
                 since = open_since.pop(header.producer_id, None)
@@ -246,7 +249,7 @@ class Transactions:
         self._aborted.setdefault(producer_id, []).append((since, marker_offset))
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
-        """Whether a transactional batch at ``offset`` was aborted."""
+        """Whether the transactional batch at ``offset`` was aborted."""
         if offset in self._late:
             return True
         spans = self._aborted.get(producer_id)

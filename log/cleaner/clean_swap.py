@@ -1,7 +1,7 @@
-"""A cleaned segment replaces the segments it was made from; a crash may come after each step.
+"""Replaces segments by the cleaned segment made from them; safe for a crash after each step.
 
-Renaming the ``.log.cleaned`` file to ``.swap`` is the step that counts. Before it the old segments
-are the log, and opening it drops the cleaned files. After it opening the log replaces the old
+The decisive step is renaming the ``.log.cleaned`` file to ``.swap``. Before it the old segments are
+the log, and opening the log drops the cleaned files. After it, opening the log replaces the old
 segments by the new one (leftovers.py).
 """
 
@@ -22,7 +22,7 @@ _INDEXES = (INDEX, TIME_INDEX)
 
 
 def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
-    """The segments that ``group`` was made from; None when the log has them no more."""
+    """The segments that ``group`` was made from; None when the log no longer has all of them."""
     found = log.segments.from_offset(group.base_offset)[: len(group.sources)]
     if [segment.base_offset for segment in found] != group.sources or log.active in found:
         return None
@@ -30,10 +30,11 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
 
 
 def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
-    """Make the cleaned files the ones that a crash keeps; in any thread, it waits for the disk.
+    """Make the cleaned files the ones that survive a crash; in any thread, since it waits for the
+    disk.
 
-    Returns what of the transactions is left, for `exchange`; until that is done nobody may delete
-    segments of the log. Raises OSError.
+    Returns the remaining index of aborted transactions, for `exchange`; until that is done no
+    segment of the log may be deleted. Raises OSError.
     """
     fs = log.fs
     path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
@@ -51,14 +52,14 @@ def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
 def exchange(
     log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
 ) -> list[Leaving]:
-    """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
+    """Put the new segment into the log's list, in its owner's thread; renames only, no fsync.
 
-    Its index of aborted transactions is what is ``left``. Readers of an old segment can finish.
-    Returns the old files, for `discard`. Raises OSError, after which only opening the log again
-    repairs it.
+    ``left`` becomes its index of aborted transactions. Readers of an old segment can finish.
+    Returns the old files, for `discard`. Raises OSError; after that only reopening the log repairs
+    it.
     """
     fs = log.fs
-    sources[0].keep_open()  # its names are the new segment's
+    sources[0].keep_open()  # the new segment takes its file names
     old = []
     for replaced in sources[1:]:
         replaced.rename(DELETED)
@@ -85,16 +86,18 @@ def exchange(
 
 
 def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> list[Leaving]:
-    """Remove what `exchange` put aside, and empty ``sources``: who still has one is reading.
+    """Remove the files that `exchange` put aside, and empty ``sources``; other references are
+    readers'.
 
-    In any thread; to remove and to close a large file may take long. Returns what can't be removed.
+    In any thread, since removing and closing a large file may take long. Returns the files that
+    can't be removed.
     """
     sources.clear()
     return [leaving for leaving in old if leaving.remove(fs) is not None]
 
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:
-    """Remove the files of a group whose sources have gone meanwhile. Raises OSError."""
+    """Remove the files of a group whose source segments were deleted since. Raises OSError."""
     for suffix in (*_INDEXES, TXN_INDEX, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         log.fs.remove(path + CLEANED)

@@ -1,14 +1,14 @@
-"""Cleaning one log: the last record of each key stays, at its offset.
+"""Cleans one log: the last record of each key stays, at its offset.
 
 `clean` reads the dirty part once, for the map of keys (offset_map.py). It then copies each group of
 old segments into one new segment, whose files end with ``.cleaned``. It replaces nothing; the owner
-of the log does that (clean_swap.py). Kafka's rule says which records stay:
+of the log does that (clean_swap.py). Kafka's rules say which records stay:
 
-- the last record of its key; a tombstone for `delete.retention.ms` from the first cleaning that saw
-  it on; nothing without a key;
-- a batch that was not altered keeps its bytes; one without records is removed, except for the last
-  of each producer, for its sequence, and the last that was cleaned, for the log's end offset;
-- messages of magic 0 and 1 keep their format (clean_messages.py), and the last that was cleaned;
+- the last record of each key; a tombstone for `delete.retention.ms` from the first cleaning that
+  reads it; no record without a key;
+- an unaltered batch keeps its bytes; one without records is removed, except for the last of each
+  producer, for its sequence, and the last that was cleaned, for the log end offset;
+- messages of magic 0 and 1 keep their format; the last that was cleaned stays;
 - records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
   last record of its transaction. Nothing after the beginning of an open transaction is cleaned.
 """
@@ -38,12 +38,12 @@ WRITE_BYTES = 1024 * 1024
 
 
 class CleanedSegment(Segment):
-    """A segment that is being written, under names that a crash makes leftovers."""
+    """A segment that is being written; its file names mark it as a leftover after a crash."""
 
     __slots__ = ()
 
     def path(self, suffix: str) -> str:
-        """Path of its file of that kind, such as ``00000000000000000000.log.cleaned``."""
+        """The path of its file with ``suffix``, such as ``00000000000000000000.log.cleaned``."""
         return super().path(suffix) + CLEANED
 
 
@@ -52,8 +52,8 @@ def clean(
 ) -> CleanDone:
     """Do ``job``; ``emit`` gets each group as soon as its files are on the disk.
 
-    Raises CorruptLog and OSError; groups emitted before stay good, other ``.cleaned`` files are
-    left to the next `remove_cleaned`.
+    Raises CorruptLog and OSError; groups emitted before remain valid, other ``.cleaned`` files are
+    removed by the next `remove_cleaned`.
     """
     remove_cleaned(fs, job.directory)
     cleaning = _Cleaning(fs, job, pace or _no_pace)
@@ -69,14 +69,14 @@ def clean(
 
 
 def remove_cleaned(fs: FileSystem, directory: str) -> None:
-    """Remove what a cleaning that did not end has left. Raises OSError."""
+    """Remove the files of an unfinished cleaning. Raises OSError."""
     for name in fs.list(directory):
         if name.endswith(CLEANED):
             fs.remove(os.path.join(directory, name))
 
 
 class _Cleaning:
-    """One job under way."""
+    """The state of one job."""
 
     def __init__(self, fs: FileSystem, job: CleanJob, pace: Pace) -> None:
         self.fs = fs
@@ -85,12 +85,13 @@ class _Cleaning:
         self.segments = [SegmentFacts(*fields) for fields in job.segments]
         self.map = OffsetMap(job.map_bytes)
         self.done = CleanDone(job.first_dirty_offset)
-        self._last_entered = -1  # last offset of the dirty part's last batch, which stays, if empty
+        # last offset of the dirty part's last batch, which is kept, if need be without records
+        self._last_entered = -1
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
-        """Producers of whose current transaction a batch was met, in copying."""
+        """Producers whose current transaction has a copied batch and no marker yet."""
         self._ends: set[int] = set()
-        """Offsets of the markers of such transactions, in the group that is copied."""
+        """The offsets of the markers of such transactions, in the group being copied."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -103,7 +104,7 @@ class _Cleaning:
 
     @property
     def transactions(self) -> Transactions:
-        """What the markers in the cleanable segments say; read when a first batch asks for it."""
+        """The transactions of the cleanable segments; scanned when the first batch needs them."""
         if self._transactions is None:
             active = aborted_in(self.fs, self.job.directory, self.segments[-1].base_offset)
             self._transactions = Transactions.scan(
@@ -121,7 +122,7 @@ class _Cleaning:
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
-            _ = self.transactions  # now: once a group is emitted, its old segments may be replaced
+            _ = self.transactions  # now: the old segments of an emitted group may be replaced
         for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
             if following > job.first_dirty_offset and not self._enter_segment(base):
                 return
@@ -129,7 +130,7 @@ class _Cleaning:
         self._freeze()
 
     def _enter_segment(self, base_offset: int) -> bool:
-        """Enter a segment; False when the map ends inside of it."""
+        """Enter a segment; False when the map ends within it."""
         file, size = self._open(base_offset)
         for frame in frames(file, size, self.pace):
             if frame.last_offset < self.job.first_dirty_offset:
@@ -174,7 +175,7 @@ class _Cleaning:
     # -- the copy
 
     def copy(self, group: list[int]) -> int:
-        """Write the new segment of ``group``; return its size, when it is on the disk."""
+        """Write the new segment of ``group`` and fsync it; returns its size in bytes."""
         job = self.job
         cleaned = CleanedSegment(
             self.fs, job.directory, group[0], job.segment_index_bytes, create=True
@@ -196,7 +197,7 @@ class _Cleaning:
         return cleaned.size
 
     def _write_aborted(self, cleaned: CleanedSegment, group: list[int]) -> None:
-        """The index of the new segment: the aborted transactions of which a batch was met."""
+        """Write the new segment's index: the aborted transactions of which a batch was copied."""
         kept = [
             entry
             for base in group
@@ -235,7 +236,7 @@ class _Cleaning:
                     yield clean_batch.empty(frame)
 
     def _clean_batch(self, frame: Frame, path: str) -> bytes | None:
-        """What stays of a batch, None when nothing does."""
+        """The batch without its superseded records; None when no record stays."""
         job = self.job
         if frame.base_offset >= self.done.end_offset:
             return self._whole(frame)
@@ -260,7 +261,7 @@ class _Cleaning:
         return self._clean_dirty(frame, path)
 
     def _clean_dirty(self, frame: Frame, path: str) -> bytes | None:
-        """A batch of the dirty part: the map knows its last records by their offsets."""
+        """Clean a batch of the dirty part: the map has the offsets of its live records."""
         base = frame.base_offset
         live = self.map.live_in(base, frame.last_offset)
         if not live:
@@ -274,7 +275,7 @@ class _Cleaning:
         return self._keep_values(frame, section, set(live))
 
     def _clean_old(self, frame: Frame, path: str) -> bytes | None:
-        """A batch of the clean part: its records stay unless the map has their keys."""
+        """Clean a batch of the clean part: its records stay unless the map has their keys."""
         section = section_of(frame, path)
         keys: dict[bytes, int] = {}
         note_keys(section, frame.record_count, frame.base_offset, keys)
@@ -292,15 +293,15 @@ class _Cleaning:
         return self._keep(frame, section, {offset if offset >= 0 else ~offset for offset in live})
 
     def _keep_values(self, frame: Frame, section: bytes, live: set[int]) -> bytes:
-        """The records at ``live``, none of which is a tombstone."""
+        """The batch with the records at ``live``, none of which is a tombstone."""
         batch, kept = clean_batch.thin_plain(frame, section, live)
         self.done.records_kept += kept
         return batch
 
     def _keep(self, frame: Frame, section: bytes, live: set[int]) -> bytes | None:
-        """The records at ``live``, less tombstones whose time has come.
+        """The batch with the records at ``live``, without expired tombstones.
 
-        Tombstones that are new here give the batch its delete horizon.
+        Tombstones in a batch without a delete horizon give it one.
         """
         job = self.job
         first = frame.base_offset
@@ -327,7 +328,7 @@ class _Cleaning:
         return thin(frame, section, kept, self._new_horizon_ms if is_new else None)
 
     def _clean_messages(self, frame: Frame, path: str) -> bytes | None:
-        """A message of magic 0 or 1, or a wrapper of them."""
+        """Clean a message of magic 0 or 1, or a wrapper of them."""
         messages = messages_of(frame, path)
         if frame.record_count < 0:
             self.done.records_read += len(messages)
@@ -346,7 +347,7 @@ class _Cleaning:
         return clean_batch.message_with(frame, kept) if kept else None
 
     def _is_old(self, message: Record, path: str) -> bool:
-        """Whether every reader has had `delete.retention.ms` to see a tombstone."""
+        """Whether a tombstone exceeds `delete.retention.ms`, and is below the snapshot's offset."""
         job = self.job
         time_ms = message.timestamp if message.timestamp >= 0 else self.fs.modified_ms(path)
         return (
@@ -359,7 +360,8 @@ class _Cleaning:
         return self.job.now_ms + self.job.delete_retention_ms
 
     def _clean_marker(self, frame: Frame, path: str, had_records: bool) -> bytes | None:
-        """A control batch: it stays while its transaction ``had_records``, and then a while."""
+        """Clean a control batch: it stays while its transaction ``had_records``, then for
+        `delete.retention.ms`."""
         if not frame.record_count:
             return None
         if had_records or not frame.attributes & TRANSACTIONAL_BIT:
@@ -380,7 +382,7 @@ class _Cleaning:
         return frame.chunk[frame.start : frame.stop]
 
     def _is_last_of_producer(self, frame: Frame) -> bool:
-        """Whether the producer's next sequence number, or epoch, is known from this batch alone."""
+        """Whether only this batch has the producer's last sequence number, or its epoch."""
         if frame.producer_id < 0:
             return False
         known = self.job.producers.get(frame.producer_id)
@@ -393,4 +395,4 @@ class _Cleaning:
 
 
 def _no_pace(count: int) -> None:
-    """Wait for nothing."""
+    """The pace without a limit."""

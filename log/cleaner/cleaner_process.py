@@ -1,7 +1,7 @@
-"""The process that cleans, beside the broker's: a job a line on stdin, its answers on stdout.
+"""The cleaner's process: it reads one job a line from stdin and writes its answers to stdout.
 
-It writes ``.cleaned`` files and nothing else, and ends when stdin does, so that it never outlives
-the broker. Started with ``python -m log.cleaner.cleaner_process``.
+It writes only ``.cleaned`` files, and ends when stdin does, so that it never outlives the broker.
+The broker starts it with ``python -m log.cleaner.cleaner_process``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from log.cleaner.cleaner import clean
 from log.files.filesystem import FileSystem, OsFileSystem
 
 PROGRESS_S = 1.0
-"""How often the process says that the work goes on."""
+"""How often the process reports progress."""
 
 
 class Throttle:
-    """Holds reading and writing together to so many bytes a second; emits how far they are."""
+    """Limits the rate of bytes read and written together; emits the progress."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Throttle:
         sleep: Callable[[float], None],
     ) -> None:
         self._rate = bytes_per_second
-        """0 for no limit."""
+        """Bytes per second; 0 for no limit."""
         self._emit = emit
         self._clock = clock
         self._sleep = sleep
@@ -61,7 +61,7 @@ def serve(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Do the jobs of ``lines`` until an empty one; ``clock`` and ``sleep`` are in seconds."""
+    """Do the jobs of ``lines`` until an empty line; ``clock`` and ``sleep`` are in seconds."""
 
     def emit(answer: Answer) -> None:
         write(encode_answer(answer))
@@ -73,21 +73,21 @@ def serve(
             done = clean(fs, job, emit, Throttle(job.bytes_per_second, emit, clock, sleep))
             done.milliseconds = int((clock() - began) * 1000)
             emit(done)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the broker must hear of it
+        except Exception as error:  # noqa: BLE001 - any failure must reach the broker
             emit(CleanFailed(f"{type(error).__name__}: {error}"))
 
 
 def _read_into(queue: SimpleQueue[bytes], source: BinaryIO) -> None:
     for line in source:
         queue.put(line)
-    os._exit(0)  # the broker has gone, however: what is half done is its successor's to remove
+    os._exit(0)  # the broker has ended; its successor removes the unfinished files
 
 
 def main() -> None:
-    """Serve the process that started this one.
+    """Serve the parent process.
 
-    Nobody above this function could hand it a clock or a thread: it is the first of its process.
-    So it takes the system's own here, and all that it calls gets them as arguments.
+    This is the first function of the process, so it takes the system's clock, sleep and threads
+    itself; everything that it calls gets them as arguments.
     """
     queue: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read_into, args=(queue, sys.stdin.buffer), daemon=True).start()

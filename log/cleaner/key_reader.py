@@ -1,8 +1,8 @@
-"""The keys of a records section, read as tables where neighbours are of one shape.
+"""Reads the keys of a records section, as a table where consecutive records have one layout.
 
-Neighbouring records often differ only in their contents (protocol/records/stretch.py). Such a
+Consecutive records often differ only in their contents (protocol/records/stretch.py). Such a
 stretch is unpacked by one `struct`, and its offset deltas by slices over the whole stretch, in a
-quarter of the time that record by record takes.
+quarter of the time of reading record by record.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _STRETCH_MIN = 8
 _SHAPES_KEPT = 512
 _shapes: dict[tuple[int, int, int], struct.Struct] = {}
 _NULL = 1
-"""The length of a null value, as a varint."""
+"""The varint length of a null value."""
 
 
 def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, int]) -> int:
-    """Enter each record's key and offset; records without a key leave no trace.
+    """Enter each record's key and offset into ``latest``; records without a key are skipped.
 
     The offset of a tombstone is entered as its complement. Returns the bytes of all keys. Raises
     CorruptRecords unless ``count`` records fill the section.
@@ -101,7 +101,10 @@ def note_keys(section: bytes, count: int, base_offset: int, latest: dict[bytes, 
 def _take_stretch(
     section: bytes, places: Places, left: int, base_offset: int, latest: dict[bytes, int]
 ) -> int:
-    """How many of the ``left`` records behind the one at ``places`` are alike; they are entered."""
+    """Enter the records after the one at ``places`` that have the same layout; returns how many.
+
+    At most ``left`` records are read.
+    """
     width = places.key_length - places.delta
     stride = places.end - places.length
     if width > 2 or min(left, (len(section) - places.end) // stride) < _STRETCH_MIN:

@@ -1,8 +1,7 @@
 """A map from key to the offset of its last record, over the dirty part of a log.
 
-The map is a dictionary from the key's bytes, so that two keys are never taken for one. It is
-bounded: a batch that might not fit ends it. A tombstone's offset is stored as its bitwise
-complement, so that one number says both.
+The map is a dictionary of whole keys, so that two keys are never confused. Its memory is bounded: a
+batch that might not fit ends it. A tombstone's offset is stored as its bitwise complement.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from log.cleaner.key_reader import note_keys
 from protocol.records.section import Record
 
 ENTRY_BYTES = 176
-"""Memory of one entry besides its key: slot, key object and offset; measured with CPython 3.11."""
+"""The memory of an entry without its key: slot, key object and offset, measured with CPython 3.11.
+"""
 
 
 class OffsetMap:
-    """Last offset by key, built batch by batch in log order, then frozen into columns."""
+    """The last offset by key, built batch by batch in log order, then frozen into columns."""
 
     def __init__(self, bytes_max: int) -> None:
         self.latest: dict[bytes, int] = {}
-        """Offset of the key's last record, or its complement when that is a tombstone."""
+        """The offset of the key's last record, or its complement when that is a tombstone."""
         self.end_offset = 0
-        """Behind the last batch that was entered."""
+        """The offset after the last batch that was entered."""
         self.records = 0
-        """Records entered."""
         self._bytes_left = bytes_max
         self._live = array("q")
         self._tombstones = array("q")
@@ -37,7 +36,7 @@ class OffsetMap:
         return not self.latest or section_bytes + records * ENTRY_BYTES <= self._bytes_left
 
     def add(self, section: bytes, count: int, base_offset: int) -> None:
-        """Enter the ``count`` records of a plain section. Raises CorruptRecords."""
+        """Enter the ``count`` records of an uncompressed section. Raises CorruptRecords."""
         latest = self.latest
         before = len(latest)
         key_bytes = note_keys(section, count, base_offset, latest)
@@ -47,7 +46,7 @@ class OffsetMap:
         self.records += count
 
     def add_records(self, records: Sequence[Record]) -> None:
-        """The same for records that are decoded already."""
+        """Enter decoded records."""
         latest = self.latest
         for record in records:
             if record.key is not None:
@@ -57,12 +56,12 @@ class OffsetMap:
         self.records += len(records)
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Whether no record of the dirty part supersedes the one at ``offset`` with this key."""
+        """Whether the record at ``offset`` with this key is not superseded in the dirty part."""
         last = self.latest.get(key)
         return last is None or (last if last >= 0 else ~last) <= offset
 
     def freeze(self) -> None:
-        """Sort the offsets, for `live_in`; nothing is entered any more."""
+        """Sort the offsets, for `live_in`; nothing is entered after this."""
         values = sorted(self.latest.values())
         first_live = bisect_left(values, 0)
         tombstones = [~value for value in values[first_live - 1 :: -1]] if first_live else []
@@ -72,13 +71,13 @@ class OffsetMap:
         self._tombstones = array("q", tombstones)
 
     def live_in(self, first: int, last: int) -> array[int]:
-        """Offsets of the records from ``first`` to ``last`` that are the last of their key."""
+        """The offsets from ``first`` to ``last`` of records that are the last of their key."""
         live = self._live
         low = bisect_left(live, first)
         return live[low : bisect_left(live, last + 1, low)]
 
     def tombstones_in(self, first: int, last: int) -> array[int]:
-        """Those of `live_in` that are tombstones."""
+        """The offsets of `live_in` that are tombstones."""
         tombstones = self._tombstones
         low = bisect_left(tombstones, first)
         return tombstones[low : bisect_left(tombstones, last + 1, low)]

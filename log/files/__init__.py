@@ -1,1 +1,1 @@
-"""The files of a log, through a file system that is an argument."""
+"""The files of a log, through a file system that is passed in."""

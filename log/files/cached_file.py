@@ -1,4 +1,4 @@
-"""A file that is read from the page cache only, for the event loop, which must not wait."""
+"""A file that is read only from the page cache, for the event loop, which must not wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from log.files.filesystem import File
 
 
 class CachedFile:
-    """The reading half of a File; what would wait for the disk raises NotInMemory."""
+    """The read methods of a File; a read that would wait for the disk raises NotInMemory."""
 
     __slots__ = ("_file", "path")
 

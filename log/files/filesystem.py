@@ -1,4 +1,4 @@
-"""Files: the two protocols through which all of `log/` does its I/O, and the real file system.
+"""The two protocols through which `log/` does all its I/O, and the real file system.
 
 Tests use a simulated one that loses power, fills up and fails.
 """
@@ -18,118 +18,119 @@ from log.files.open_files import BoundedFile, OpenFiles
 from protocol.buffer import Buffer
 
 OPEN_FILES_MAX = 32_768
-"""How many files have a descriptor at a time, unless the process may have fewer."""
+"""How many files are open at a time, unless the process's limit of descriptors is lower."""
 
 
 class File(Protocol):
     """An open file, read and written at explicit positions, from any thread.
 
-    Its descriptor may be closed, and opened again by its name. Code that must read on whatever
-    happens to the name holds `opened`; code that removes the name calls `keep` first.
+    Its descriptor may be closed, and reopened by its name. A caller that must be able to read even
+    if the name is gone holds `opened`; a caller that removes the name calls `keep` first.
     """
 
     @property
     def path(self) -> str:
-        """Where the file was opened, or where a rename that was given this file has put it."""
+        """Where the file was opened, or its new path after a rename that was passed this file."""
 
     def opened(self) -> File:
-        """The same file, whose descriptor stays open as long as this is referenced."""
+        """The same file, whose descriptor stays open while the returned object is referenced."""
 
     def keep(self) -> None:
-        """Open it, and let the descriptor close with the last reference to the file, not before.
+        """Open the file, and keep its descriptor open until the last reference is gone.
 
-        To be called before its name is removed or taken by another file.
+        Must be called before its name is removed or given to another file.
         """
 
     def size(self) -> int:
-        """Bytes in the file."""
+        """The file's length in bytes."""
 
     def read(self, position: int, length: int) -> bytes:
-        """At most ``length`` bytes from ``position``, fewer only at the end of the file."""
+        """Up to ``length`` bytes from ``position``, fewer only at the end of the file."""
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """As much of `read` as is in memory: None when the disk would be waited for.
+        """Like `read`, from memory only: None when the disk would have to be waited for.
 
-        Fewer bytes than asked for may be there; none at the end of the file.
+        May return fewer bytes than requested; none at the end of the file.
         """
 
     def write(self, position: int, data: Buffer) -> None:
-        """Write all of ``data`` at ``position``, in one system call when the system takes it.
+        """Write all of ``data`` at ``position``, in one system call if the system accepts it whole.
 
-        Raises OSError; some of the bytes may be in the file then.
+        Raises OSError; the file may then have some of the bytes.
         """
 
     def truncate(self, size: int) -> None:
-        """Cut the file, or pad it with zeros, to ``size`` bytes; give up what was reserved."""
+        """Truncate the file, or pad it with zeros, to ``size`` bytes; free the reserved space."""
 
     def reserve(self, size: int) -> None:
-        """Take the disk's room for the first ``size`` bytes; the file's length stays."""
+        """Allocate disk space for the first ``size`` bytes; the file's length stays."""
 
     def fsync(self) -> None:
-        """Return when data and size are on the disk; after an OSError nobody knows what is."""
+        """Return when data and size are on the disk; after an OSError the state of the disk is
+        unknown."""
 
 
 class DiskSpace(NamedTuple):
-    """How much a disk holds, and how much of that this process may still take."""
+    """The size of a disk, and how much of it this process may still use."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class Lock(Protocol):
-    """A directory that is ours until ``release``."""
+    """A lock on a directory, held until ``release``."""
 
     def release(self) -> None:
-        """Give the directory up."""
+        """Release the directory."""
 
 
 class FileSystem(Protocol):
-    """What `log/` asks of a file system. Everything raises OSError as the system does."""
+    """The file system operations of `log/`. Each raises OSError as the system does."""
 
     def open(self, path: str, create: bool = False) -> File:
-        """Open for reading and writing; with ``create`` make the file if it is missing."""
+        """Open for reading and writing; with ``create`` create a missing file."""
 
     def create_private(self, path: str) -> File:
-        """Make a file that nobody but its owner may read; FileExistsError where there is one."""
+        """Create a file that only its owner may read; FileExistsError if it exists."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory exists."""
 
     def list(self, directory: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """The names in a directory, sorted."""
 
     def modified_ms(self, path: str) -> int:
-        """Last modification in wall milliseconds."""
+        """The time of the last modification in wall milliseconds."""
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Let a file count as last modified then; lasting once it is fsynced."""
+        """Set the time of a file's last modification; durable once the file is fsynced."""
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """Rename, replacing what is there; lasting once the directory is fsynced.
+        """Rename, replacing an existing file; durable once the directory is fsynced.
 
-        ``file`` is the one that goes by the old name, if somebody will use it under the new one.
+        ``file`` is the open file with the old name, if it is to be used under the new one.
         """
 
     def link(self, old: str, new: str) -> None:
-        """Give a file a second name, which must be free; OSError where the disk has no such."""
+        """Create a hard link with an unused name; OSError where the disk does not support it."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; a missing one is no error."""
+        """Remove a file; a missing file is not an error."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory with its parents; one that is there is no error."""
+        """Create a directory with its parents; an existing one is not an error."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
+        """Remove a directory with its contents."""
 
     def fsync_directory(self, path: str) -> None:
         """Return when the names in a directory are on the disk."""
 
     def lock(self, directory: str) -> Lock:
-        """Take Kafka's ``.lock`` file; raises DirectoryLocked when another process has it."""
+        """Lock Kafka's ``.lock`` file; raises DirectoryLocked when another process has it."""
 
     def space(self, directory: str) -> DiskSpace | None:
-        """Of the disk that a directory is on; None where nobody says."""
+        """The space of the disk that a directory is on; None where it is unknown."""
 
 
 def read_whole(fs: FileSystem, path: str) -> bytes:
@@ -141,8 +142,8 @@ def read_whole(fs: FileSystem, path: str) -> bytes:
 def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True) -> None:
     """Replace a small file so that a reader, or a crash, finds the old bytes or the new ones.
 
-    With ``durable`` they are on the disk when this returns; without, a loss of power may leave
-    anything, and the reader must see it.
+    With ``durable`` the new ones are on the disk when this returns. Without it a loss of power may
+    leave any content, and the reader must detect that.
     """
     temporary = path + ".tmp"
     fs.remove(temporary)
@@ -154,17 +155,17 @@ def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True
         fs.rename(temporary, path)
     except OSError:
         with suppress(OSError):
-            fs.remove(temporary)  # a full disk has no room for half a file
+            fs.remove(temporary)  # a full disk must not keep an incomplete file
         raise
     if durable:
         fs.fsync_directory(os.path.dirname(path))
 
 
 class OsLock:
-    """The ``.lock`` file of a data directory, held.
+    """The held ``.lock`` file of a data directory.
 
-    flock keeps out another Muster, this process included; the POSIX lock is the kind that Java
-    takes, so that Apache Kafka is kept out too.
+    flock excludes other Muster brokers, in this process too; the POSIX lock is the kind that Java
+    uses, so it excludes Apache Kafka.
     """
 
     def __init__(self, directory: str) -> None:
@@ -192,7 +193,7 @@ class OsLock:
 
 
 def open_files_max() -> int:
-    """How many of the descriptors that the process may have are for files; others are sockets."""
+    """How many of the process's descriptors are for files; the others are for sockets."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(OPEN_FILES_MAX, soft // 2)
 
@@ -231,7 +232,7 @@ class OsFileSystem:
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         """See FileSystem."""
-        with self.files.lock:  # nobody opens it by the old name meanwhile
+        with self.files.lock:  # the lock prevents a reopening by the old name
             os.replace(old, new)
             if isinstance(file, BoundedFile):
                 file.path = new

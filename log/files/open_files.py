@@ -1,9 +1,9 @@
-"""A bounded number of descriptors for any number of files.
+"""Keeps a bounded number of descriptors open for any number of files.
 
 A broker with ten thousand partitions has tens of thousands of files and uses few of them at a time.
-The descriptor of a file that was not used for a while is closed, and opened again when needed. A
-file that loses its name must be kept open before that (`BoundedFile.keep`), since it could not be
-found again.
+The descriptor of a file that was not used for a while is closed, and reopened when needed. A file
+whose name is about to be removed must be kept open (`BoundedFile.keep`), since it could not be
+reopened.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class OpenFiles:
-    """At most ``limit`` files are open; those kept, and those being read just now, come on top.
+    """At most ``limit`` files are open, not counting kept files and files being read just now.
 
-    Which one is closed next is found as a clock does it: the hand passes over a file that was used
-    since it came by last.
+    The clock algorithm selects the next one to close: the hand skips a file that was used since its
+    last pass.
     """
 
     def __init__(self, limit: int) -> None:
@@ -35,7 +35,7 @@ class OpenFiles:
         self.lock = Lock()
         """Held while a file is opened, closed or renamed; never for reading and writing."""
         self._clock: deque[ref[BoundedFile]] = deque()
-        """The files that are open, but kept ones; some are gone already."""
+        """References to the open files, without kept ones; some may be dead."""
 
     def open(self, path: str, create: bool) -> BoundedFile:
         """Open a file. Raises OSError."""
@@ -46,12 +46,12 @@ class OpenFiles:
         return bounded
 
     def reopen(self, bounded: BoundedFile) -> OsFile:
-        """Open a file whose descriptor was closed. Raises OSError."""
+        """Reopen a file whose descriptor was closed. Raises OSError."""
         with self.lock:
             return self.reopen_locked(bounded)
 
     def reopen_locked(self, bounded: BoundedFile) -> OsFile:
-        """The same for who has the lock."""
+        """`reopen` for a caller that holds the lock."""
         file = bounded.file
         if file is None:
             file = self._open(bounded.path, False)
@@ -62,12 +62,13 @@ class OpenFiles:
         return file
 
     def count(self) -> int:
-        """How many files are open that could be closed."""
+        """How many of the open files could be closed."""
         with self.lock:
             return sum(self._closable(entry) is not None for entry in self._clock)
 
     def with_a_descriptor(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done again with files closed if the process has none left."""
+        """Returns the result of ``work``; if the process has no free descriptor, closes files and
+        retries."""
         with self.lock:
             return self._with_a_descriptor(work)
 
@@ -77,7 +78,7 @@ class OpenFiles:
         except OSError as error:
             if error.errno not in _NO_DESCRIPTOR:
                 raise
-        self._make_room(len(self._clock) // 2)  # connections took more than their share
+        self._make_room(len(self._clock) // 2)  # connections use more than their share
         return work()
 
     def _open(self, path: str, create: bool) -> OsFile:
@@ -98,7 +99,7 @@ class OpenFiles:
                 bounded.used = False
                 clock.append(entry)
             else:
-                bounded.file = None  # whoever is reading just now has a reference of its own
+                bounded.file = None  # a reader has a reference of its own
 
     @staticmethod
     def _closable(entry: ref[BoundedFile]) -> BoundedFile | None:
@@ -107,11 +108,11 @@ class OpenFiles:
 
 
 class BoundedFile:
-    """A file that is opened again when its descriptor was given to another. See File.
+    """A file that is reopened after its descriptor was closed to save descriptors. See File.
 
-    What was written and not fsynced may be without a descriptor for a while. Linux reports a failed
-    write-back to the next who opens the file and calls fsync (since 4.17), so none is missed as
-    long as it has the file in memory.
+    Written data that is not fsynced may be without a descriptor for a while. Linux reports a failed
+    write-back to the next process that opens the file and calls fsync (since 4.17), so that no
+    failure is missed while the file is in its memory.
     """
 
     __slots__ = ("__weakref__", "_files", "file", "identity", "kept", "path", "used")
@@ -123,7 +124,7 @@ class BoundedFile:
         """None while it has no descriptor."""
         self.identity = file.identity()
         self.kept = False
-        """Never closed before the last reference to this has gone."""
+        """The descriptor is not closed before the last reference to this object is gone."""
         self.used = True
 
     def opened(self) -> OsFile:
@@ -148,7 +149,8 @@ class BoundedFile:
         return (self.file or self._files.reopen(self)).read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """See File; to open it again would wait for the disk too."""
+        """See File; None too when the file would have to be reopened, since that may wait for the
+        disk."""
         self.used = True
         file = self.file
         return None if file is None else file.read_cached(position, length)

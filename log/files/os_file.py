@@ -1,4 +1,4 @@
-"""A file of the operating system, open as long as somebody holds it."""
+"""A file of the operating system, open while it is referenced."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 
 class OsFile:
-    """A file of the operating system."""
+    """An open file, closed with its last reference."""
 
     __slots__ = ("_descriptor", "_no_wait", "path")
 
     def __init__(self, path: str, create: bool) -> None:
         self._descriptor = -1
         self._no_wait = _NO_WAIT
-        """0 where the system or the file system can't say what is in memory."""
+        """0 where the system or the file system can't say whether data is in memory."""
         self.path = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self._descriptor = os.open(path, flags, 0o644)
@@ -37,7 +37,7 @@ class OsFile:
         data = os.pread(self._descriptor, length, position)
         if len(data) == length or not data:
             return data
-        parts = [data]  # a signal, or Linux's limit of 2 GiB a call
+        parts = [data]  # a signal, or Linux's limit of 2 GiB for one call
         got = len(data)
         while got < length:
             data = os.pread(self._descriptor, length - got, position + got)
@@ -50,8 +50,8 @@ class OsFile:
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
         """See File.
 
-        Where the system can't say, all is taken to be in memory. That is so of tmpfs; ext4, XFS,
-        Btrfs and overlayfs over them can.
+        Where the system can't say what is in memory, as on tmpfs, everything counts as in memory.
+        ext4, XFS, Btrfs and overlayfs over them can say it.
         """
         if not self._no_wait:
             return self.read(position, length)
@@ -87,8 +87,8 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def reserve(self, size: int) -> None:
-        """See File. Nothing happens where the system or its disk knows no such thing."""
-        import ctypes  # 3 ms, and seldom needed
+        """See File. Does nothing where the system or its disk does not support it."""
+        import ctypes  # takes 3 ms, and is rarely needed
 
         allocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
         if allocate is None:
@@ -103,7 +103,7 @@ class OsFile:
         os.fdatasync(self._descriptor)
 
     def identity(self) -> tuple[int, int]:
-        """Device and inode: no other file has the two."""
+        """Device and inode, which identify the file."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino
 
@@ -112,4 +112,4 @@ class OsFile:
         return self
 
     def keep(self) -> None:
-        """See File; it is open anyway."""
+        """See File; the descriptor always stays open."""

@@ -10,8 +10,8 @@ Timestamps ascend strictly.
 
 The index of the active segment is kept in memory and written when its segment is rolled or the log
 is closed; after a crash it is rebuilt from the segment, which recovery reads anyway. The index of
-an older segment is read from its file. Kafka fills the active segment's index files with zeros
-up to `segment.index.bytes`; such padding is dropped on opening.
+an older segment is read from its file. Kafka fills the active segment's index files with zeros up
+to `segment.index.bytes`; such padding is dropped on opening.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from log.files.filesystem import File, FileSystem
 
 
 class IndexFile:
-    """Entries of ``entry_bytes`` each, at most ``max_bytes`` of them."""
+    """Entries of ``entry_bytes`` each, at most ``max_bytes`` in total."""
 
     entry_bytes: int
 
@@ -33,19 +33,19 @@ class IndexFile:
         self.path = path
         self.base_offset = base_offset
         self.full_at = max_bytes // self.entry_bytes
-        """So many entries: the segment is rolled then."""
+        """The segment is rolled when it has this many entries."""
         self.count = 0
         self._memory: bytearray | None = bytearray()
-        """All entries, or None when they are to be read from the file."""
+        """All entries, or None when they are read from the file."""
         self._file: File | None = None
         self._file_bytes = -1
-        """Size of the file as far as it was read or written; -1 when it was not."""
+        """The size of the file when it was last read or written; -1 before that."""
         self._changed = False
-        """The memory has what the file has not."""
+        """The memory has changes that the file lacks."""
         self._unsynced = False
 
     def load(self) -> None:
-        """Take over the entries of the file, which must exist; padding is not counted."""
+        """Load the entries of the file, which must exist, without its padding."""
         file = self._fs.open(self.path)
         data = file.read(0, file.size())
         size = self.entry_bytes
@@ -58,15 +58,15 @@ class IndexFile:
         self.count = count
 
     def clear(self) -> None:
-        """Forget all entries, to make them again."""
+        """Drop all entries, before they are rebuilt."""
         self._memory = bytearray()
         self.count = 0
         self._changed = True
 
     def entry_at(self, index: int, wait: bool = True) -> bytes | bytearray:
-        """The bytes of entry ``index``; safe beside a thread that stores the index.
+        """The bytes of entry ``index``; safe while another thread stores the index.
 
-        Raises NotInMemory where the disk must be waited for, and ``wait`` says not to.
+        Raises NotInMemory where the disk would have to be waited for, unless ``wait`` is set.
         """
         size = self.entry_bytes
         memory = self._memory
@@ -80,7 +80,7 @@ class IndexFile:
         return CachedFile(file).read(index * size, size)
 
     def add(self, entry: bytes) -> None:
-        """Put an entry behind the last one."""
+        """Append an entry."""
         self.resume()
         assert self._memory is not None
         self._memory += entry
@@ -96,14 +96,14 @@ class IndexFile:
         self._changed = True
 
     def resume(self) -> None:
-        """Take the entries into memory, for more of them."""
+        """Load the entries into memory, so that more can be added."""
         if self._memory is None:
             self.load()
 
     def store(self) -> None:
-        """Write the file, trimmed to its entries; they are read from it from now on.
+        """Write the file, trimmed to its entries; from now on they are read from it.
 
-        It is on the disk after `fsync`.
+        `fsync` brings it to the disk.
         """
         memory = self._memory
         if memory is None:
@@ -119,24 +119,24 @@ class IndexFile:
         self._memory = None
 
     def release(self) -> None:
-        """Leave the memory of an index that was loaded and is not added to."""
+        """Free the memory of an index that gets no more entries."""
         self.store()
         if not self._unsynced:
             self._file = None
 
     def keep(self) -> None:
-        """Let the entries be read when the file's name is gone. See File."""
+        """Keep the entries readable when the file's name is removed. See File."""
         if self._memory is None:
             self._opened().keep()
 
     def rename(self, suffix: str) -> None:
-        """Put ``suffix`` behind the file's name."""
+        """Append ``suffix`` to the file's name."""
         path = self.path
         self._fs.rename(path, path + suffix, self._file)
         self.path = path + suffix
 
     def fsync(self) -> None:
-        """Bring what `store` wrote to the disk."""
+        """Fsync the file that `store` wrote."""
         file = self._file
         if file is not None and self._unsynced:
             self._unsynced = False
@@ -154,7 +154,7 @@ class IndexFile:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the entries."""
+        """The bytes of the entries."""
         return self.count * self.entry_bytes
 
 
@@ -162,21 +162,21 @@ _POSITION_ENTRY = struct.Struct(">ii")
 
 
 class OffsetIndex(IndexFile):
-    """Sparse map from offset to position."""
+    """A sparse map from offset to position."""
 
     entry_bytes = _POSITION_ENTRY.size
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch at ``position`` ends with ``offset``."""
+        """Add an entry: the batch at ``position`` ends with ``offset``."""
         self.add(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int, wait: bool = True) -> tuple[int, int]:
-        """Offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
+        """The offset and position of entry ``index``. Raises NotInMemory, see `entry_at`."""
         relative, position = _POSITION_ENTRY.unpack(self.entry_at(index, wait))
         return relative + self.base_offset, position
 
     def lookup(self, offset: int, wait: bool = True) -> int:
-        """The position of the last entry at or below ``offset``, 0 when there is none.
+        """The position of the last entry at or below ``offset``, else 0.
 
         Raises NotInMemory, see `entry_at`.
         """
@@ -196,8 +196,8 @@ class OffsetIndex(IndexFile):
         return self.entry(low - 1, wait)[1] if low else 0
 
     def around(self, position: int, wait: bool = True) -> tuple[int, int | None]:
-        """The position of the last entry below ``position``, 0 when there is none, and the offset
-        of the first one at or above it, None when there is none.
+        """The position of the last entry below ``position`` (else 0), and the offset of the first
+        entry at or above it (else None).
 
         Raises NotInMemory, see `entry_at`.
         """
@@ -229,16 +229,16 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class TimeIndex(IndexFile):
-    """Sparse map from the largest timestamp so far to the offset that has it."""
+    """A sparse map from the largest timestamp so far to the offset that has it."""
 
     entry_bytes = _TIME_ENTRY.size
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(fs, path, base_offset, max_bytes)
-        self.full_at -= 1  # one entry is kept free for the largest timestamp, noted at the roll
+        self.full_at -= 1  # one entry is kept free for the largest timestamp, added at the roll
 
     def append(self, timestamp_ms: int, offset: int) -> None:
-        """Note ``timestamp_ms`` as the largest so far, unless it was noted already."""
+        """Add ``timestamp_ms`` as the largest so far, unless it is not larger than the last one."""
         if timestamp_ms < 0:
             return
         self.resume()
@@ -250,7 +250,7 @@ class TimeIndex(IndexFile):
             self.add(_TIME_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def entry(self, index: int) -> tuple[int, int]:
-        """Timestamp and offset of entry ``index``."""
+        """The timestamp and offset of entry ``index``."""
         timestamp_ms, relative = _TIME_ENTRY.unpack(self.entry_at(index))
         return timestamp_ms, relative + self.base_offset
 

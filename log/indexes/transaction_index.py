@@ -1,9 +1,9 @@
-"""Which transactions were aborted whose markers lie in one segment: Kafka's ``.txnindex`` file.
+"""The aborted transactions whose markers are in one segment: Kafka's ``.txnindex`` file.
 
 An entry is 34 bytes: version, producer id, first offset, offset of the marker, and the last stable
-offset of that moment. Entries are written as their markers come, so that their last offsets rise.
-A segment without an aborted transaction has no file. The bytes are kept in memory too: Fetch asks
-for the transactions that overlap what it reads, and must not wait for the disk.
+offset at that moment. Entries are in the order of their markers, so their last offsets ascend. A
+segment without aborted transactions has no file. The bytes are also kept in memory: Fetch needs the
+transactions that overlap its bytes, and must not wait for the disk.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FAN_BITS = 3
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its first offset and that of its marker.
+    """An aborted transaction: its first offset and the offset of its marker.
 
-    All below ``stable_offset`` had ended when it did.
+    All transactions that began below ``stable_offset`` had ended at that time.
     """
 
     producer_id: int
@@ -38,21 +38,21 @@ class Aborted(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions of one segment, by the offsets of their markers."""
+    """The aborted transactions of one segment, ordered by the offsets of their markers."""
 
     __slots__ = ("_data", "_file", "_fs", "_least", "path", "unsynced")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self.unsynced = False
-        """The file has what no fsync has seen."""
+        """The file has bytes that are not fsynced."""
         self._fs = fs
         self._file: File | None = None
         self._data = bytearray()
-        """What the file has, too."""
+        """The content of the file."""
         self._least: list[array[int]] = []
-        """The least first offset of each 8 entries, of each 8 of those, and so on: what a search
-        passes over."""
+        """The smallest first offset of each 8 entries, of each 8 of those, and so on, by which a
+        search skips entries."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
@@ -61,9 +61,9 @@ class TransactionIndex:
         return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
 
     def load(self) -> bool:
-        """Take over the file, which must exist; False when it ends in something else than entries.
+        """Load the file, which must exist; False when a part of it is not valid entries.
 
-        What comes before that is taken.
+        The entries before that part are loaded.
         """
         data = read_whole(self._fs, self.path)
         whole = len(data) // _ENTRY.size * _ENTRY.size
@@ -77,7 +77,7 @@ class TransactionIndex:
         return good == len(data)
 
     def append(self, aborted: Sequence[Aborted]) -> None:
-        """Write entries behind the last. Raises OSError: nothing is noted then."""
+        """Append entries to the file. Raises OSError; then none is added."""
         if self._file is None:
             self._file = self._fs.open(self.path, create=True)
         data = _packed(aborted)
@@ -92,7 +92,10 @@ class TransactionIndex:
             self._data += _ENTRY.pack(_VERSION, *entry)
 
     def cut(self, count: int) -> None:
-        """Keep the first ``count`` entries; the next to come overwrites what can't be cut."""
+        """Keep the first ``count`` entries.
+
+        If the file can't be truncated, the next entries overwrite the rest.
+        """
         if count < len(self):
             self._take(self._data[: count * _ENTRY.size])
             self._cut_back()
@@ -102,9 +105,9 @@ class TransactionIndex:
         self.cut(self._count_below(offset))
 
     def settle(self, from_offset: int, aborted: Sequence[Aborted]) -> None:
-        """Have ``aborted``, which was found in the log, as all from ``from_offset`` on.
+        """Replace all entries from ``from_offset`` on by ``aborted``, which was found in the log.
 
-        A lost file costs a scan at the next start, never data: what fails is not raised.
+        Errors are not raised: a lost file only costs a scan at the next start.
         """
         kept = self._count_below(from_offset) * _ENTRY.size
         data = _packed(aborted)
@@ -120,7 +123,7 @@ class TransactionIndex:
                 self._fs.remove(self.path)
 
     def fsync(self) -> None:
-        """Bring the file to the disk."""
+        """Fsync the file."""
         if self.unsynced:
             self.unsynced = False
             try:
@@ -130,16 +133,16 @@ class TransactionIndex:
                 raise
 
     def rename(self, suffix: str) -> None:
-        """Put ``suffix`` behind the file's name."""
+        """Append ``suffix`` to the file's name."""
         self.move(self.path + suffix)
 
     def move(self, path: str) -> None:
-        """Have the file at ``path``, in the place of what is there."""
+        """Rename the file to ``path``, replacing an existing file."""
         self._fs.rename(self.path, path, self._file)
         self.path = path
 
     def overlapping(self, offset: int, end: int) -> list[Aborted]:
-        """Those that end at or above ``offset`` and begin below ``end``."""
+        """The transactions that end at or above ``offset`` and begin below ``end``."""
         found: list[Aborted] = []
         data, count, unpack_from = self._data, len(self), _UNVERSIONED.unpack_from
         index = self._count_below(offset)
@@ -153,7 +156,7 @@ class TransactionIndex:
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
-        """How many entries from ``index`` on begin at or above ``end``, as far as is known."""
+        """How many entries from ``index`` on are known to begin at or above ``end``."""
         passed_to = index
         bits = _FAN_BITS
         for least in self._least:
@@ -186,7 +189,7 @@ class TransactionIndex:
             self._least.append(below)
 
     def _note(self, first_offset: int) -> None:
-        """Enter what is about to stand behind the last entry."""
+        """Enter the first offset of the entry that is about to be appended."""
         index = len(self)
         for least in self._least:
             index >>= _FAN_BITS
@@ -213,7 +216,7 @@ def _packed(aborted: Sequence[Aborted]) -> bytes:
 
 
 def aborted_in(fs: FileSystem, directory: str, base_offset: int) -> TransactionIndex:
-    """The aborted transactions whose markers lie in a segment, as its file has them."""
+    """The aborted transactions whose markers are in a segment, read from its file."""
     index = TransactionIndex(fs, os.path.join(directory, f"{base_offset:020d}{TXN_INDEX}"))
     if fs.exists(index.path):
         index.load()

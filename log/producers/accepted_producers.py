@@ -1,8 +1,8 @@
-"""The producers of a log as they will be when its owner has appended what it has accepted.
+"""The producers of a log as they will be once the owner has appended its accepted records.
 
-A shard accepts records during a turn and appends them at its end. What is decided in between must
-see them, or an offset commit is accepted after the marker of its transaction (law 13). So a
-producer that has accepted records has its states here, and any other in the log.
+A shard accepts records during a turn and appends them at its end. Decisions in between must count
+the accepted records; otherwise an offset commit would be accepted after the marker of its
+transaction (law 13). So a producer with accepted records has its state here, any other in the log.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from protocol.records.batch import TRANSACTIONAL_BIT
 
 
 class AcceptedProducers:
-    """See the module."""
+    """The states of producers, including their accepted records."""
 
     __slots__ = ("_accepted", "_appended")
 
     def __init__(self, appended: ProducerStates) -> None:
         self._appended = appended
         self._accepted: dict[int, ProducerStates] = {}
-        """By producer id, the states of that producer alone."""
+        """By producer id, the states of that producer only."""
 
     def of(self, producer_id: int) -> ProducerStates:
-        """The states in which a producer is as decisions must see it."""
+        """The states that decisions about a producer must use."""
         return self._accepted.get(producer_id, self._appended)
 
     def note(self, producer_id: int, epoch: int, first_offset: int, last_offset: int) -> None:
-        """A batch of a transaction is accepted at these offsets."""
+        """Note a transactional batch that is accepted at these offsets."""
         batch = Header(
             0, 0, first_offset, last_offset, -1, TRANSACTIONAL_BIT, -1, producer_id, epoch, 0
         )
         self._own(batch).note(batch)
 
     def end(self, marker: Marker, offset: int) -> None:
-        """A marker is accepted at an offset."""
+        """Note a marker that is accepted at ``offset``."""
         self._own(marker).end(Ended(marker, offset, -1))
 
     def _own(self, of: Header | Marker) -> ProducerStates:
@@ -45,5 +45,5 @@ class AcceptedProducers:
         return known
 
     def clear(self) -> None:
-        """All that was accepted is appended, or never will be."""
+        """Drop the accepted records: they are appended, or never will be."""
         self._accepted.clear()

@@ -1,7 +1,7 @@
-"""Kafka's ``.snapshot`` file: the producers of a partition as they were at an offset.
+"""Kafka's ``.snapshot`` file: the state of a partition's producers at an offset.
 
-Version, CRC-32C of what follows, count; then an entry of 46 bytes for each producer, with its last
-batch alone.
+Version, CRC-32C of the rest, count; then an entry of 46 bytes for each producer, with only its last
+batch.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ SEQUENCE_MASK = 0x7FFFFFFF
 _VERSION = 1
 _HEADER = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
-_CHECKED_FROM = 6  # the CRC covers what is behind it
+_CHECKED_FROM = 6  # the CRC covers the bytes from here on
 
 
 class ProducerImage:
-    """The producers as they were when the log ended at ``offset``, and their file's bytes."""
+    """The producers when the log ended at ``offset``, and the bytes of their file."""
 
     def __init__(self, offset: int, shards: Sequence[dict[int, State]]) -> None:
         self.offset = offset
         self.is_void = False
-        """The log has been cut, closed or written down since: it is not to be written."""
+        """The log was truncated, closed or saved since: the image must not be written."""
         self._shards = shards
         self._data = bytearray()
 
     def pack(self) -> Iterator[None]:
-        """Make the file's bytes, in short steps."""
+        """Build the file's bytes, in short steps."""
         count = 0
         data = bytearray(_HEADER.size)
         for piece in pieces(self._shards):
@@ -42,7 +42,7 @@ class ProducerImage:
         self._shards = ()
 
     def data(self) -> bytearray:
-        """The bytes, when all is packed; in any thread."""
+        """The bytes, after `pack` has finished; in any thread."""
         version, _, count = _HEADER.unpack_from(self._data)
         checksum = crc32c(memoryview(self._data)[_CHECKED_FROM:])
         _HEADER.pack_into(self._data, 0, version, checksum, count)
@@ -77,7 +77,7 @@ def _entries(states: Iterable[tuple[int, State]]) -> bytes:
 
 
 def parse(data: bytes) -> Iterator[tuple[int, State]] | None:
-    """Producer ids and states of a file; None for one that is damaged."""
+    """The producer ids and states of a file; None for a damaged one."""
     if len(data) < _HEADER.size:
         return None
     version, checksum, count = _HEADER.unpack_from(data)

@@ -1,11 +1,11 @@
 """The producers of a partition: the last five batches of each, and its open transaction.
 
-A batch that is among the five is a duplicate and answered with its first offsets; one that leaves a
-gap is refused with OUT_OF_ORDER_SEQUENCE_NUMBER, one of an older epoch with INVALID_PRODUCER_EPOCH.
-A producer that is not known (its records have gone, or it is new here) may begin with any sequence,
-as in Kafka since 2.5. A marker ends a transaction; which epochs it may have depends on the rules of
-its transaction (KIP-890). The state is a fold of the log's batches; Kafka's ``.snapshot`` files,
-written when a segment is rolled and when the log is closed, save reading them all again.
+A batch that equals one of the five is a duplicate and answered with its first offsets; one that
+leaves a gap is rejected with OUT_OF_ORDER_SEQUENCE_NUMBER, one of an older epoch with
+INVALID_PRODUCER_EPOCH. An unknown producer (its records are deleted, or it is new here) may begin
+with any sequence, as in Kafka since 2.5. A marker ends a transaction; the epochs that it may have
+depend on the transaction protocol's version (KIP-890). The state is computed from the log's
+batches; Kafka's ``.snapshot`` files, written at a roll and a close, save reading them all again.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _SAMPLE = 4096
 
 
 class Producer(NamedTuple):
-    """What is known of a producer: its epoch and the last batches under it, oldest first."""
+    """The state of a producer: its epoch and the last batches in it, oldest first."""
 
     epoch: int
     batches: list[Appended]
     last_timestamp_ms: int
     coordinator_epoch: int
-    """The highest that a marker of this producer had; -1 before the first."""
+    """The highest coordinator epoch of this producer's markers; -1 before the first."""
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; -1 when none is known."""
+        """The sequence number of the last record; -1 when unknown."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
@@ -68,32 +68,31 @@ class ProducerStates:
     def __init__(self) -> None:
         self._table = ProducerTable()
         self.open_transactions: OrderedDict[int, int] = OrderedDict()
-        """First offset of each producer's transaction that has no marker yet; the oldest first."""
+        """The first offset of each producer's transaction without a marker; the oldest first."""
         self.ended: deque[tuple[int, int]] = deque()
-        """Of the transactions that ended, those whose markers may not be stable yet: the offsets of
-        marker and first record, both ascending. One that neither began first nor lasts longest is
-        left out."""
+        """Transactions whose markers may not be below the high watermark yet: the offsets of marker
+        and first record, both ascending. A transaction that another one encloses is left out."""
 
     def __len__(self) -> int:
         return len(self._table)
 
     @property
     def highest_id(self) -> int:
-        """The highest producer id that is known, -1 without any."""
+        """The highest known producer id; -1 without any."""
         return max(self.ids(), default=-1)
 
     @property
     def without_transaction(self) -> int:
-        """How many have none open."""
+        """The number of producers without an open transaction."""
         return len(self._table) - len(self.open_transactions)
 
     @property
     def are_many(self) -> bool:
-        """Whether going through all is more than one piece of work."""
+        """Whether iterating over all producers takes more than one piece of work."""
         return self._table.is_large
 
     def get(self, producer_id: int) -> Producer | None:
-        """What is known of a producer."""
+        """The state of a producer, or None."""
         state = self._table.get(producer_id)
         if state is None:
             return None
@@ -101,17 +100,16 @@ class ProducerStates:
         return Producer(state[EPOCH], batches, state[TIMESTAMP], state[COORDINATOR_EPOCH])
 
     def ids(self) -> Iterator[int]:
-        """The producer ids; while somebody goes through them, producers may come and go."""
+        """Yields the producer ids; producers may be added and removed during the iteration."""
         for piece in self._table.pieces():
             for producer_id, _ in piece:
                 yield producer_id
 
     def state(self, producer_id: int) -> object:
-        """What is known of a producer, as it is now: another one as soon as it writes here, or a
-        marker of it does."""
+        """A token of a producer's state: another object after its next batch or marker."""
         return self._table.get(producer_id)
 
-    # -- what may come next
+    # -- checks before an append
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether a transaction of this producer, in this epoch, is open here."""
@@ -119,7 +117,7 @@ class ProducerStates:
         return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
 
     def duplicate_of(self, batch: BatchHeader) -> Appended | None:
-        """The batch already in the log that ``batch`` repeats."""
+        """The batch already in the log that ``batch`` repeats, or None."""
         producer_id = batch.producer_id
         state = self._table.get(producer_id)
         if state is None or state[EPOCH] != batch.producer_epoch:
@@ -135,10 +133,10 @@ class ProducerStates:
         return None
 
     def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
-        """Raise AppendRefused unless ``batch``, which is no duplicate, may come next.
+        """Raise AppendRefused unless ``batch``, which is not a duplicate, may be appended next.
 
-        With ``from_zero`` a producer that is not known begins with sequence number 0: under TV2
-        each transaction has an epoch of its own.
+        With ``from_zero`` an unknown producer must begin with sequence number 0: under TV2 each
+        transaction has an epoch of its own.
         """
         producer_id = batch.producer_id
         state = self._table.get(producer_id) or NEW
@@ -172,8 +170,9 @@ class ProducerStates:
     ) -> None:
         """Raise AppendRefused unless a marker may end the producer's transaction.
 
-        By ``rules`` 1 its epoch is that of the transaction or higher. By ``rules`` 2 it is higher,
-        and equal only when it is sent again, with nothing open, or has no higher one to come.
+        With ``rules`` 1 its epoch must be that of the transaction or higher. With ``rules`` 2 it
+        must be higher; an equal epoch is accepted only for a repeated marker, without an open
+        transaction, or at the maximum epoch.
         """
         state = self._table.get(producer_id)
         if state is None:
@@ -191,7 +190,7 @@ class ProducerStates:
             )
 
     def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
-        """The states of the producers of ``batches``, to be changed without changing these."""
+        """A copy of the states of the producers of ``batches``, to be changed independently."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
             state = self._table.get(producer_id)
@@ -199,12 +198,12 @@ class ProducerStates:
                 trial._table.put(producer_id, state)
         return trial
 
-    # -- what has come
+    # -- updates by appended batches
 
     def note(self, batch: BatchHeader | Header) -> None:
-        """Enter a batch that lies in the log, and is no control batch.
+        """Enter a data batch of the log.
 
-        One of an older epoch, which leaders refuse, opens a transaction, and lowers no epoch.
+        A batch of an older epoch, which leaders reject, opens a transaction but keeps the epoch.
         """
         producer_id = batch.producer_id
         if producer_id < 0:
@@ -232,7 +231,7 @@ class ProducerStates:
         self._table.put(producer_id, state)
 
     def end(self, ended: Ended) -> None:
-        """Enter a marker that lies in the log, and is in the index of aborted transactions."""
+        """Enter a marker of the log; it must be in the index of aborted transactions already."""
         marker = ended.marker
         producer_id = marker.producer_id
         state = self._table.get(producer_id) or NEW
@@ -249,7 +248,7 @@ class ProducerStates:
             ended_ones.append((ended.offset, began))
 
     def settle(self, high_watermark: int) -> None:
-        """All below is stable: transactions whose markers are there hold nobody back."""
+        """Drop the ended transactions whose markers are below ``high_watermark``."""
         ended = self.ended
         while ended and ended[0][0] < high_watermark:
             ended.popleft()
@@ -261,7 +260,8 @@ class ProducerStates:
             self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
 
     def aborted_by(self, batches: Sequence[BatchHeader | Ended]) -> list[Aborted]:
-        """What the index of aborted transactions gets when ``batches`` are appended, in order."""
+        """The entries that appending ``batches``, in order, adds to the index of aborted
+        transactions."""
         opened = self.open_transactions
         begun: dict[int, int] = {}
         over: set[int] = set()
@@ -285,12 +285,12 @@ class ProducerStates:
                 aborted.append(Aborted(producer_id, since, batch.offset, stable))
         return aborted
 
-    # -- what goes
+    # -- expiry
 
     def expire(self, before_ms: int) -> Iterator[None]:
-        """Forget the producers that wrote nothing since ``before_ms`` (record timestamps).
+        """Remove the producers that wrote nothing since ``before_ms`` (record timestamps).
 
-        In short steps, between which the states may change. One with an open transaction stays.
+        Runs in short steps, between which states may change. One with an open transaction stays.
         """
         for idle in self._idle_since(before_ms):
             for producer_id in idle:
@@ -307,11 +307,11 @@ class ProducerStates:
             ]
 
     def forget_idlest(self, keep: int) -> Iterator[int]:
-        """Forget the producers that have been idle for longest, until about so many are left.
+        """Remove the producers that have been idle longest, until about ``keep`` are left.
 
-        Those with an open transaction stay and don't count. In short steps, as `expire`; yields how
-        many went with each. A sample says since when the idlest wrote nothing, so that some more or
-        fewer may be left.
+        Producers with an open transaction stay and don't count. Runs in short steps, like `expire`;
+        yields how many each step removed. The threshold comes from a sample of timestamps, so the
+        number left is not exact.
         """
         table = self._table
         surplus = self.without_transaction - keep
@@ -332,24 +332,24 @@ class ProducerStates:
         for before_ms in (cut_ms, cut_ms + 1):
             for idle in self._idle_since(before_ms):
                 if before_ms > cut_ms:
-                    del idle[max(0, surplus) :]  # they are equally idle
+                    del idle[max(0, surplus) :]  # these have been idle equally long
                 for producer_id in idle:
                     table.forget(producer_id)
                 surplus -= len(idle)
                 yield len(idle)
 
     def clear(self) -> None:
-        """Forget all, to read the log again."""
+        """Remove all producers, before the log is read again."""
         self._table.clear()
         self.open_transactions.clear()
         self.ended.clear()
 
-    # -- what is written down
+    # -- snapshots
 
     def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
-        """Offset of the last data batch's last record (-1 without one) and epoch, by producer.
+        """By producer, the last offset of its data batches (-1 without any), and its epoch.
 
-        In pieces, between which the states may change.
+        Yielded in pieces, between which the states may change.
         """
         for piece in self._table.pieces():
             yield {
@@ -363,16 +363,16 @@ class ProducerStates:
     def freeze(self, offset: int) -> ProducerImage:
         """The producers as they are now, when the log ends at ``offset``.
 
-        Until `thaw`, which is for who has written it, changes cost a little more.
+        Changes cost a little more until the caller, having written the image, calls `thaw`.
         """
         return ProducerImage(offset, self._table.freeze())
 
     def thaw(self) -> None:
-        """Nobody reads what was frozen any more."""
+        """End `freeze`: the frozen states are no longer read."""
         self._table.thaw()
 
     def restore(self, data: bytes) -> bool:
-        """Take over a ``.snapshot`` file; False, and nothing known, when it is damaged."""
+        """Load a ``.snapshot`` file; False, and no producers, when it is damaged."""
         self.clear()
         states = parse(data)
         if states is None:

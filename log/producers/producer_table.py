@@ -1,8 +1,8 @@
 """The producers of a partition in little memory: a flat tuple each, spread over many small dicts.
 
-A tuple is replaced, never changed. So the whole can be frozen at once: `ProducerTable.freeze` gives
-the dicts away, and a dict is copied before the first change that it gets afterwards. No dict is
-large, so that neither a copy nor its growth takes more than a millisecond.
+A tuple is replaced, never changed, so that the whole table can be frozen at once:
+`ProducerTable.freeze` shares the dicts, and a shared dict is copied before its first change. No
+dict is large, so that neither a copy nor its growth takes more than a millisecond.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 State = tuple[int, ...]
-"""Epoch, timestamp of the last batch or marker, highest epoch of a coordinator, first offset of the
-open transaction; then of each batch that is kept, the oldest first: first sequence number, last
-offset delta, first offset, timestamp. -1 stands for none."""
+"""Epoch, timestamp of the last batch or marker, highest coordinator epoch, first offset of the open
+transaction; then for each kept batch, the oldest first: first sequence number, last offset delta,
+first offset, timestamp. -1 means none."""
 EPOCH, TIMESTAMP, COORDINATOR_EPOCH, BEGAN, FIRST_BATCH = range(5)
 A_BATCH = 4
 LAST_SEQUENCE, LAST_DELTA, LAST_OFFSET = -4, -3, -2
-"""Of the last batch, where there is one; LAST_SEQUENCE is that of its first record."""
+"""Indexes of the last batch, if there is one; LAST_SEQUENCE is the sequence of its first record."""
 NEW: State = (-1, -1, -1, -1)
-"""A producer that is not known."""
+"""The state of an unknown producer."""
 
 SPREAD_ABOVE = 2048
-"""So many producers fit into one dict: 1 ms of work."""
+"""The maximum size of a single dict: 1 ms of work."""
 _A_PIECE = 256
-"""So few, since the last of a million that go may give back all their memory: 0.1 ms a MiB."""
-_SHARDS = 257  # a prime: ids that differ by a power of two do not meet in one
+"""The number of producers in a piece.
+
+It is this small because removing the last of a million producers may free all their memory: 0.1 ms
+for each MiB.
+"""
+_SHARDS = 257  # a prime, so that ids that differ by a power of two are spread
 
 
 class ProducerTable:
@@ -35,7 +39,7 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._frozen: set[int] = set()
-        """Which of the dicts somebody else has too."""
+        """The indexes of the dicts that are shared with a frozen table."""
         self._use([{}])
 
     def __len__(self) -> int:
@@ -43,11 +47,11 @@ class ProducerTable:
 
     @property
     def is_large(self) -> bool:
-        """Whether going through all is more than one piece of work."""
+        """Whether iterating over all producers takes more than one piece of work."""
         return len(self._shards) > 1
 
     def put(self, producer_id: int, state: State) -> None:
-        """Enter what is known now."""
+        """Set the state of a producer."""
         shards = self._shards
         index = producer_id % len(shards)
         if self._frozen:
@@ -58,35 +62,38 @@ class ProducerTable:
             self._spread()
 
     def forget(self, producer_id: int) -> None:
-        """Drop a producer that is known."""
+        """Remove a known producer."""
         index = producer_id % len(self._shards)
         self._thaw(index)
         del self._shards[index][producer_id]
 
     def pieces(self) -> Iterator[list[tuple[int, State]]]:
-        """Ids and states, a little at a time; they may change between two pieces."""
+        """Yields ids and states, a few at a time; they may change between two pieces."""
         return pieces(tuple(self._shards))
 
     def freeze(self) -> Sequence[dict[int, State]]:
-        """All as they are now, whatever is entered later; until `thaw` that costs copies."""
+        """The table as it is now, unaffected by later changes; until `thaw` changes cost copies."""
         self._frozen.update(range(len(self._shards)))
         return tuple(self._shards)
 
     def thaw(self) -> None:
-        """Nobody reads what was frozen any more."""
+        """End `freeze`: the frozen dicts are no longer read."""
         self._frozen.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all producers."""
         self._frozen.clear()
         self._use([{}])
 
     def _use(self, shards: list[dict[int, State]]) -> None:
-        """Have a producer in the dict at its id modulo how many there are."""
+        """Use ``shards``: a producer is in the dict at its id modulo their number."""
         self._shards = shards
         few = len(shards) == 1
         self.get: Callable[[int], State | None] = shards[0].get if few else partial(_find, shards)
-        """What is known of a producer. On the hot path one look-up, as long as there are few."""
+        """The state of a producer, or None.
+
+        On the hot path this is one lookup, while the table has one dict.
+        """
 
     def _thaw(self, index: int) -> None:
         if index in self._frozen:
@@ -103,12 +110,12 @@ class ProducerTable:
 
 
 def pieces(shards: Sequence[dict[int, State]]) -> Iterator[list[tuple[int, State]]]:
-    """Ids and states of dicts that may change in between, a little at a time."""
+    """Yields ids and states of dicts that may change in between, a few at a time."""
     for shard in shards:
         ids = list(reversed(shard))
         while ids:
             some = ids[-_A_PIECE:]
-            del ids[-_A_PIECE:]  # nothing of those that are forgotten is held
+            del ids[-_A_PIECE:]  # so that removed producers are not referenced
             found = [(each, shard.get(each)) for each in reversed(some)]
             yield [(each, state) for each, state in found if state is not None]
 
