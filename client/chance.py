@@ -1,4 +1,4 @@
-"""Chance, and the clock: nothing else in `client/` has any."""
+"""The only randomness and clock of `client/`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 
 
 def fresh_nonce() -> str:
-    """Letters and digits that nobody can guess."""
+    """A fresh random nonce of letters and digits."""
     return secrets.token_hex(18)
 
 
 def fresh_number(bits: int) -> int:
-    """A random one of so many bits."""
+    """A random number of ``bits`` bits."""
     return secrets.randbits(bits)
 
 
 def monotonic_s() -> float:
-    """Seconds since some moment."""
+    """Monotonic seconds."""
     return time.monotonic()

@@ -1,6 +1,7 @@
-"""One blocking connection to one broker of any Kafka since 0.10.
+"""One blocking connection to a broker of Kafka 0.10 or newer.
 
-A version is chosen per call: the newest that the broker, our tables and the caller's cap share.
+The version is chosen for each call: the newest that the broker, our tables and the caller's cap
+share.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ VERSION_CAPS: Mapping[str, int] = {
     "OffsetFetch": 9,
     "Produce": 12,
 }
-"""The newest version that names topics: above it they have ids alone."""
+"""The newest versions with topic names: later versions have only topic ids."""
 MAX_RESPONSE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
 _RENEWED_AT = 0.85
-"""Of the time that a login holds, as Kafka's own clients."""
+"""The share of a login's lifetime after which it is renewed, as in Kafka's own clients."""
 
 
 class Sent(NamedTuple):
-    """A request that is under way."""
+    """A request that was sent."""
 
     api: Api
     version: int
@@ -44,9 +45,10 @@ class Sent(NamedTuple):
 
 
 class Connection:
-    """Requests are answered in their order: who sends several receives them so.
+    """The broker answers requests in their order: several may be sent before the first answer is
+    received.
 
-    Raises ClientError and its kinds, NoBroker where nobody listens.
+    Raises ClientError and its subclasses; NoBroker where no broker listens.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Connection:
         security: Security = PLAINTEXT,
         left_s: Callable[[], float] | None = None,
     ) -> None:
-        """``left_s`` says how much of the time for connecting is left."""
+        """``left_s`` returns the rest of the time for connecting."""
         self.host = host
         self.port = port
         self.address = name_of((host, port))
@@ -66,19 +68,20 @@ class Connection:
         self.timeout_s = timeout_s
         self.security = security
         self.moved_bytes = 0
-        """Of requests and answers, with their lengths."""
+        """Bytes of requests and responses, with their length fields."""
         left = left_s or (lambda: timeout_s)
         self._correlation_id = 0
         self._answered_id = 0
-        """Of the last answer that came."""
+        """The correlation id of the last response received."""
         self._renew_s: float | None = None
-        """When to log in again: the broker ends what is not renewed. None: never."""
+        """When to log in again (monotonic), since the broker closes expired sessions; None for
+        never."""
         self._received = bytearray()
-        """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
+        """Bytes of an incomplete response: Ctrl-C may interrupt its reading."""
         self._socket = self._connect(left)
         try:
             self.ranges = self._versions(left())
-            """Least and greatest version by API key, as the broker answered."""
+            """Minimum and maximum version by API key, from the broker's response."""
             self._log_in(left)
         except BaseException:
             self._socket.close()
@@ -91,7 +94,7 @@ class Connection:
             self._renew_s = monotonic_s() + _RENEWED_AT * lifetime_ms / 1000
 
     def _renew(self) -> None:
-        """Log in again if it is time to, and no answer is under way."""
+        """Log in again if that is due and no response is outstanding."""
         if self._renew_s is None or self._answered_id < self._correlation_id:
             return
         if monotonic_s() >= self._renew_s:
@@ -100,7 +103,7 @@ class Connection:
     def _connect(self, left: Callable[[], float]) -> socket.socket:
         try:
             plain = socket.create_connection((self.host, self.port), left())
-        except (OSError, UnicodeError) as error:  # a name may be none that IDNA allows
+        except (OSError, UnicodeError) as error:  # IDNA may not allow the host's name
             reason = getattr(error, "strerror", None) or str(error)
             raise NoBroker(f"no broker answers at {self.address} ({reason})") from error
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -126,12 +129,12 @@ class Connection:
         return bool(self._socket.getpeername()[0] == self._socket.getsockname()[0])
 
     def supports(self, name: str, version: int) -> bool:
-        """Return whether the broker serves this version of an API."""
+        """Whether the broker serves this version of an API."""
         least, most = self.ranges.get(BY_NAME[name].key, (0, -1))
         return least <= version <= most
 
     def version_of(self, name: str) -> int:
-        """Return the version to use for an API; ClientError when broker and client share none."""
+        """The version to use for an API; ClientError when broker and client share none."""
         api = BY_NAME[name]
         least, most = self.ranges.get(api.key, (0, -1))
         chosen = min(most, api.versions[-1], VERSION_CAPS.get(name, most))
@@ -144,13 +147,13 @@ class Connection:
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request, of the newest version unless one is named; its decoded answer."""
+        """Send one request, by default of the newest version; return its decoded response."""
         return self.receive(self.send(name, value, timeout_s, version))
 
     def send(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Sent:
-        """Send one request without waiting for its answer, which `receive` gives."""
+        """Send one request without waiting for its response, which `receive` returns."""
         api = BY_NAME[name]
         version = self.version_of(name) if version is None else version
         self._renew()
@@ -170,7 +173,7 @@ class Connection:
         return sent
 
     def receive(self, sent: Sent) -> Value:
-        """Wait for the answer to a request."""
+        """Wait for the response to a request."""
         try:
             self._socket.settimeout(sent.timeout_s)
             frame = self._read_frame()
@@ -212,7 +215,7 @@ class Connection:
         )
 
     def _read_frame(self, least_bytes: int = 4) -> bytes:
-        """The next whole answer, without its length."""
+        """The next complete response, without its length."""
         self._receive(4)
         size = int.from_bytes(self._received[:4], signed=True)
         if not least_bytes <= size <= MAX_RESPONSE_BYTES:
@@ -227,7 +230,7 @@ class Connection:
         return frame
 
     def _receive(self, size: int) -> None:
-        """Have at least ``size`` bytes of what the broker sends."""
+        """Read until at least ``size`` bytes of the response are buffered."""
         while len(self._received) < size:
             chunk = self._socket.recv(min(size - len(self._received), _CHUNK_BYTES))
             if not chunk:

@@ -1,10 +1,10 @@
-"""Errors of a connection. Each text is a sentence for a person."""
+"""Errors of a connection. Each message is a sentence for users."""
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """A request can't be sent, or the broker refused it."""
+    """A request can't be sent, or the broker rejected it."""
 
 
 class NotAskable(ClientError):

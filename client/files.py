@@ -1,4 +1,4 @@
-"""Reading the files that a client's settings name."""
+"""Reads the files that a client's settings name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from client.errors import ClientError
 
 BYTES_MAX: Final = 16 << 20
-"""Of a file that are read: a device such as /dev/zero has no end."""
+"""The maximum bytes read of a file: a device such as /dev/zero has no end."""
 
 
 def read_bytes(place: Path | str) -> bytes:
-    """The content of a file. Raises ClientError, which names the file."""
+    """The content of a file. Raises ClientError with the file's name."""
     try:
         with Path(place).open("rb") as file:
             found = file.read(BYTES_MAX + 1)

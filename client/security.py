@@ -1,6 +1,6 @@
-"""How a connection is made secure: TLS by the standard library, and SASL.
+"""The security of a connection: TLS by the standard library, and SASL.
 
-The mechanisms are those of `security/sasl/client_side.py`. Before Kafka 1.0 their messages go
+The mechanisms are those of `security/sasl/client_side.py`. Before Kafka 1.0 their messages are sent
 without a request around them (SaslHandshake version 0).
 """
 
@@ -26,7 +26,7 @@ OPTION: Final = "--command-config"
 
 
 class Caller(Protocol):
-    """A connection over which a broker can be asked."""
+    """A connection by which a login sends its requests."""
 
     address: str
 
@@ -36,10 +36,10 @@ class Caller(Protocol):
     def call(
         self, name: str, value: dict[str, Any], timeout_s: float | None, version: int | None
     ) -> dict[str, Any]:
-        """The answer to one request."""
+        """Send one request; return its response."""
 
     def exchange(self, token: bytes, timeout_s: float) -> bytes:
-        """The answer to bytes that are no request."""
+        """Send bytes that are not a request; return the response."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class Tls:
     """Trusted certificates, and the client's own key and certificates, in PEM."""
 
     trusted: str | None = None
-    """None for those that this machine trusts."""
+    """None for the certificates that this machine trusts."""
     certificates: str | None = None
-    """The client's own, the chain behind it."""
+    """The client's own certificate, followed by its chain."""
     key: str | None = field(default=None, repr=False)
     key_password: str = field(default="", repr=False)
     check_host: bool = True
-    """Whether the certificate must be of the name that was dialled."""
+    """Whether the certificate must have the host name that the client connects to."""
 
     def context(self) -> ssl.SSLContext:
-        """For the standard library. ClientError for what it can't use."""
-        import ssl  # a plain connection goes without
+        """The SSL context; ClientError for unusable certificates or keys."""
+        import ssl  # not imported for plaintext connections
 
         try:
             context = ssl.create_default_context(cadata=self.trusted)
@@ -71,7 +71,8 @@ class Tls:
     def _load_own(self, context: ssl.SSLContext, text: str) -> None:
         import ssl
 
-        descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")  # for us alone to read
+        # readable only by this user
+        descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")
         try:
             with os.fdopen(descriptor, "w") as file:
                 file.write(text)
@@ -92,7 +93,7 @@ class Login:
     mechanism: str
     who: Credentials
     token_file: str | None = None
-    """The file of the OAUTHBEARER token, read for each login: tokens are renewed in it."""
+    """The file of the OAUTHBEARER token, read for each login, since the token in it is renewed."""
 
     def credentials(self) -> Credentials:
         """The current credentials. ClientError if the token's file can't be read."""
@@ -107,13 +108,13 @@ class Login:
 
     @property
     def says(self) -> str:
-        """The user in errors."""
+        """The user's name for error messages."""
         return f"user {self.who.name}" if self.who.name else "the client"
 
 
 @dataclass(frozen=True)
 class Security:
-    """Settings of Kafka's clients; picklable. Its text has no password and no key."""
+    """The security settings of Kafka's clients; picklable. Its repr has no password and no key."""
 
     tls: Tls | None = None
     login: Login | None = None
@@ -128,7 +129,7 @@ class Security:
         return "; does security.protocol match this listener?"
 
     def wrap(self, plain: socket.socket, host: str, address: str) -> socket.socket:
-        """The socket to speak through. ClientError for a certificate that is not trusted."""
+        """The socket to use. ClientError for a certificate that is not trusted."""
         if self.tls is None:
             return plain
         import ssl
@@ -152,9 +153,10 @@ class Security:
             ) from None
 
     def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> int:
-        """Say who we are where the broker wants to know; how long that holds, 0: for good.
+        """Log in if SASL is configured; returns the session's lifetime in milliseconds, 0 for no
+        limit.
 
-        ClientError where it refuses us.
+        ClientError when the broker rejects the login.
         """
         if self.login is None:
             return 0
@@ -165,7 +167,7 @@ PLAINTEXT: Final = Security()
 
 
 class _Authentication:
-    """SaslHandshake, and the tokens of the mechanism behind it."""
+    """SaslHandshake, followed by the tokens of the mechanism."""
 
     def __init__(self, caller: Caller, login: Login, left_s: Callable[[], float]) -> None:
         self._caller = caller
@@ -175,7 +177,7 @@ class _Authentication:
         self._lifetime_ms = 0
 
     def run(self) -> int:
-        """The whole of it; milliseconds until it must be renewed, 0: never."""
+        """Log in; returns the milliseconds until the login must be renewed, 0 for never."""
         from client.chance import fresh_nonce
         from security.sasl.client_side import NotBelieved, client_login
 

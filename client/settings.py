@@ -1,4 +1,5 @@
-"""Properties of Kafka's own clients, as a file for `--command-config` has them, to `Security`."""
+"""Parses the properties of Kafka's own clients, as in a file for `--command-config`, into
+`Security`."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _JAAS: Final = "sasl.jaas.config"
 _LOGIN: Final = ("sasl.username", "sasl.password")
-"""As librdkafka has them."""
+"""librdkafka's properties."""
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _TOKEN: Final = ("oauth.access.token", "oauth.access.token.location")
-"""Options of OAuthBearerLoginModule: a token, and a file of one, as Strimzi's clients have them."""
+"""Options of OAuthBearerLoginModule: a token, or a file with a token, as in Strimzi's clients."""
 _FILE: Final = "file:"
 _TRUST: Final = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _KEY_STORE: Final = "ssl.keystore.location"
@@ -32,9 +33,9 @@ _KEY: Final = "ssl.keystore.key"
 _KEY_PASSWORD: Final = "ssl.key.password"
 _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
-"""What a file is, is seen in it."""
+"""Ignored: the type of a file is detected from its content."""
 _CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
-"""How Java comes by a token; here the token's own property says it."""
+"""Java's ways to get a token; ignored here, where the token's own property is enough."""
 _KNOWN: Final = frozenset(
     {
         "security.protocol",
@@ -64,7 +65,7 @@ class Settings(NamedTuple):
 
 
 def read_settings(file: Path) -> Settings:
-    """The settings in a file of client properties. ClientError names the property that is wrong."""
+    """The settings in a file of client properties. ClientError names the invalid property."""
     try:
         pairs = parse(read_bytes(file).decode())
     except UnicodeDecodeError:
@@ -76,7 +77,7 @@ def read_settings(file: Path) -> Settings:
 
 
 def settings_of(pairs: Mapping[str, str]) -> Settings:
-    """The settings that properties make."""
+    """The settings in these properties."""
     protocol = pairs.get("security.protocol", PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         raise ClientError(

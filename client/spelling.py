@@ -1,4 +1,4 @@
-"""How options spell times, lengths of time and partitions, the same in every command."""
+"""Parses times, durations and partitions, with the same spelling in every command's options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MOST_PARTITIONS: Final = 100_000
-"""More than a topic has: a range that is longer is a slip."""
+"""More than any topic has: a longer range is a typing error."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_MS = re.compile(r"\d{13}")
@@ -22,20 +22,21 @@ LONGEST_MS: Final = 36_525 * _UNITS_MS["d"]
 
 
 class MisspelledError(ValueError):
-    """How to write it."""
+    """The message says how to write the value."""
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time, UTC unless it has a zone, as Apache's tools.
+    """Milliseconds since 1970 of an ISO 8601 time, in UTC unless it has a zone, as in Apache's
+    tools.
 
-    Thirteen digits are these milliseconds themselves, as JSON and Kafka's records have them.
+    Thirteen digits are taken as these milliseconds, as in JSON and in Kafka's records.
     """
     text = text.strip()
     if _EPOCH_MS.fullmatch(text):
         return int(text)
     try:
         if _ONLY_DIGITS.fullmatch(text):
-            raise ValueError  # Python would take some of these digits for a date
+            raise ValueError  # Python would parse some of these digits as a date
         when = datetime.fromisoformat(text)
     except ValueError:
         raise MisspelledError(
@@ -50,12 +51,12 @@ def time_ms(text: str) -> int:
 
 
 def is_duration(text: str) -> bool:
-    """Whether a text means a length of time rather than a time."""
+    """Whether a text is a duration rather than a time."""
     return bool(_SHORT.fullmatch(text.strip())) or text.strip()[:1] in ("P", "p")
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number and its unit (90m)."""
+    """Milliseconds of an ISO 8601 duration (PnWnDTnHnMnS) or of a number with its unit (90m)."""
     short = _SHORT.fullmatch(text.strip())
     if short is not None:
         return _bounded(float(short[1]) * _UNITS_MS[short[2]])
@@ -75,7 +76,7 @@ def _bounded(milliseconds: float) -> int:
 
 
 def partition_numbers(text: str) -> list[int]:
-    """Partitions as ``0-1,5``, in order."""
+    """The partitions in a text such as ``0-1,5``, in ascending order."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")

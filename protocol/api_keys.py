@@ -1,6 +1,6 @@
-"""API keys by Kafka's names, and since which version each API is flexible (KIP-482).
+"""API keys by Kafka's names, and the first flexible version of each API (KIP-482).
 
-Small and by itself, since every request's header asks it. Written by ``tools/make_messages.py``.
+A small module, since every request header needs it. Written by ``tools/make_messages.py``.
 """
 
 from __future__ import annotations
@@ -194,4 +194,4 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {
     ALTER_SHARE_GROUP_OFFSETS: 0,
     DELETE_SHARE_GROUP_OFFSETS: 0,
 }
-"""The first version with compact types and tagged fields; keys that never had one are absent."""
+"""The first version with compact types and tagged fields; keys without one are missing."""

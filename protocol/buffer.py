@@ -1,4 +1,4 @@
-"""The three kinds of bytes that decoders read and files take."""
+"""The three kinds of bytes that decoders accept and files are written from."""
 
 from __future__ import annotations
 

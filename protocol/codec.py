@@ -1,11 +1,11 @@
-"""The reference codec: it walks a table and reads or writes any API in any version.
+"""The reference codec: reads and writes any API in any version by its table.
 
-A table and a version become a tree of small readers and writers, once; after that nothing looks at
-version ranges. Decoding is exact (every byte accounted for) and bounded (a claimed count or length
-is compared with the bytes that are there before anything is allocated). Where Kafka is lenient and
-a well-formed client can tell the difference, this is as lenient: a varint may be longer than
-necessary, a boolean is true for any byte but 0. Everything else that is not in the format is a
-ProtocolError. ``protocol/generated`` has faster code for hot APIs; tests compare it with this.
+For a table and a version it builds, once, a tree of small readers and writers; after that, version
+ranges are not evaluated again. Decoding is exact (every byte belongs to a field) and bounded (a
+claimed count or length is compared with the bytes present before anything is allocated). Where
+Kafka is lenient and a well-formed client can notice the difference, this codec is as lenient: a
+varint may be longer than necessary, a boolean is true for any byte but 0. Everything else outside
+the format is a ProtocolError. ``protocol/generated`` is faster for hot APIs; tests compare them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from protocol.wire import read_varint, write_varint
 Reader: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 Writer: TypeAlias = Callable[[bytearray, Any], None]
 Codec: TypeAlias = tuple[Reader, Writer, int]
-"""How to read a type, how to write it, and the least bytes that it takes."""
+"""The reader of a type, its writer, and the minimum size in bytes."""
 
 TAGGED_FIELDS: Final = "_tagged_fields"
 
@@ -56,9 +56,9 @@ class Message:
         self._elements: dict[tuple[str, ...], Writer] = {}
 
     def decode(self, buffer: Buffer, position: int = 0, *, exact: bool = True) -> dict[str, Any]:
-        """The value that begins at ``position``; ProtocolError unless there is one.
+        """The value that begins at ``position``; ProtocolError if the bytes are invalid.
 
-        ``exact`` refuses bytes after its end too.
+        ``exact`` also rejects bytes after its end.
         """
         try:
             value, end = self._struct.read(buffer, position)
@@ -71,7 +71,7 @@ class Message:
         return value
 
     def encode(self, value: dict[str, Any]) -> bytes:
-        """The bytes of a value; ProtocolError, naming the field, for what they cannot say."""
+        """The bytes of a value; ProtocolError with the field's name if it can't be encoded."""
         out = bytearray()
         try:
             self._struct.write(out, value)
@@ -80,9 +80,9 @@ class Message:
         return bytes(out)
 
     def array(self, *path: str) -> EncodedArray:
-        """An array of this message that is encoded element by element, by the names down to it.
+        """An array of this message, at a path of field names, to be encoded element by element.
 
-        Of a long answer there are then never more values at a time than one element's.
+        A long response then never holds more than one element's values at a time.
         """
         write = self._elements.get(path)
         if write is None:
@@ -99,9 +99,9 @@ def _reason(error: Exception) -> str:
 
 
 class StructCodec:
-    """Reads and writes one struct. Neighbouring fields of fixed size travel as one ``Struct``.
+    """Reads and writes one struct; adjacent fields of fixed size form one ``struct.Struct``.
 
-    ``min_bytes`` is the least that any value takes, by which an array's count is held to account.
+    ``min_bytes`` is the minimum size of a value, by which an array's count is checked.
     """
 
     __slots__ = ("_absent", "_fresh", "_known", "_reads", "_tag_section", "_writes", "min_bytes")
@@ -156,7 +156,7 @@ class StructCodec:
         self.min_bytes += min_bytes
 
     def read(self, buffer: Buffer, position: int) -> tuple[dict[str, Any], int]:
-        """The value at ``position`` and where it ends."""
+        """The value at ``position`` and the position after it."""
         value = self._absent.copy()
         for field in self._fresh:
             value[field.name] = default_of(field)
@@ -171,7 +171,7 @@ class StructCodec:
         return value, position
 
     def write(self, out: bytearray, value: dict[str, Any]) -> None:
-        """Append the bytes of a value; fields left out take their defaults."""
+        """Append the bytes of a value; missing fields get their defaults."""
         if not isinstance(value, dict):
             raise ProtocolError(f"expected a dict, not {value!r:.80}")
         if not self._known.issuperset(value):
@@ -207,7 +207,7 @@ def _names(what: Any, is_run: bool) -> str:
 
 
 def _check_uuid(value: Any) -> None:
-    # struct's "16s" would pad or cut in silence.
+    # struct's "16s" would pad or truncate other lengths silently.
     if value is not None and not (isinstance(value, bytes) and len(value) == 16):
         raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
 
@@ -215,8 +215,8 @@ def _check_uuid(value: Any) -> None:
 class TagSection:
     """The tagged fields at the end of a flexible struct (KIP-482).
 
-    Known ones become fields, written only where they differ from their default; unknown ones are
-    kept as bytes under ``_tagged_fields`` and written back. Tags ascend, each at most once.
+    Known ones become fields, and are written only if they differ from their default; unknown ones
+    are kept as bytes under ``_tagged_fields`` and written back. Tags ascend, each at most once.
     """
 
     __slots__ = ("_known", "_names")
@@ -229,14 +229,14 @@ class TagSection:
             nullable = version in version_range(field.nullable)
             read, write, _ = _codec_of(field.type, version, True, nullable, null=0)
             absent = bytearray()
-            # Kafka 4.3.1 writes a struct that is null, where other defaults are left out
+            # Kafka 4.3.1 writes a null struct, although it leaves out other defaults
             if not (nullable and isinstance(field.type, Struct)):
                 write(absent, default_of(field))
             self._known[field.tag] = (field.name, read)
             self._names.append((field.tag, field.name, write, bytes(absent)))
 
     def read(self, buffer: Buffer, position: int, value: dict[str, Any]) -> int:
-        """Put the tagged fields at ``position`` into ``value``; returns where they end."""
+        """Put the tagged fields at ``position`` into ``value``; returns the position after them."""
         count = buffer[position]
         if not count:
             return position + 1
@@ -294,7 +294,7 @@ class TagSection:
             out += sections[tag]
 
 
-# By (text?, compact?, nullable?); RECORDS look like BYTES.
+# By (text?, compact?, nullable?); RECORDS are encoded like BYTES.
 _TEXT_AND_DATA: Final[dict[tuple[bool, bool, bool], Codec]] = {
     (True, False, False): (wire.read_string, wire.write_string, 2),
     (True, False, True): (wire.read_nullable_string, wire.write_nullable_string, 2),
@@ -321,7 +321,7 @@ def _codec_of(type_: Type, version: int, flexible: bool, nullable: bool, null: i
 
 
 def _nullable(read: Reader, write: Writer, null: int) -> Codec:
-    # A nullable struct is led by one byte: 1, or for null -1, and 0 where the field is tagged.
+    # A nullable struct begins with one byte: 1, or for null -1, or 0 where the field is tagged.
     def read_nullable(buffer: Buffer, position: int) -> tuple[Any, int]:
         mark = buffer[position]
         if mark == null:

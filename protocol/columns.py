@@ -1,8 +1,8 @@
-"""Helpers of the generated codecs: whole arrays at once, and pieces of frames.
+"""Helpers of the generated codecs for whole arrays and for parts of frames.
 
-An array whose elements have a fixed stride is unpacked or packed with one ``struct.Struct`` made
-for its count. Those are kept, within bounds that no peer can push: at most ``KEPT_ELEMENTS``
-elements in all per shape (about 100 bytes each).
+An array of fixed-size elements is unpacked or packed with one ``struct.Struct`` made for its count.
+These are cached within limits that no client can exceed: at most ``KEPT_ELEMENTS`` elements in all
+per shape (about 100 bytes each).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.wire import MAX_STRING_BYTES, varint
 
 KEPT_ELEMENTS: Final = 4096
 KEPT_COUNT: Final = 2048
-"""Arrays longer than this are served by a struct of their own, made anew each time."""
+"""The struct of a longer array is not cached."""
 
 _INT16_PREFIX: Final = struct.Struct(">h").pack
 _INT32_PREFIX: Final = struct.Struct(">i").pack
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class Unusual(Exception):
-    """Inside a generated decoder: this request is the reference's."""
+    """Raised in a generated decoder for a request that the reference codec must decode."""
 
 
 class _PerCount(dict[int, Callable[..., T]]):
-    """Struct methods by element count, made when first asked for."""
+    """Struct methods by element count, created on first use."""
 
     def __init__(self, element: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class _PerCount(dict[int, Callable[..., T]]):
 class Unpackers(_PerCount[tuple[Any, ...]]):
     """``unpackers[count](buffer, position)`` is the flat tuple of ``count`` elements.
 
-    The caller has held ``count`` against the bytes that are there.
+    The caller has checked that ``count`` elements fit the bytes present.
     """
 
     def __missing__(self, count: int) -> Callable[..., tuple[Any, ...]]:
@@ -79,7 +79,8 @@ def slow(
     position: int,
     shape: Callable[[int, dict[str, Any]], T],
 ) -> T:
-    """What straight-line decoders leave to the reference: tagged fields, and all that is wrong.
+    """Decode by the reference codec what generated decoders can't: tagged fields, and invalid
+    bytes.
 
     Raises the reference's ProtocolError, or returns its value in the generated shape.
     """
@@ -87,14 +88,14 @@ def slow(
 
 
 def unsayable(api: Api, version: int, error: Exception) -> ProtocolError:
-    """The error for a response that its fields cannot say."""
+    """The error for a response with values that its fields can't hold."""
     return ProtocolError(f"{api.name} response v{version}: {type(error).__name__}: {error}")
 
 
 def text(value: Any) -> bytes:
     """STRING."""
     encoded: bytes = value.encode()
-    # Above int16, struct refuses by itself.
+    # struct raises an error above int16.
     return _INT16_PREFIX(len(encoded)) + encoded
 
 
@@ -133,12 +134,12 @@ def compact_data(value: bytes) -> bytes:
 
 
 def count_prefix(count: int) -> bytes:
-    """A compact array's or compact bytes' count."""
+    """The count of a compact array or of compact bytes."""
     return _VARINTS[count + 1] if count < 255 else varint(count + 1)
 
 
 def uuid(value: bytes) -> bytes:
-    """UUID; nothing but 16 bytes will do."""
+    """UUID; raises unless it has 16 bytes."""
     if len(value) != len(ZERO_UUID):
         raise ProtocolError(f"expected a UUID of 16 bytes, not {value!r:.80}")
     return value
@@ -147,7 +148,7 @@ def uuid(value: bytes) -> bytes:
 def code_columns(
     zeros: Packers, packers: Packers, partitions: Sequence[int], codes: int | Sequence[int]
 ) -> bytes:
-    """Partitions each with an error code: one for all (0 costs nothing), or a column.
+    """Encode partitions each with an error code: one for all (0 costs nothing), or a column.
 
     ``zeros`` packs a partition and a code of 0, ``packers`` a partition and a code.
     """
@@ -170,9 +171,9 @@ def offset_columns(
     codes: int | Sequence[int],
     flexible: bool,
 ) -> bytes:
-    """Partitions of an OffsetFetch answer whose metadata are all empty.
+    """Encode the partitions of an OffsetFetch response without metadata.
 
-    ``columns`` are what stands before the metadata, ``codes`` one error code or a column. In
+    ``columns`` are the fields before the metadata, ``codes`` is one error code or a column. In
     flexible versions the packers have a field for the empty metadata, the varint 1.
     """
     count = len(columns[0])

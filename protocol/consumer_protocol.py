@@ -1,8 +1,8 @@
 """The embedded consumer protocol: the opaque bytes of members of a "consumer" group.
 
-Subscription and Assignment are versioned by an int16 of their own; a later version only appends
-fields, so every version is read by its version 0 prefix (KIP-429). Broker and coordinator treat
-these bytes as opaque, except for the subscribed topics.
+Subscription and Assignment begin with an int16 version; a later version only appends fields, so
+every version is read by its version 0 prefix (KIP-429). Broker and coordinator treat these bytes as
+opaque, except for the subscribed topics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from protocol.errors import ProtocolError
 
 CONSUMER = "consumer"
-"""The protocol type of groups whose members say so."""
+"""The protocol type of consumer groups."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -57,7 +57,7 @@ def _string(text: str) -> bytes:
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """Return the topics of a Subscription of any version; ProtocolError for other bytes."""
+    """The topics of a Subscription of any version; ProtocolError for other bytes."""
     reader = _Reader(metadata)
     if reader.int16() < 0:
         raise ProtocolError("consumer protocol: negative version")
@@ -65,7 +65,7 @@ def subscribed_topics(metadata: bytes) -> list[str]:
 
 
 def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
-    """Return topic -> partitions of an Assignment of any version; empty bytes mean none."""
+    """Partitions by topic in an Assignment of any version; empty bytes mean none."""
     if not assignment:
         return {}
     reader = _Reader(assignment)
@@ -80,13 +80,13 @@ def assigned_partitions(assignment: bytes) -> dict[str, list[int]]:
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
-    """Return a version 0 Subscription without user data."""
+    """A version 0 Subscription without user data."""
     listed = b"".join(_string(topic) for topic in topics)
     return _INT16.pack(0) + _INT32.pack(len(topics)) + listed + _INT32.pack(-1)
 
 
 def encode_assignment(assigned: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a version 0 Assignment without user data."""
+    """A version 0 Assignment without user data."""
     parts = [_INT16.pack(0), _INT32.pack(len(assigned))]
     for topic, partitions in assigned.items():
         parts.append(_string(topic) + _INT32.pack(len(partitions)))

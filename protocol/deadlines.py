@@ -1,8 +1,8 @@
 """Deadlines of a pure core: timers in a lazy heap.
 
-A timer's ``due_ms`` may be moved later, or removed, by plain assignment; a heartbeat does only
-that. The heap then holds an entry that is too early, which is corrected when it falls due.
-Only a move to an earlier time needs ``arm``.
+A timer's ``due_ms`` may be moved later, or removed, by plain assignment, as a heartbeat does. The
+heap then has an entry that is too early, which is corrected when it becomes due. Only a move to an
+earlier time needs ``arm``.
 
 Invariant: a timer with a due time has an entry in the heap at or before that time.
 """
@@ -16,20 +16,20 @@ NEVER = 1 << 62
 
 
 class Timer:
-    """One deadline; who owns it knows what for. Any clock will do, one for each heap."""
+    """One deadline; its owner knows its purpose. Any clock will do, one for each heap."""
 
     __slots__ = ("due_ms", "fell_due_ms", "queued_ms")
 
     def __init__(self) -> None:
         self.due_ms = NEVER
-        """When it is due, in milliseconds, or NEVER."""
+        """The due time in milliseconds, or NEVER."""
         self.queued_ms = NEVER
         """The time of its entry in the heap, or NEVER; entries at other times are void."""
         self.fell_due_ms = NEVER
-        """When it was due the last time that it fell due; ``pop`` may come later."""
+        """The due time at which it last became due; ``pop`` may be called later."""
 
     def disarm(self) -> None:
-        """Let it never fall due."""
+        """Remove the due time."""
         self.due_ms = NEVER
 
 
@@ -43,7 +43,7 @@ class Deadlines(Generic[TimerT]):
 
     def __init__(self) -> None:
         self.next_ms: int | None = None
-        """A time before which nothing falls due; None when nothing is armed."""
+        """No timer is due before this time; None when no timer is armed."""
         self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
         self._limit = 1024
@@ -52,15 +52,16 @@ class Deadlines(Generic[TimerT]):
         return len(self._heap)
 
     def arm(self, timer: TimerT, due_ms: int) -> None:
-        """Let the timer fall due then, whether or not it was armed before."""
+        """Set the due time, whether or not the timer was armed before."""
         timer.due_ms = due_ms
         if timer.queued_ms > due_ms:
             self._push(timer)
 
     def pop(self, now_ms: int) -> TimerT | None:
-        """Take the earliest entry, which must be due, and return its timer if the timer is due too.
+        """Remove the earliest entry, which must be due; returns its timer if the timer itself is
+        due.
 
-        A timer that is returned is no longer armed. None: the entry was void or too early.
+        A returned timer is no longer armed. None means that the entry was void or too early.
         """
         queued_ms, _, timer = heappop(self._heap)
         self.next_ms = self._heap[0][0] if self._heap else None

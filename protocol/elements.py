@@ -1,9 +1,9 @@
-"""The number of elements in a message, counted in its bytes before it is decoded.
+"""Counts the elements of a message in its bytes, before it is decoded.
 
-An element of an array may take one byte on the wire and becomes an object of a hundred bytes, so
-the elements are counted first. The count walks the table of the message as the reference codec
-does, but allocates nothing, skips elements of a fixed size in one step, and stops above its bound.
-Entries of arrays at any depth count, and so do tagged fields.
+An element of an array may be one byte on the wire and becomes an object of a hundred bytes, so the
+elements are counted first. The count follows the table of the message like the reference codec, but
+allocates nothing, skips elements of a fixed size in one step, and stops above its limit. Entries of
+arrays at any depth count, and so do tagged fields.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _unpack_int32: Final = struct.Struct(">i").unpack_from
 
 
 class TooManyElements(ProtocolError):
-    """A message names more elements than it may."""
+    """A message has more elements than allowed."""
 
 
 class _Tally:
-    """How many more elements may come."""
+    """The number of elements that may follow."""
 
     __slots__ = ("left",)
 
@@ -42,7 +42,7 @@ class _Tally:
 
 
 Skip: TypeAlias = Callable[[Buffer, int, _Tally], int]
-"""Counts what is inside of a value at a position, and returns where the value ends."""
+"""Counts the elements within the value at a position, and returns the position after it."""
 
 
 class ElementCounter:
@@ -56,7 +56,7 @@ class ElementCounter:
         self._skip = skip or _fixed(size)
 
     def count(self, buffer: Buffer, position: int, at_most: int) -> int:
-        """The elements of the message at ``position``.
+        """The number of elements of the message at ``position``.
 
         Raises TooManyElements as soon as there are more than ``at_most``, and ProtocolError for
         bytes that end within the message.
@@ -76,8 +76,8 @@ class ElementCounter:
 
 
 _Part = tuple[Skip | None, int, int]
-"""How to skip a value, None where its size is always the same and nothing is inside; that size, 0
-where it varies; the least bytes that it takes."""
+"""The function that skips a value, None for a fixed size without elements; the fixed size, 0 if it
+varies; the minimum size."""
 
 
 def _fixed(size: int) -> Skip:

@@ -1,4 +1,4 @@
-"""Arrays of an answer that are encoded element by element instead of being gathered first."""
+"""Arrays of a response that are encoded element by element instead of being collected first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.schema import Array, Field, Struct, Type
 
 
 class EncodedArray:
-    """The elements of an array, encoded already; stands for the list in a value."""
+    """The encoded elements of an array; replaces the list in a value."""
 
     __slots__ = ("_write", "count", "data")
 
@@ -19,13 +19,13 @@ class EncodedArray:
         self.data = bytearray()
 
     def append(self, value: Any) -> None:
-        """Encode one more; ProtocolError for what cannot be said."""
+        """Encode one more element; ProtocolError for a value that can't be encoded."""
         self._write(self.data, value)
         self.count += 1
 
 
 def element_at(fields: Sequence[Field], path: Sequence[str]) -> Type:
-    """What the array that ``path`` leads to, through structs and arrays of them, is made of."""
+    """The element type of the array at ``path``, which leads through structs and arrays of them."""
     element: Type = Struct(*fields)
     for name in path:
         assert isinstance(element, Struct)

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the error for bytes that are not valid.
+"""Kafka's error codes, and the error for invalid bytes.
 
 The table is Apache Kafka 4.3.1's (``Errors.java``); a test compares it with
 ``tests/data/schema/errors.json``. On the wire an error is an INT16, in our values a plain int.
@@ -10,9 +10,9 @@ from typing import Final
 
 
 class ProtocolError(Exception):
-    """Bytes that are not what they claim to be, or a value that no bytes can say.
+    """Invalid bytes, or a value that can't be encoded.
 
-    The text says what was wrong and where. Raised by ``protocol`` and by nothing else.
+    The message names the problem and its position. Raised only by ``protocol``.
     """
 
 
@@ -289,7 +289,7 @@ NAMES: Final[dict[int, str]] = {
     132: "STREAMS_TOPOLOGY_FENCED",
     133: "SHARE_SESSION_LIMIT_REACHED",
 }
-"""Every known code's name, as Kafka spells it."""
+"""The name of every known code, in Kafka's spelling."""
 
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {
@@ -327,4 +327,4 @@ RETRIABLE: Final[frozenset[int]] = frozenset(
         SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Codes after which a client may try the same request again (``RetriableException``)."""
+"""Codes after which a client may retry the same request (``RetriableException``)."""

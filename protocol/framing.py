@@ -1,7 +1,7 @@
-"""Frames: an int32 length and that many bytes, cut out of a stream that arrives in any pieces.
+"""Splits a stream into frames: an int32 length and that many bytes, arriving in any pieces.
 
-Sans-I/O: bytes are fed in, whole frames come out. Memory follows what has arrived, never what a
-length claims.
+Sans-I/O: bytes are fed in, complete frames are returned. Memory depends on the bytes received,
+never on a claimed length.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from protocol.headers import MIN_REQUEST_BYTES
 
 _unpack_length = struct.Struct(">i").unpack_from
 _TLS_BEGINS = 0x1603
-"""A handshake, and the first byte of its version (RFC 8446, section 5.1)."""
+"""The type of a TLS handshake, and the first byte of its version (RFC 8446, section 5.1)."""
 
 
 class BadFrame(ProtocolError):
-    """A length that no frame can have. ``frames`` are the whole ones that came before it."""
+    """An invalid frame length. ``frames`` are the complete ones before it."""
 
     def __init__(self, text: str, frames: list[bytes]) -> None:
         super().__init__(text)
@@ -25,9 +25,10 @@ class BadFrame(ProtocolError):
 
 
 class Framer:
-    """Cuts a stream into frames of ``min_bytes`` to ``max_bytes``, their lengths not counted.
+    """Splits a stream into frames of ``min_bytes`` to ``max_bytes``, without their length fields.
 
-    A connection whose framer has raised is beyond help: where the next frame begins is not known.
+    A connection can't continue after its framer has raised, since the start of the next frame is
+    unknown.
     """
 
     __slots__ = ("_max_bytes", "_min_bytes", "_wanted", "partial")
@@ -36,12 +37,12 @@ class Framer:
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self.partial = bytearray()
-        """A frame that has not arrived whole, with its length; `feed` alone writes it."""
+        """An incomplete frame, with its length; only `feed` writes it."""
         self._wanted = 0
-        """How long ``partial`` will be when whole; 0 while fewer than 4 bytes are there."""
+        """The complete size of ``partial``; 0 while it has fewer than 4 bytes."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what arrived and return the frames that are now whole, without their lengths.
+        """Add received bytes; returns the frames that are now complete, without their lengths.
 
         Raises BadFrame for a length that is negative, too short for a header or above the limit.
         """
@@ -64,7 +65,7 @@ class Framer:
         return frames
 
     def _resume(self, data: bytes, frames: list[bytes]) -> int:
-        """Go on with the partial frame; returns how much of ``data`` belongs to it."""
+        """Continue the partial frame; returns how much of ``data`` belongs to it."""
         partial = self.partial
         used = 0
         if not self._wanted:

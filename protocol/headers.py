@@ -1,9 +1,9 @@
-"""Request and response headers: what stands between a frame's length and its body.
+"""Request and response headers, which follow a frame's length and precede its body.
 
-A request header is version 0 (no client id; ControlledShutdown v0 alone), 1, or 2 with tagged
-fields, a response header version 0 or 1 with tagged fields. The flexible ones go with flexible
-bodies, except that ApiVersions is always answered with version 0: its client cannot know yet which
-versions the broker speaks (KIP-511).
+A request header has version 0 (no client id; only ControlledShutdown v0), 1, or 2 with tagged
+fields; a response header has version 0 or 1 with tagged fields. The flexible ones belong to
+flexible bodies, except that the response to ApiVersions always has header version 0: its client
+does not know yet which versions the broker supports (KIP-511).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2; for keys that we do not know 1, for versions as the key's known ones suggest."""
+    """0, 1 or 2; 1 for unknown keys. For unknown versions it follows from the key's known ones."""
     if api_version >= FIRST_FLEXIBLE.get(api_key, _NEVER):
         return 2
     return 0 if api_key == CONTROLLED_SHUTDOWN and api_version == 0 else 1
@@ -49,9 +49,9 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """The header at the start of a frame (without its length); ProtocolError if it is none.
+    """The header at the start of a frame (without its length); ProtocolError if it is invalid.
 
-    Unknown keys and versions are no error here: their answer is the dispatch's business.
+    Unknown keys and versions are accepted: the dispatcher answers them.
     """
     try:
         api_key, api_version, correlation_id = _FIXED.unpack_from(frame)
@@ -61,7 +61,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
         if version:
             client_id, position = read_nullable_string(frame, position)
         if version == 2:
-            # No tag is defined for headers; what a newer peer may say there is skipped.
+            # Headers have no known tags; the tags of a newer client are skipped.
             position = skip_tags(frame, position)
     except (struct.error, IndexError):
         raise ProtocolError("the request ends within its header") from None
@@ -73,7 +73,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 def encode_request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The header of a request that we send."""
+    """The header of a request to be sent."""
     version = request_header_version(api_key, api_version)
     out = bytearray(_FIXED.pack(api_key, api_version, correlation_id))
     if version:
@@ -84,13 +84,13 @@ def encode_request_header(
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header of an answer."""
+    """The header of a response."""
     data = _INT32.pack(correlation_id)
     return data + b"\0" if response_header_version(api_key, api_version) else data
 
 
 def decode_response_header(api_key: int, api_version: int, frame: Buffer) -> tuple[int, int]:
-    """The correlation id of an answer and where its body begins."""
+    """The correlation id of a response and the position of its body."""
     try:
         (correlation_id,) = _INT32.unpack_from(frame)
         position = _INT32.size

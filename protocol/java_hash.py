@@ -1,4 +1,4 @@
-"""Java's hash of a string: Kafka's partitions, and its orders of names, follow from it."""
+"""Java's hash of a string, by which Kafka selects partitions and orders names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from operator import mul
 _POWERS: tuple[int, ...] = tuple(pow(31, exponent, 1 << 32) for exponent in range(256))
 
 _LANES = 64
-"""Characters hashed side by side in one large number, 64 bits each: a product of two 32-bit numbers
-and a third fit. 32,767 characters, the longest group id, take 0.8 ms so and 6 ms one by one."""
+"""Characters hashed in parallel in one large number, 64 bits each: a product of two 32-bit numbers
+plus a third fits. 32,767 characters, the longest group id, take 0.8 ms this way and 6 ms one by
+one."""
 _LANES_POWER = pow(31, _LANES, 1 << 32)
 _LOW_HALVES = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * _LANES, "little")
 
@@ -23,9 +24,9 @@ def java_hash(text: str) -> int:
 
 
 def _hash_in_lanes(units: bytes) -> int:
-    """The same of UTF-16 code units, as a number from 0: every 64th unit is in the same lane.
+    """The hash of UTF-16 code units as an unsigned number: every 64th unit is in the same lane.
 
-    Units before the first, of 0, change nothing.
+    Leading units of 0 do not change it.
     """
     before = -(len(units) // 2) % _LANES
     lanes = bytearray(8 * (before + len(units) // 2))

@@ -1,7 +1,7 @@
 """The records of Kafka's internal topics as tables: groups, transactions, shares.
 
-A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode`` are
-about what follows these two bytes. Longer than a module should be, since it is one list.
+A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode``
+handle the bytes after these two. The module is longer than the limit, since it is one list.
 Written by ``tools/make_messages.py``.
 """
 
@@ -853,7 +853,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
 
 
 def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-    """The fields of a key or value; ProtocolError unless the bytes are exactly one."""
+    """The fields of a key or value; ProtocolError unless it fills the bytes exactly."""
     return _find(name).message(version).decode(buffer, position)
 
 

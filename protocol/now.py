@@ -1,4 +1,4 @@
-"""The time, as the pure cores are given it."""
+"""The time, as passed to the pure cores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Now(NamedTuple):
     """One reading of both clocks, in milliseconds.
 
-    ``mono_ms`` never goes back and drives whatever waits; ``wall_ms`` is what records keep.
+    ``mono_ms`` never decreases and is for deadlines; ``wall_ms`` is for timestamps in records.
     """
 
     mono_ms: int

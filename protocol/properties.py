@@ -11,10 +11,10 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """The pairs of a properties file; a key that comes twice has its last value.
+    """The pairs of a properties file; a repeated key has its last value.
 
     ``key=value``, ``key: value`` and ``key value`` are pairs, ``#`` and ``!`` begin a comment, a
-    backslash at its end joins a line with the next. Source: ``java.util.Properties.load``.
+    backslash at the end of a line joins it with the next. Source: ``java.util.Properties.load``.
     """
     pairs: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -23,7 +23,7 @@ def parse(text: str) -> dict[str, str]:
             key, value = line, ""
         else:
             key, value = line[: found.start()], line[found.end() :]
-            # What the pattern took of escaped backslashes belongs to the key.
+            # Escaped backslashes that the pattern matched belong to the key.
             key += line[found.start() : found.end()].rstrip(" \t\f=:")
         pairs[_unescape(key)] = _unescape(value)
     return pairs

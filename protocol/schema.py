@@ -1,8 +1,8 @@
 """The parts of a message: types, fields, version ranges, and an API with its two messages.
 
-The tables in ``protocol/messages`` are made of these. A field says in which versions it is on the
-wire; how a type is encoded (int16 or varint lengths) follows from whether the version is *flexible*
-(KIP-482). ``protocol.codec`` turns a table and a version into a codec.
+The tables in ``protocol/messages`` consist of these. A field lists the versions in which it is on
+the wire; the encoding of a type (int16 or varint lengths) depends on whether the version is
+*flexible* (KIP-482). ``protocol.codec`` turns a table and a version into a codec.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ UNSET: Final[Any] = object()
 
 
 class Primitive:
-    """A type without parts. ``format`` is its ``struct`` letter, "" where the length varies.
+    """A type without parts. ``format`` is its ``struct`` letter, "" if its length varies.
 
-    ``default`` is what a field of this type holds where a version does not have it (Kafka's rule).
+    ``default`` is the value of a field of this type in versions without it (Kafka's rule).
     """
 
     __slots__ = ("default", "format", "name", "size")
@@ -54,7 +54,7 @@ RECORDS: Final = Primitive("RECORDS", "", 0, None)
 
 
 class Struct:
-    """Fields one after the other, and in flexible versions a section of tagged fields."""
+    """A sequence of fields, and in flexible versions a section of tagged fields."""
 
     __slots__ = ("fields",)
 
@@ -85,19 +85,19 @@ class Field(NamedTuple):
     name: str
     type: Type
     versions: str = "0+"
-    """Where it is on the wire: "3+", "0-7", "2"."""
+    """The versions that have it: "3+", "0-7", "2"."""
     nullable: str = ""
-    """Where it may be null, in the same notation; "" for nowhere."""
+    """The versions in which it may be null, in the same notation; "" for none."""
     tag: int | None = None
-    """Its tag when it travels in the section of tagged fields."""
+    """Its tag, if it is in the section of tagged fields."""
     default: Any = UNSET
-    """Its value where it is absent, unless the type's own default."""
+    """Its value in versions without it; by default the type's default."""
 
 
 class Api:
     """An API: its key, its versions and the two messages. Codecs are built on first use.
 
-    ``versions`` is the range that our tables know; what the broker serves is its own business.
+    ``versions`` is the range that our tables have; the broker decides which of them it serves.
     Values are dicts with the names of the tables, as ARCHITECTURE.md describes.
     """
 
@@ -135,11 +135,11 @@ class Api:
         return f"Api({self.key}, {self.name})"
 
     def is_flexible(self, version: int) -> bool:
-        """True where the version uses compact types and tagged fields."""
+        """Whether the version uses compact types and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int, *, is_request: bool) -> Message:
-        """The codec of one message in one version; ProtocolError for a version unknown to us."""
+        """The codec of one message in one version; ProtocolError for an unknown version."""
         message = self._messages.get((is_request, version))
         if message is None:
             message = self._build(version, is_request)
@@ -160,7 +160,7 @@ class Api:
         return message
 
     def count_elements(self, version: int, buffer: Buffer, position: int, at_most: int) -> int:
-        """How many elements the request body from ``position`` on names; makes none of them.
+        """The number of elements in the request body at ``position``, without decoding it.
 
         Raises protocol.elements.TooManyElements above ``at_most``.
         """
@@ -174,10 +174,10 @@ class Api:
         return counter.count(buffer, position, at_most)
 
     def decode_request(self, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-        """The request body from ``position`` on; what comes after its end is not looked at.
+        """The request body from ``position`` on; bytes after its end are ignored.
 
-        So does Kafka, and a client relies on it: librdkafka 2.16 puts three bytes too many after
-        the Metadata v13 by which a consumer with a pattern asks for all topics.
+        So does Kafka, and a client relies on it: librdkafka 2.16 adds three bytes to the Metadata
+        v13 by which a consumer with a pattern requests all topics.
         """
         return self.message(version, is_request=True).decode(buffer, position, exact=False)
 
@@ -197,7 +197,7 @@ class Api:
 class LogRecord:
     """The key or the value of a record in one of Kafka's internal topics, over its versions.
 
-    ``record_type`` is what the first two bytes of a key say; a value begins with its version.
+    ``record_type`` is the number in the first two bytes of a key; a value begins with its version.
     """
 
     __slots__ = ("_messages", "fields", "first_flexible", "name", "record_type", "versions")
@@ -213,11 +213,11 @@ class LogRecord:
         self._messages: dict[int, Message] = {}
 
     def is_flexible(self, version: int) -> bool:
-        """True where the version uses compact types and tagged fields."""
+        """Whether the version uses compact types and tagged fields."""
         return self.first_flexible is not None and version >= self.first_flexible
 
     def message(self, version: int) -> Message:
-        """The codec of one version; ProtocolError for a version unknown to us."""
+        """The codec of one version; ProtocolError for an unknown version."""
         message = self._messages.get(version)
         if message is None:
             from protocol.codec import Message
@@ -231,11 +231,11 @@ class LogRecord:
 
 
 LAST: Final = 1 << 15
-"""Above every version there can be (an int16): the end of an open range."""
+"""Above every possible version (an int16): the end of an open range."""
 
 
 def version_range(text: str) -> range:
-    """The versions that "3+", "3-5" or "3" names; "" names none."""
+    """The versions in "3+", "3-5" or "3"; "" has none."""
     if not text:
         return range(0)
     if text.endswith("+"):
@@ -245,7 +245,7 @@ def version_range(text: str) -> range:
 
 
 def default_of(field: Field) -> Any:
-    """A fresh default for a field: its own, else its type's (0, "", [], a struct of defaults)."""
+    """A new default for a field: its own, else its type's (0, "", [], a struct of defaults)."""
     if field.default is not UNSET:
         return field.default
     if isinstance(field.type, Primitive):
@@ -256,7 +256,7 @@ def default_of(field: Field) -> Any:
 
 
 def layout(fields: Sequence[Field], version: int, flexible: bool) -> list[list[Any]]:
-    """A table spelled out for one version, in the notation of ``tests/data/schema/api.json``."""
+    """A table expanded for one version, in the notation of ``tests/data/schema/api.json``."""
     plain: list[list[Any]] = []
     tagged: dict[str, list[Any]] = {}
     for field in fields:

@@ -1,11 +1,10 @@
-"""`slotted`: a class of named values, as `dataclass(slots=True)` makes it, in a tenth of the time.
+"""`slotted`: a class of named values like one by `dataclass(slots=True)`, in a tenth of the time.
 
-`dataclass` compiles three to six methods for each class while it is imported: with more than a
-hundred such classes, a quarter of a broker's start. Here only `__init__` is compiled, when the
-first object is made, and it is the one that `dataclass` would write; the other methods need no
-compiling. `dataclasses.replace`, `fields` and `asdict` take such classes and objects too. A class
-with ``__post_init__``, with values that are given by name alone, or whose values are inherited is a
-`dataclass` still.
+`dataclass` compiles three to six methods for each class at import: with more than a hundred such
+classes, a quarter of a broker's start. Here only `__init__` is compiled, when the first object is
+created, in the same form as by `dataclass`; the other methods need no compilation.
+`dataclasses.replace`, `fields` and `asdict` accept these classes and objects too. A class with
+``__post_init__``, with keyword-only values, or with inherited values must still be a `dataclass`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[Made]], 
 def slotted(cls: type | None = None, *, frozen: bool = False, eq: bool = True) -> Any:
     """The class with a slot for each annotated name, in their order.
 
-    ``frozen``: no value is set again, and equal objects have the same hash. Without ``eq`` an
-    object is equal to itself alone.
+    With ``frozen`` values can't be changed, and equal objects have the same hash. Without ``eq`` an
+    object equals only itself.
     """
     if cls is None:
         return lambda each: _made(each, frozen, eq)
@@ -70,7 +69,7 @@ def _made(cls: type[Made], frozen: bool, eq: bool) -> type[Made]:
 
 
 def _init(cls: Any, defaults: dict[str, Any], frozen: bool) -> Callable[..., None]:
-    """`__init__`, compiled."""
+    """Compiles `__init__`."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
     parameters, lines = ["self"], []
     for name in cls.__match_args__:
@@ -94,7 +93,7 @@ def _init(cls: Any, defaults: dict[str, Any], frozen: bool) -> Callable[..., Non
 
 
 def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[[Any], int]]:
-    """`__eq__` and `__hash__`, by all values."""
+    """`__eq__` and `__hash__` over all values."""
     values = attrgetter(*names)
 
     def __eq__(self: Any, other: object) -> Any:
@@ -109,7 +108,7 @@ def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[[Any
 
 
 class _Fields:
-    """What `dataclasses` asks a class for; made when it asks."""
+    """The attribute that `dataclasses` reads from a class, created when it is read."""
 
     def __init__(self, defaults: dict[str, Any]) -> None:
         self._defaults = defaults

@@ -1,9 +1,9 @@
 """The variable-length types of the wire: varints, strings, bytes, array counts.
 
-Each reader takes a buffer and a position and returns the value and where it ends; each writer
-appends to a bytearray. A value that is cut short, too long, or null where null is not allowed is a
-ProtocolError; a read beyond the end may also be a ``struct.error`` or ``IndexError``, which the
-codecs turn into one.
+Each reader takes a buffer and a position and returns the value and the position after it; each
+writer appends to a bytearray. A value that is truncated, too long, or null where null is not
+allowed is a ProtocolError; a read beyond the end may also be a ``struct.error`` or ``IndexError``,
+which the codecs turn into one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 
 MAX_STRING_BYTES: Final = 0x7FFF
-MAX_SKIPPED_TAGS: Final = 100
-"""Nobody counts the fields of a header before they are skipped. Kafka's own have none."""
 """Kafka's limit for every string, compact ones included."""
+MAX_SKIPPED_TAGS: Final = 100
+"""The limit of tagged fields in a header, which are skipped uncounted. Kafka's own have none."""
 MAX_UINT32: Final = 0xFFFF_FFFF
 
 _unpack_int16: Final = struct.Struct(">h").unpack_from
@@ -29,7 +29,7 @@ _pack_int32: Final = struct.Struct(">i").pack
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits in at most 5 bytes, least significant 7 bits first.
 
-    Like Kafka's, it may be longer than it need be (0x80 0x00 is 0).
+    As in Kafka, it may be longer than necessary (0x80 0x00 is 0).
     """
     value = buffer[position]
     position += 1
@@ -48,7 +48,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """The shortest varint of 0 <= value < 2**32."""
+    """Append the shortest varint of 0 <= value < 2**32."""
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -152,7 +152,7 @@ def read_compact_nullable_bytes(buffer: Buffer, position: int) -> tuple[bytes | 
 
 
 def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """An array's int32 count, -1 for null; never more than the bytes left can hold."""
+    """An array's int32 count, -1 for null; at most what the remaining bytes can hold."""
     (count,) = _unpack_int32(buffer, position)
     position += 4
     if count < -1 or count * element_bytes > len(buffer) - position:
@@ -170,7 +170,7 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Where a section of tagged fields ends, held to the same rules as if it were read."""
+    """The position after a section of tagged fields, which is checked as if it were read."""
     count, position = read_varint(buffer, position)
     if count > MAX_SKIPPED_TAGS:
         raise ProtocolError(f"{count} tagged fields exceed the limit of {MAX_SKIPPED_TAGS}")

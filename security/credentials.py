@@ -1,8 +1,8 @@
-"""Credentials of SCRAM: what a broker keeps of a password, and Kafka's text of it.
+"""SCRAM credentials, which a broker stores for passwords, and Kafka's text of them.
 
-Neither the password nor what stands for it at a login can be had from one. Source: RFC 5802,
-Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is its UTF-8 bytes; Kafka
-prepares nothing (no SASLprep).
+Neither the password nor the key that proves it at a login can be computed from a credential.
+Source: RFC 5802, Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is used as
+its UTF-8 bytes; like Kafka, without SASLprep.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
-"""What AlterUserScramCredentials takes at most; a login follows what is stored."""
+"""The maximum that AlterUserScramCredentials accepts; a login uses the stored number."""
 SALT_BITS: Final = 130
 _DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -42,7 +42,7 @@ class ScramMechanism(Enum):
         return hmac.digest(key, data, self.hash_name)
 
     def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Hi of RFC 5802: some 5 ms at 4096 iterations, so never on the event loop."""
+        """Hi of RFC 5802: about 5 ms at 4096 iterations, so never on the event loop."""
         return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
 
 
@@ -51,7 +51,7 @@ BY_CODE: Final = {each.code: each for each in ScramMechanism}
 
 
 class ScramCredential(NamedTuple):
-    """What is kept for one user and mechanism."""
+    """The stored credential of one user and mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -63,24 +63,25 @@ class ScramCredential(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Whose credential it is."""
+    """A credential and its owner."""
 
     credential: ScramCredential
     owner: str
     """The name of the principal that logs in."""
     expires_ms: int | None = None
-    """Wall clock: when a token ends."""
+    """When the token expires (wall clock); None for a password."""
 
 
 Find = Callable[[str, bool], Found | None]
-"""Called with a name, or with a token's id and True."""
+"""Finds a credential by a user's name, or with True by a token's id."""
 Decoy = Callable[[str, bool], ScramCredential]
-"""Called likewise: what is shown of a name that nobody has."""
+"""Returns a decoy for unknown users or tokens, so that names can't be probed; same arguments as
+`Find`."""
 
 
 def salt_of(number: int) -> bytes:
-    """A salt as Kafka's tools make it of a random number of `SALT_BITS`: 26 letters and digits,
-    or some fewer."""
+    """The salt that Kafka's tools make of a random number of `SALT_BITS`: at most 26 letters and
+    digits."""
     salt = bytearray()
     while number:
         number, digit = divmod(number, 36)
@@ -91,9 +92,10 @@ def salt_of(number: int) -> bytes:
 def decoy(
     mechanism: ScramMechanism, name: bytes, secret: bytes, iterations: Iterable[int]
 ) -> ScramCredential:
-    """A credential that no password fits: the same for a name each time, and like that of a user.
+    """A credential that matches no password: always the same for a name, and similar to a user's.
 
-    ``iterations`` are those that users have: one of them is shown, so that none tells who is there.
+    ``iterations`` are those of existing users: the decoy has one of them, so that its number does
+    not reveal that the name is unknown.
     """
     seed = mechanism.hmac(secret, name)
     drawn = int.from_bytes(mechanism.hmac(seed, b"salt"))
@@ -101,7 +103,7 @@ def decoy(
         salt_of(drawn & ((1 << SALT_BITS) - 1)),
         mechanism.hmac(seed, b"stored key"),
         mechanism.hmac(seed, b"server key"),
-        # The largest draw of each: one more number changes what few names are shown to have.
+        # The largest draw wins: adding a number of iterations changes the decoys of few names.
         max(
             iterations, key=lambda each: mechanism.hmac(seed, b"%d" % each), default=ITERATIONS_MIN
         ),
@@ -111,7 +113,7 @@ def decoy(
 def credential(
     mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a password that is salted already."""
+    """The credential of a salted password."""
     client_key = mechanism.hmac(salted_password, b"Client Key")
     return ScramCredential(
         salt,
@@ -122,7 +124,7 @@ def credential(
 
 
 def wrong_iterations(iterations: int) -> str | None:
-    """What Kafka says of a number of iterations that it does not take; None where it does."""
+    """Kafka's message for an invalid number of iterations; None for a valid one."""
     if iterations < ITERATIONS_MIN:
         return "Too few iterations"
     if iterations > ITERATIONS_MAX:
@@ -131,7 +133,7 @@ def wrong_iterations(iterations: int) -> str | None:
 
 
 def credential_text(value: ScramCredential) -> str:
-    """As Kafka keeps it: ``salt=...,stored_key=...,server_key=...,iterations=4096``."""
+    """Kafka's text of a credential: ``salt=...,stored_key=...,server_key=...,iterations=4096``."""
     salt, stored_key, server_key = (b64encode(each).decode() for each in value[:3])
     return (
         f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={value.iterations}"
@@ -139,7 +141,10 @@ def credential_text(value: ScramCredential) -> str:
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """What `credential_text` wrote, or Kafka. ValueError, without a value, for anything else."""
+    """Parses a text of `credential_text` or of Kafka.
+
+    ValueError, without values, for anything else.
+    """
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     try:
         salt, stored_key, server_key = (

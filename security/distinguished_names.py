@@ -1,10 +1,10 @@
-"""The subject of a certificate as Java writes it: RFC 2253, the text that mapping rules see.
+"""The subject of a certificate in Java's format: RFC 2253, the text that mapping rules get.
 
     CN=alice,OU=Stores\\, North,O=Acme,C=DE
 
-The last name of the certificate comes first. Attributes that RFC 2253 has no word for come as a
-dotted number, with the hexadecimal bytes of their value: 1.2.840.113549.1.9.1=#1605... is an e-mail
-address. Source: Java 17, ``sun.security.x509.AVA``; compared with what it prints.
+The last name in the certificate comes first. An attribute without a keyword in RFC 2253 has a
+dotted number and the hexadecimal bytes of its value: 1.2.840.113549.1.9.1=#1605... is an e-mail
+address. Source: Java 17, ``sun.security.x509.AVA``; compared with its output.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _WORDS: Final = {
     bytes.fromhex("0992268993f22c640119"): "DC",
     bytes.fromhex("0992268993f22c640101"): "UID",
 }
-"""By their object identifiers, encoded."""
+"""By their encoded object identifiers."""
 _STRINGS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E))
-"""Tags of the strings of ASN.1 that are written as such."""
+"""Tags of the ASN.1 strings that are written as text."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
 _BEFORE_SUBJECT: Final = 4
-"""Serial number, algorithm, issuer and validity."""
+"""The fields before the subject: serial number, algorithm, issuer and validity."""
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject of a certificate, DER. ValueError where it is none."""
+    """The subject of a certificate in DER. ValueError if it is not a certificate."""
     try:
         _, outer, _ = _element(certificate, 0)
         _, signed, _ = _element(outer, 0)
@@ -52,7 +52,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def _attribute(pair: bytes) -> str:
-    """``TYPE=value``."""
+    """An attribute as ``TYPE=value``."""
     _, identifier, at = _element(pair, 0)
     tag, value, _ = _element(pair, at)
     word = _WORDS.get(identifier)
@@ -89,7 +89,10 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _element(data: bytes, at: int) -> tuple[int, bytes, int]:
-    """Tag, content, and where the next one begins. IndexError where it is not all there."""
+    """Tag, content, and the position of the next element.
+
+    IndexError if the element is incomplete.
+    """
     tag, size = data[at], data[at + 1]
     begin = at + 2
     if size & 0x80:

@@ -1,10 +1,10 @@
-"""The text of ``sasl.jaas.config``: one login module with its options.
+"""Parses ``sasl.jaas.config``: one login module with its options.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="broker" password="secret" user_broker="secret" user_alice="hers";
 
-Source: Kafka 3.9 ``JaasConfig``, whose words are those of Java's ``StreamTokenizer``. No message
-has a value: options are mostly passwords.
+Source: Kafka 3.9 ``JaasConfig``, whose tokens are those of Java's ``StreamTokenizer``. Error
+messages have no values, since options are mostly passwords.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """The text is no such configuration; says where, never what a value is."""
+    """The text is not a login module; the message has the position, but no value."""
 
 
 class LoginModule(NamedTuple):
-    """What one configuration says. Its options hold secrets: show their names alone."""
+    """One login module. Its options have secrets: only their names may be shown."""
 
     name: str
-    """The whole name of Java's class."""
+    """The full name of the Java class."""
     options: dict[str, str]
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The module of a value of ``sasl.jaas.config``. Raises JaasError."""
+    """The module in a value of ``sasl.jaas.config``. Raises JaasError."""
     words = _Words(text)
     module = words.word("the name of a login module")
     flag = words.word("one of " + ", ".join(FLAGS))

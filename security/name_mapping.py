@@ -1,12 +1,12 @@
-"""``ssl.principal.mapping.rules``: from the subject of a client's certificate to a user's name.
+"""``ssl.principal.mapping.rules``: maps the subject of a client's certificate to a user's name.
 
     RULE:^CN=(.*?),OU=Services.*$/$1/L, RULE:^CN=(.*?),.*$/$1/, DEFAULT
 
-The first rule whose pattern matches the whole name makes the user's name; DEFAULT takes the name
-as it is. A client whose name matches no rule is not let in. Source: KIP-371, Kafka 4.3.1
+The first rule whose pattern matches the whole name determines the user's name; DEFAULT uses the
+name unchanged. A client whose name matches no rule is rejected. Source: KIP-371, Kafka 4.3.1
 ``SslPrincipalMapper``. Patterns are RE2's, which is Java's dialect without look-around,
 back-references and possessive quantifiers: no name takes long to match. A rule that Java would read
-otherwise, or that would fail for every name, ends the start: it must make no wrong user.
+differently, or that would fail for every name, stops the start, since it could map to a wrong user.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import re2
 
 NAME_CHARS_MAX = 4096
-"""Of a distinguished name; a longer one matches no rule."""
+"""The maximum length of a distinguished name; a longer one matches no rule."""
 
 _BREAKS = frozenset("\r\x85\u2028\u2029")
-"""Line terminators that RE2's dot matches and Java's does not. No pattern matches such a name."""
+"""Line terminators that RE2's dot matches and Java's does not. Names with them match no pattern."""
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(
     rf"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?))"
@@ -34,9 +34,9 @@ _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 class _Rule(NamedTuple):
     pattern: re2._Regexp | None
-    """None: DEFAULT."""
+    """None for DEFAULT."""
     replacement: list[str | int]
-    """Texts, and numbers of groups."""
+    """Literal texts, and numbers of groups."""
     case: str
 
     def map(self, name: str) -> str | None:
@@ -60,7 +60,10 @@ class MappingRules:
         self._rules = rules
 
     def map(self, distinguished_name: str) -> str | None:
-        """The user's name, or None where no rule matches. The name as Java writes it (RFC 2253)."""
+        """The user's name, or None if no rule matches.
+
+        ``distinguished_name`` is in Java's format (RFC 2253).
+        """
         if len(distinguished_name) > NAME_CHARS_MAX:
             return None
         mapped = (rule.map(distinguished_name) for rule in self._rules)
@@ -68,7 +71,7 @@ class MappingRules:
 
 
 def parse_mapping_rules(text: str) -> MappingRules:
-    """The rules of the setting. ValueError, as a sentence, for what is none."""
+    """The rules in the setting. ValueError, as a sentence, for an invalid rule."""
     rules: list[_Rule] = []
     position = 0
     while text[position:].strip():
@@ -97,7 +100,7 @@ def parse_mapping_rules(text: str) -> MappingRules:
 
 
 def _compiled(pattern: str) -> re2._Regexp:
-    import re2  # most listeners have no pattern, and a start without one does not wait for it
+    import re2  # imported only for listeners with a pattern, since it slows the start
 
     for found in _CLASS.finditer(pattern):
         inner = re.sub(r"\\.", "", found[0][1:])
@@ -114,7 +117,10 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 
 def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
-    """A replacement as Java reads it. ValueError for one that fails there for every name."""
+    """The parts of a replacement, read as in Java.
+
+    ValueError for one that fails there for every name.
+    """
     parts: list[str | int] = []
     end = 0
     for found in _REFERENCE.finditer(replacement):
@@ -137,7 +143,8 @@ def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
 
 
 def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
-    """A group, and the digits that are not of its number; a text where it does not exist."""
+    """A group, and the digits that do not belong to its number; a literal text if the group does
+    not exist."""
     if group > groups:
         return [f"${group}{digits}"]
     while digits and group * 10 + int(digits[0]) <= groups:

@@ -1,7 +1,7 @@
-"""Principals: whom a connection speaks for.
+"""Principals: the identities of connections.
 
 Source: Kafka 3.9 ``KafkaPrincipal``. The text is ``Type:name``; the type is case-sensitive, and the
-name may have colons of its own.
+name may contain colons.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """Somebody, such as ``User:alice``."""
+    """An identity such as ``User:alice``."""
 
     type: str
     name: str
@@ -21,9 +21,9 @@ class Principal(NamedTuple):
 
 USER: Final = "User"
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""Whoever has not said who they are: on PLAINTEXT, or by TLS without a certificate."""
+"""A client that is not authenticated: on PLAINTEXT, or by TLS without a certificate."""
 EVERYBODY: Final = "User:*"
-"""The one wildcard that an entry may have in place of a principal."""
+"""The only wildcard for the principal of an entry."""
 
 
 def user(name: str) -> Principal:
@@ -32,7 +32,7 @@ def user(name: str) -> Principal:
 
 
 def parse_principal(text: str) -> Principal:
-    """The principal that ``Type:name`` names; ValueError, as a sentence, for anything else."""
+    """Parses ``Type:name``; ValueError, as a sentence, for anything else."""
     kind, colon, name = text.partition(":")
     if not (colon and kind and name):
         raise ValueError(f"{text!r} is not a principal such as User:alice")
@@ -42,7 +42,7 @@ def parse_principal(text: str) -> Principal:
 def parse_super_users(text: str) -> frozenset[str]:
     """The principals of the setting ``super.users``: ``User:alice;User:bob``.
 
-    They are compared as texts. ValueError, as a sentence, where one is no principal.
+    They are compared as strings. ValueError, as a sentence, for an invalid principal.
     """
     named = [part.strip() for part in text.split(";")]
     return frozenset(str(parse_principal(each)) for each in named if each)

@@ -1,8 +1,8 @@
-"""Files of keys and certificates, whatever wrote them, as PEM: PEM itself, PKCS12, Java's JKS.
+"""Reads files of keys and certificates as PEM: PEM itself, PKCS12, Java's JKS.
 
-The first bytes of a file say what it is, as Java's own key stores do not trust names either.
-Certificates in a JKS lie open, with a digest under its password; its keys are encrypted in a way of
-Java's own, and are not read. PKCS12 is read by `cryptography`.
+The format is detected from the first bytes, since Java's own key stores ignore file names too.
+Certificates in a JKS are not encrypted, only protected by a digest with its password; its keys are
+encrypted in a format of Java's own, and are not read. `cryptography` reads PKCS12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _JKS: Final = bytes.fromhex("feedfeed")
 _DER_SEQUENCE: Final = 0x30
 _DIGEST_BYTES: Final = 20
 _SALT: Final = b"Mighty Aphrodite"
-"""What Java mixes into the digest of a store."""
+"""Java adds this to the digest of a store."""
 _KEY_ENTRY, _TRUSTED_ENTRY = 1, 2
 _BLOCK = re.compile(
     r"-----BEGIN (?P<what>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=what)-----", re.S
@@ -28,7 +28,8 @@ _PEM_COLUMNS: Final = 64
 
 
 def pem(text: str, *ending: str) -> str:
-    """The blocks of a text, whose label ends so, line by line: a property may have all in one."""
+    """The PEM blocks of a text whose label ends with ``ending``, in lines: a property may have all
+    in one line."""
     return "".join(
         f"-----BEGIN {found['what']}-----\n{_lines(found['body'])}-----END {found['what']}-----\n"
         for found in _BLOCK.finditer(text)
@@ -37,7 +38,7 @@ def pem(text: str, *ending: str) -> str:
 
 
 def _lines(body: str) -> str:
-    if ":" in body:  # headers of an old encrypted key: its lines are as they were
+    if ":" in body:  # headers of an old encrypted key: its lines stay unchanged
         return body.lstrip()
     whole = "".join(body.split())
     return "".join(
@@ -46,11 +47,12 @@ def _lines(body: str) -> str:
 
 
 class StoreError(ValueError):
-    """A file of keys or certificates can't be used; a sentence for a person, without a secret."""
+    """A file of keys or certificates is unusable; the message is a sentence for users, without
+    secrets."""
 
 
 def certificates_in(data: bytes, place: str, password: str | None) -> str:
-    """The certificates of a truststore. StoreError where there are none, or none can be read."""
+    """The certificates of a truststore. StoreError if it has none or can't be read."""
     if data.startswith(_JKS):
         found = "".join(map(_pem_of, _trusted(data, place, password)))
     elif data[:1] == bytes([_DER_SEQUENCE]):
@@ -65,7 +67,7 @@ def certificates_in(data: bytes, place: str, password: str | None) -> str:
 
 
 def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The key of a keystore, and the certificates that go with it."""
+    """The private key of a keystore, and its certificates."""
     if data.startswith(_JKS):
         raise StoreError(
             f"{place} is a JKS keystore, whose keys only Java can read: convert it"
@@ -84,7 +86,7 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
 
 
 def refuse_password(setting: str, password: str | None, place: str) -> None:
-    """Raises StoreError where a password is given for PEM, as Kafka's DefaultSslEngineFactory."""
+    """Raise StoreError when a password is set for PEM, like Kafka's DefaultSslEngineFactory."""
     if password:
         instead = "; for an encrypted key set ssl.key.password" if "keystore" in setting else ""
         raise StoreError(f"{setting} is for PKCS12 and JKS, but {place} is PEM: remove it{instead}")
@@ -102,7 +104,7 @@ def _text(data: bytes, place: str) -> str:
 
 
 def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The key, "" without one, and the certificates."""
+    """The key, or "", and the certificates."""
     try:
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -134,7 +136,7 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
 
 
 def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
-    """The trusted certificates of a JKS, DER."""
+    """The trusted certificates of a JKS, in DER."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password:
         secret = password.encode("utf-16-be")
@@ -158,7 +160,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
 
 
 class _Reader:
-    """Takes a store apart from its beginning."""
+    """Reads a store from its beginning."""
 
     def __init__(self, data: bytes, place: str) -> None:
         self._data = data
@@ -178,7 +180,7 @@ class _Reader:
         return int.from_bytes(self.take(size))
 
     def certificate(self, version: int) -> bytes:
-        """The next certificate, DER, its kind before it from version 2 on."""
+        """The next certificate in DER; from version 2 on its type precedes it."""
         if version >= 2:
             self.take(self.number(2))
         return self.take(self.number(4))

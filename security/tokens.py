@@ -1,7 +1,7 @@
-"""Delegation tokens: what they say, who may do what with one, and how long it lasts.
+"""Delegation tokens: their content, who may change them, and their lifetime.
 
-A token stands for its owner, who logs in by SCRAM with it. Its password is a hash of its id under
-the cluster's secret, so that nothing secret is kept. Source: KIP-48, KIP-373; Kafka 3.9
+A token authenticates its owner by SCRAM. Its password is a hash of its id with the cluster's
+secret, so that no secret of the token is stored. Source: KIP-48, KIP-373; Kafka 3.9
 ``DelegationTokenControlManager``.
 """
 
@@ -28,7 +28,7 @@ from security.credentials import (
 from security.principal import USER, Principal
 
 AT_ONCE: Final = -1
-"""As a period of ExpireDelegationToken: the token ends now."""
+"""As a period of ExpireDelegationToken: the token expires now."""
 
 
 class Token(NamedTuple):
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     renewers: tuple[Principal, ...]
     issued_ms: int
     ends_ms: int
-    """No renewal goes beyond."""
+    """The end of its lifetime, beyond which it can't be renewed."""
     expires_ms: int
 
 
@@ -52,17 +52,17 @@ class Lifetimes(NamedTuple):
 
 
 def hmac_of(token_id: str, secret: bytes) -> bytes:
-    """What proves a token: 64 bytes."""
+    """The HMAC of a token: 64 bytes."""
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 
 def password_of(token_id: str, secret: bytes) -> str:
-    """With which a client logs in by SCRAM, as the user of the token's id."""
+    """The SCRAM password of a token, whose user name is its id."""
     return b64encode(hmac_of(token_id, secret)).decode()
 
 
 def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> ScramCredential:
-    """What a login by SCRAM is checked with; takes milliseconds, so never on the event loop."""
+    """The SCRAM credential of a token; takes milliseconds, so never on the event loop."""
     drawn = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")
     salt = salt_of(int.from_bytes(drawn) & ((1 << SALT_BITS) - 1))
     password = password_of(token_id, secret).encode()
@@ -71,7 +71,7 @@ def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> Sc
 
 
 def wrong_renewer(renewers: tuple[Principal, ...]) -> int:
-    """INVALID_PRINCIPAL_TYPE where a renewer is no user, NONE otherwise."""
+    """INVALID_PRINCIPAL_TYPE if a renewer is not a user, NONE otherwise."""
     return NONE if all(each.type == USER for each in renewers) else INVALID_PRINCIPAL_TYPE
 
 
@@ -84,7 +84,8 @@ def new_token(
     lifetimes: Lifetimes,
     now_ms: int,
 ) -> Token:
-    """A token that lives ``asked_ms`` at most, or as long as may be where that is not above 0."""
+    """A token that lives for ``asked_ms``, at most the maximum; the maximum if ``asked_ms`` is not
+    above 0."""
     longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
     ends_ms = now_ms + longest_ms
     expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
@@ -92,17 +93,17 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Whether somebody may renew or expire a token; who has asked for it for another may not."""
+    """Whether a principal may renew or expire a token; a requester other than the owner may not."""
     return who in (token.owner, *token.renewers)
 
 
 def is_about(token: Token, who: Principal) -> bool:
-    """Whether a token names somebody, who may then see it."""
+    """Whether a token names a principal, which may then describe it."""
     return who in (token.owner, token.requester, *token.renewers)
 
 
 def is_over(token: Token, now_ms: int) -> bool:
-    """Whether nobody can log in by a token, nor renew it, any more."""
+    """Whether a token has expired: it can neither be used nor renewed."""
     return now_ms >= min(token.expires_ms, token.ends_ms)
 
 
@@ -119,7 +120,7 @@ def renewed(
 
 
 def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
-    """The token with another expiry, None where it is over, or the error code."""
+    """The token with another expiry, None if it is over, or the error code."""
     if not may_change(token, who):
         return DELEGATION_TOKEN_OWNER_MISMATCH
     if period_ms < 0:

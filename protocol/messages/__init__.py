@@ -1,8 +1,7 @@
 """Every API of Kafka's protocol as a table, by key and by name.
 
-Importing them all takes longer than a broker's start should, so a table is imported when it is
-first asked for. Written by ``tools/make_messages.py``; ``docs/internals/protocol.md`` explains the
-notation.
+A table is imported on first use, since importing all of them would slow a broker's start. Written
+by ``tools/make_messages.py``; ``docs/internals/protocol.md`` explains the notation.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ BY_KEY: Final[Tables[int]] = Tables(
         92: "delete_share_group_offsets",
     }
 )
-"""Every API by its key, in the order of keys: BY_KEY[8]."""
+"""Every API by its key, ordered by key: BY_KEY[8]."""
 
 BY_NAME: Final[Tables[str]] = Tables(
     {

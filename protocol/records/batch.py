@@ -1,7 +1,7 @@
-"""Record batches, magic 2: the header, reading, encoding and patching.
+"""Record batches of magic 2: the header, reading, encoding and patching.
 
-The CRC-32C covers everything behind itself, from the attributes to the end; base offset, batch
-length, leader epoch and magic stand before it and may be changed without a new checksum.
+The CRC-32C covers all bytes after it, from the attributes to the end; base offset, batch length,
+leader epoch and magic precede it and may be changed without a new checksum.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ OVERHEAD = 12
 """Base offset and batch length, which the length does not count."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 BEFORE_CRC = struct.Struct(">qiibI")
-"""Base offset, batch length, leader epoch, magic, and the CRC of what follows."""
+"""Base offset, batch length, leader epoch, magic, and the CRC of the rest."""
 _MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
 _LOW_ATTRIBUTES_POSITION = 22
-"""Of the byte with all bits that are used."""
+"""The position of the byte with all bits that are used."""
 _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -56,14 +56,14 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
 LEADER_EPOCH_MAX = (1 << 31) - 1
-"""What the header has room for."""
+"""The largest int32, the field's limit."""
 PRODUCER_EPOCH_MAX = (1 << 15) - 1
-"""Given to no client: it only fences, and stands in markers."""
+"""Not assigned to any client: it is used only for fencing, in markers."""
 
 
 @slotted
 class BatchHeader:
-    """The 61 bytes before a batch's records, and ``position``, where it starts in its buffer."""
+    """The 61 bytes before a batch's records, and ``position``, its start in the buffer."""
 
     base_offset: int
     batch_length: int
@@ -82,7 +82,7 @@ class BatchHeader:
 
     @property
     def compression(self) -> int:
-        """The codec, 0 to 7; 5 to 7 are nobody's."""
+        """The codec, 0 to 7; 5 to 7 are undefined."""
         return self.attributes & CODEC_BITS
 
     @property
@@ -92,50 +92,51 @@ class BatchHeader:
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Holds a marker of the broker, which consumers never see."""
+        """Whether the batch is a control batch, such as a marker, which consumers never see."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in a cleaned batch may go; kept in the base timestamp."""
+        """When tombstones and markers in a cleaned batch may be removed; stored in the base
+        timestamp."""
         return self.base_timestamp if self.attributes & _DELETE_HORIZON_BIT else None
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record that the batch had when it was written."""
+        """The offset of the last record that the batch had when it was written."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without one; int32 that wraps to 0."""
+        """The sequence number of the last record, -1 without one; int32 that wraps to 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole batch."""
+        """The size of the whole batch."""
         return self.batch_length + OVERHEAD
 
     @property
     def end(self) -> int:
-        """Position behind the batch in its buffer."""
+        """The position after the batch in its buffer."""
         return self.position + self.batch_length + OVERHEAD
 
 
 class BatchForm(NamedTuple):
-    """In which form a log's own batches are written."""
+    """The format in which a log's own batches are written."""
 
     compression: int = 0
     compression_level: int | None = None
-    """None: the codec's default."""
+    """None for the codec's default."""
     attributes: int = 0
-    """Those besides the codec that all have."""
+    """The attributes of all batches, without the codec."""
 
 
 PLAIN_FORM = BatchForm()
@@ -176,7 +177,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def is_transactional(data: Buffer | None) -> bool:
-    """Whether records begin with a batch of a transaction; of them nothing else is checked."""
+    """Whether records begin with a transactional batch; they are not checked otherwise."""
     return (
         data is not None
         and len(data) > _LOW_ATTRIBUTES_POSITION
@@ -186,9 +187,10 @@ def is_transactional(data: Buffer | None) -> bool:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
-    """Headers and positions of the batches in ``buffer``, all whole; CorruptRecords for others.
+    """Yields headers and positions of the batches in ``buffer``; CorruptRecords unless all are
+    complete.
 
-    `stored.iter_stored` is for what a Fetch response may hold: old formats, and a cut end.
+    `stored.iter_stored` is for the content of a Fetch response: old formats, and an incomplete end.
     """
     position = 0
     size = len(buffer)
@@ -211,10 +213,10 @@ def records_of(
     *,
     stored_timestamps: bool = False,
 ) -> list[Record]:
-    """The records of a batch; the CRC is not checked, every length, count and offset delta is.
+    """The records of a batch; every length, count and offset delta is checked, but not the CRC.
 
-    With log append time every record has the batch's timestamp, unless ``stored_timestamps`` asks
-    for what its producer wrote.
+    With log append time every record has the batch's timestamp, unless ``stored_timestamps``
+    requests those that the producer wrote.
     """
     records = decode_section(
         section_of(buffer, header, limit),
@@ -236,10 +238,11 @@ def validate_batch(
     deep: bool = False,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> None:
-    """Check a batch's CRC and codec; with ``deep``, as a producer's, its count and records too.
+    """Check a batch's CRC and codec; with ``deep``, for a batch from a producer, its count and
+    records too.
 
-    Raises CorruptRecords. A batch in a log may have lost records to the cleaner; its deep form is
-    ``records_of``.
+    Raises CorruptRecords. A batch in a log may have lost records to the cleaner; use ``records_of``
+    to check its records.
     """
     end = header.position + header.batch_length + OVERHEAD
     actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : end])
@@ -280,11 +283,11 @@ def encode_batch(
     is_control: bool = False,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """Encode ``records``, whose offsets must rise, as one batch.
+    """Encode ``records``, whose offsets must ascend, as one batch.
 
-    Base offset and base timestamp are the first record's and last offset the last one's unless
-    given; the cleaner gives the first and the last of the batch that it thins out, and may leave no
-    record at all. With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
+    By default base offset and base timestamp are the first record's and last offset is the last
+    one's; the cleaner passes those of the batch from which it removes records, even all of them.
+    With LOG_APPEND_TIME ``max_timestamp`` is the time of the append.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -335,10 +338,10 @@ def assemble_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """Put a header before ``section``, the plain records section of ``count`` records.
+    """Put a header before ``section``, the uncompressed records section of ``count`` records.
 
-    ``attributes`` are those besides the codec. The path of the coordinator's own batches: one pack,
-    one checksum, one join.
+    ``attributes`` exclude the codec. The coordinator's own batches use this: one pack, one
+    checksum, one join.
     """
     if compression:
         section = compress(compression, section, level=compression_level)
@@ -368,7 +371,7 @@ def assemble_batch(
 def patch_offset_and_epoch(
     buffer: bytearray, position: int, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch at ``position`` its place in the log; neither field is under the CRC."""
+    """Set offset and leader epoch of the batch at ``position``; the CRC covers neither field."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + OVERHEAD, leader_epoch)
 
@@ -376,7 +379,7 @@ def patch_offset_and_epoch(
 def patch_max_timestamp(
     buffer: bytearray, header: BatchHeader, max_timestamp: int, timestamp_type: int
 ) -> None:
-    """Set largest timestamp and timestamp type of the batch at ``header``, with a new CRC.
+    """Set the largest timestamp and the timestamp type of the batch at ``header``, with a new CRC.
 
     Under LOG_APPEND_TIME every record's timestamp is ``max_timestamp``, the time of the append.
     """

@@ -1,8 +1,8 @@
-"""A bound on the cost of checking the records of one request, whatever they claim and unpack to.
+"""Limits the cost of checking the records of one request, whatever they claim and decompress to.
 
 A hundred kilobytes in gzip may hold a hundred megabytes: fifteen million records, or one record
 with fifty million headers. So decompressed bytes are counted, and elements: records, their headers,
-messages. One `Budget` serves all batches of a request, damaged ones too.
+messages. One `Budget` is for all batches of a request, damaged ones too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.slotted import slotted
 
 ELEMENTS_PER_MESSAGE = 4
-"""What a message of magic 0 or 1 counts for: each is checked and taken apart by itself."""
+"""The elements that a message of magic 0 or 1 counts for, since each is checked and parsed
+separately."""
 
 
 class OverBudget(CorruptRecords):
-    """The records cost more than is left; what they are is not known."""
+    """The records cost more than the rest of the budget; they have not been checked further."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, MESSAGE_TOO_LARGE)
@@ -26,21 +27,22 @@ class OverBudget(CorruptRecords):
 
 @slotted
 class Budget:
-    """What is left of it; each method takes some, or raises OverBudget."""
+    """The rest of the budget; each method takes some, or raises OverBudget."""
 
     bytes_left: int
-    """Of record sections, decompressed."""
+    """Decompressed bytes of record sections."""
     elements_left: int
     """Records and headers."""
     recompressed_left: int
-    """Bytes that the topic's own codec may be given."""
+    """Bytes that may be compressed again with the topic's own codec."""
 
     def open(
         self, codec: int, data: Buffer, limit: int, magic: int = 2, elements: int = 0
     ) -> Unpacked:
-        """``data`` decompressed to at most ``limit`` bytes; damaged data takes what it could.
+        """``data`` decompressed to at most ``limit`` bytes; damaged data is charged what it
+        decompressed to.
 
-        ``elements`` records are in it.
+        ``elements`` is the number of its records.
         """
         left = self.bytes_left
         opened: Unpacked
@@ -69,13 +71,13 @@ class Budget:
             ) from None
 
     def take(self, elements: int) -> None:
-        """So many records, headers or (times `ELEMENTS_PER_MESSAGE`) messages are checked."""
+        """Charge records, headers, or (times `ELEMENTS_PER_MESSAGE`) messages that are checked."""
         self.elements_left -= elements
         if self.elements_left < 0:
             raise _too_many()
 
     def take_recompressed(self, size_bytes: int) -> None:
-        """So many bytes are compressed anew."""
+        """Charge bytes that are compressed again."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over(

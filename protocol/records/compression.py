@@ -1,13 +1,13 @@
-"""The four codecs of record data, within bounds: nothing is allocated from a claimed length.
+"""The four codecs of record data, with bounded memory: nothing is allocated from a claimed length.
 
-Decompression writes into buffers that grow with what comes out, and stops one byte above the limit.
-gzip is zlib's, snappy comes in xerial's framing (raw snappy is read too), LZ4 in frames of
-independent blocks, zstd in frames of its own.
+Decompression writes into buffers that grow with the output, and stops one byte above the limit.
+gzip is zlib's, snappy uses xerial's framing (raw snappy is read too), LZ4 frames of independent
+blocks, zstd its own frames.
 
-Other threads run meanwhile: the codecs release the GIL while they work, and large output goes into
-a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB would hold the GIL
-for some 50 ms. The memory of a map goes back to the system with the last reference; that of a
-hundred smaller pieces does not.
+Other threads run during this: the codecs release the GIL while they work, and large output is
+written to a map of its own (`unpack`), which is never filled or copied as a whole: 100 MiB would
+hold the GIL for some 50 ms. The memory of a map is returned to the system with the last reference;
+that of a hundred smaller pieces is not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from protocol.records.lz4_header import check_lz4_header, old_lz4_header
 from protocol.records.varint import read_bits
 
 Unpacked = bytes | mmap.mmap
-"""Decompressed bytes; a map, the large ones, is indexed and sliced like bytes."""
+"""Decompressed bytes; large output is a map, which is indexed and sliced like bytes."""
 
 NONE = 0
 GZIP = 1
@@ -40,11 +40,11 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(
     ">ii", 1, 1
 )  # version, oldest version that can read it
-_XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's own default, so every reader has met it
+_XERIAL_BLOCK_BYTES = 32 * 1024  # xerial's own default, which every reader supports
 _GZIP_MEMBERS_MAX = 64
-_PIECE_BYTES = 1024 * 1024  # what is larger comes into a map
+_PIECE_BYTES = 1024 * 1024  # larger output is written to a map
 _OUTPUT_BYTES = 256 * 1024
-_INPUT_BYTES = 64 * 1024  # what is given to a decompressor at once: it copies what it has not used
+_INPUT_BYTES = 64 * 1024  # input per call of a decompressor, which copies what it has not used
 _INT32 = struct.Struct(">i")
 _GZIP_LEVEL = -1  # these three are Kafka's defaults
 _LZ4_LEVEL = 9
@@ -54,7 +54,7 @@ _LZ4_LEVEL_MIN = 3
 
 
 def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None) -> bytes:
-    """Compress ``data`` as a batch or message of ``magic`` carries it under ``codec``.
+    """Compress ``data`` in the format of ``codec`` in a batch or message of ``magic``.
 
     ``level`` is that of compression.{gzip,lz4,zstd}.level, None for the codec's default.
     """
@@ -78,19 +78,19 @@ def compress(codec: int, data: Buffer, magic: int = 2, level: int | None = None)
 def _lz4_level(level: int | None) -> int:
     """Kafka's fast compressor for its default, 9, and the thorough one for every other level.
 
-    The thorough one begins at 3 here, whatever less is asked of it.
+    The thorough one begins at level 3, even for lower levels.
     """
     return _LZ4_FAST if level is None or level == _LZ4_LEVEL else max(level, _LZ4_LEVEL_MIN)
 
 
 def decompress(codec: int, data: Buffer, limit: int, magic: int = 2) -> bytes:
-    """The bytes of `unpack`, in one piece however many they are."""
+    """The bytes of `unpack`, in one piece whatever their size."""
     unpacked = unpack(codec, data, limit, magic)
     return unpacked if isinstance(unpacked, bytes) else unpacked[:]
 
 
 def unpack(codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
-    """Decompress ``data``, which must be whole and exact, to at most ``limit`` bytes.
+    """Decompress ``data``, which must be complete and exact, to at most ``limit`` bytes.
 
     Raises CorruptRecords for a codec that ``magic`` does not have and for damaged data, and
     DecompressedTooLarge.
@@ -117,7 +117,7 @@ def _unknown(codec: int, magic: int) -> CorruptRecords:
 
 
 class DecompressedTooLarge(CorruptRecords):
-    """There is more in the data than the limit."""
+    """The data decompresses to more than the limit."""
 
     def __init__(self, codec: int, limit: int) -> None:
         super().__init__(
@@ -126,7 +126,7 @@ class DecompressedTooLarge(CorruptRecords):
 
 
 class _Output:
-    """What comes out of a decompressor piece by piece: at most ``limit`` bytes."""
+    """Collects the output of a decompressor piece by piece: at most ``limit`` bytes."""
 
     def __init__(self, codec: int, limit: int) -> None:
         self.codec = codec
@@ -136,11 +136,11 @@ class _Output:
         self._large: mmap.mmap | None = None
 
     def room(self, at_most: int) -> int:
-        """How much to ask for next: one byte more than there is room for shows that."""
+        """How much output to request next: up to one byte above the limit, to detect an excess."""
         return min(self.limit - self.size + 1, at_most)
 
     def add(self, part: bytes) -> None:
-        """Takes the next piece. Raises DecompressedTooLarge."""
+        """Add the next piece. Raises DecompressedTooLarge."""
         end = self.size + len(part)
         if end > self.limit:
             raise DecompressedTooLarge(self.codec, self.limit)
@@ -158,26 +158,26 @@ class _Output:
         self.size = end
 
     def whole(self) -> Unpacked:
-        """All of it."""
+        """The complete output."""
         if self._large is None:
             return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         return _resized(self._large, self.size)
 
 
 def _room_for(size: int) -> bytearray | mmap.mmap:
-    """A buffer to be written."""
+    """A buffer for output."""
     return bytearray(size) if size <= _PIECE_BYTES else _map(size)
 
 
 def _written(out: bytearray | mmap.mmap, size: int) -> Unpacked:
-    """The first ``size`` bytes of such a buffer."""
+    """The first ``size`` bytes of a buffer."""
     if isinstance(out, bytearray) or size <= _PIECE_BYTES:
         return bytes(memoryview(out)[:size])
     return _resized(out, size)
 
 
 def _map(size: int) -> mmap.mmap:
-    """Zeros that take no memory until they are written; private ones alone may grow."""
+    """Zeros that use no memory until they are written; only private maps may grow."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -186,7 +186,7 @@ def _resized(old: mmap.mmap, size: int) -> mmap.mmap:
         return old
     try:
         old.resize(size)
-    except SystemError:  # where the system can't (macOS)
+    except SystemError:  # where the system does not support it (macOS)
         new = _map(size)
         new.write(memoryview(old)[:size])
         return new
@@ -257,7 +257,7 @@ def _snappy_block(block: memoryview, room: int, limit: int) -> Unpacked:
     claimed, start = read_bits(block, 0, 32)
     if claimed > room:
         raise DecompressedTooLarge(SNAPPY, limit)
-    # The densest element makes 64 bytes of 3; a claim above that cannot be true.
+    # The densest element expands 3 bytes to 64; a larger claim is invalid.
     if claimed > 22 * (len(block) - start):
         raise CorruptRecords(
             f"The header of a snappy block of {len(block)} bytes says {claimed} bytes decompressed."
@@ -283,7 +283,7 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
     output = _Output(LZ4, limit)
     view = memoryview(frame)
     position = 0
-    step = max(64 * 1024, 4 * len(frame))  # so much is allocated whatever comes out
+    step = max(64 * 1024, 4 * len(frame))  # this much is allocated whatever the output
     while not unpacker.eof:
         rest: Buffer = view[position : position + _INPUT_BYTES]
         if not rest:
@@ -305,8 +305,8 @@ def _decompress_lz4(frame: Buffer, limit: int) -> Unpacked:
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> Unpacked:
-    # Into a buffer of our own that grows, since a frame need not say its size and may lie.
-    # zstd itself refuses windows above 128 MiB, and touches only as much as it writes.
+    # The buffer is our own and grows, since a frame may lack its size or state a wrong one. zstd
+    # itself rejects windows above 128 MiB, and uses only as much memory as it writes.
     if not len(data):
         raise CorruptRecords("The zstd data is empty.")
     size = min(limit, max(64 * 1024, 8 * len(data)))

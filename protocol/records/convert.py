@@ -1,7 +1,7 @@
-"""Conversion between message sets and batches, for clients from before Kafka 0.11.
+"""Conversion between message sets and batches, for clients older than Kafka 0.11.
 
-Up: the messages of Produce v0-v2 become one batch. Down: an answer to Fetch v0-v3 has no headers,
-no control batches and no zstd. Offsets stay, and messages of the old format stay as they are.
+Up: the messages of Produce v0-v2 become one batch. Down: a response to Fetch v0-v3 has no headers,
+no control batches and no zstd. Offsets stay, and messages of the old format are not changed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def to_magic2(
     timestamp_type: int = CREATE_TIME,
     compression: int | None = None,
 ) -> bytes:
-    """Turn a message set of magic 0 or 1 into one batch with offsets from 0.
+    """Convert a message set of magic 0 or 1 to one batch with offsets from 0.
 
-    CRCs and inner offsets are checked, wrappers opened to at most ``limit`` bytes in all. The batch
-    keeps the set's codec unless ``compression`` names one. Records of magic 0 get NO_TIMESTAMP;
+    CRCs and inner offsets are checked, wrappers decompressed to at most ``limit`` bytes in all. The
+    batch has the set's codec unless ``compression`` is set. Records of magic 0 get NO_TIMESTAMP;
     under LOG_APPEND_TIME the batch has ``now_ms``, wall milliseconds.
     """
     return batch_of_set(
@@ -52,7 +52,7 @@ def batch_of_set(
     compression: int | None = None,
     compression_level: int | None = None,
 ) -> bytes:
-    """Turn a decoded message set, which must hold a record, into one batch with offsets from 0."""
+    """Convert a decoded message set with at least one record to one batch with offsets from 0."""
     records = [record._replace(offset=i) for i, record in enumerate(decoded.records)]
     if not records:
         raise CorruptRecords("The message set is empty: it can't be converted to a batch.")
@@ -77,7 +77,7 @@ def assemble_set(
     compression_level: int | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """What `assemble_batch` makes, as messages of ``magic`` 0 or 1. Raises NoOldForm for zstd."""
+    """Like `assemble_batch`, in messages of ``magic`` 0 or 1. Raises NoOldForm for zstd."""
     batch = assemble_batch(
         section,
         count,
@@ -92,14 +92,15 @@ def assemble_set(
 
 
 class Converted(NamedTuple):
-    """Entries in an old form, and how many records were given it; the rest had it already."""
+    """Entries in an old format, and the number of records that were converted; the others had it
+    already."""
 
     data: bytes
     records: int
 
 
 def needs_conversion(entries: Buffer, magic: int) -> bool:
-    """Whether an entry is of a later magic than ``magic``; one that is cut does not count."""
+    """Whether an entry has a later magic than ``magic``; an incomplete entry does not count."""
     return any(header.magic > magic for header, _ in iter_stored(entries, partial=True))
 
 
@@ -110,13 +111,13 @@ def down_convert(
     *,
     limit: int = DECOMPRESSED_BYTES_MAX,
 ) -> Converted:
-    """Turn what a log holds into message sets of ``magic`` 0 or 1.
+    """Convert a log's entries to message sets of ``magic`` 0 or 1.
 
-    Messages of that magic or an earlier one stay as they are. A compressed batch or wrapper becomes
-    one wrapper of the same codec, anything else plain messages, of which those below
-    ``first_offset`` are left out. What the end of ``entries`` cuts is ignored. ``limit`` bounds the
-    decompressed bytes of each entry. The result ends before the first batch in zstd; raises
-    NoOldForm where it would be empty then, and CorruptRecords for damage.
+    Messages of that magic or an earlier one are not changed. A compressed batch or wrapper becomes
+    one wrapper of the same codec, anything else plain messages, without those below
+    ``first_offset``. An incomplete entry at the end is ignored. ``limit`` bounds the decompressed
+    bytes of each entry. The result ends before the first batch in zstd; raises NoOldForm if it
+    would be empty then, and CorruptRecords for damage.
     """
     view = memoryview(entries)
     parts: list[Buffer] = []

@@ -1,4 +1,4 @@
-"""The exceptions for record data of a client or a file that Kafka's formats do not allow."""
+"""The exceptions for invalid record data from a client or a file."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from protocol.errors import CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE, Proto
 
 
 class RecordError(NamedTuple):
-    """One record that Produce refuses: its index in the batch, and why (Produce v8 and up)."""
+    """A record that Produce rejects: its index in the batch, and the reason (Produce v8 and up)."""
 
     batch_index: int
     message: str
 
 
 class CorruptRecords(ProtocolError):
-    """Record data that is refused.
+    """Rejected record data.
 
-    ``error_code`` is Kafka's code for it, ``record_errors`` the single records that are to blame,
-    empty when the whole batch is.
+    ``error_code`` is Kafka's code for it, ``record_errors`` the single invalid records, empty when
+    the whole batch is invalid.
     """
 
     def __init__(
@@ -34,16 +34,17 @@ class CorruptRecords(ProtocolError):
 
 
 class NoOldForm(CorruptRecords):
-    """A batch that magic 0 and 1 cannot carry (zstd): Fetch v0-v3 answers its ``error_code``."""
+    """A batch that magic 0 and 1 can't represent (zstd): Fetch v0-v3 answers its ``error_code``."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, UNSUPPORTED_COMPRESSION_TYPE)
 
 
 class CorruptStoredRecord(ValueError):
-    """A record of a coordinator's log that can't be what it claims; each log says so in its words.
+    """An invalid record in a coordinator's log; each log has its own messages.
 
-    The log is damaged, or from a newer Kafka. ``log_offset`` below 0: the record is nowhere.
+    The log is damaged, or from a newer Kafka. ``log_offset`` is below 0 if the record has no
+    offset.
     """
 
     def __init__(self, message: str, log_offset: int, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""The record at an offset of a batch, or the next one: the others are passed over and not made.
+"""Finds the record at an offset of a batch, or the next one, without decoding the records before.
 
-Keys, values and headers are views of the batch's bytes, or of what it decompresses to. So the cost
-is that of decompressing and of one step for each record before it, however long the records are.
+Keys, values and headers are views of the batch's bytes, or of its decompressed bytes. So the cost
+is that of decompression plus one step for each record before it, whatever the size of the records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from protocol.records.section import NO_TIMESTAMP, wrap_int64
 from protocol.records.varint import read_varint, read_varlong
 
 PASSED_MAX = 1_000_000
-"""Records of one batch that are passed over: a second of work."""
+"""The maximum number of records of one batch that are skipped: a second of work."""
 
 _MESSAGE = struct.Struct(">qiIbb")
 _INT64 = struct.Struct(">q")
@@ -37,18 +37,18 @@ Header = tuple[memoryview, memoryview | None]
 
 
 class Found(NamedTuple):
-    """A record whose bytes are still those of its batch."""
+    """A record whose bytes are views of its batch."""
 
     offset: int
     timestamp: int
-    """-1: its format has none."""
+    """-1 if its format has none."""
     key: memoryview | None
     value: memoryview | None
     headers: list[Header]
-    """The first few."""
+    """The first few headers."""
     header_count: int
     size_bytes: int
-    """As it stands in its batch, decompressed."""
+    """Its size in the batch, decompressed."""
 
 
 def find_record(
@@ -61,7 +61,7 @@ def find_record(
     """The first record of an entry of any magic at or above ``offset``; None if it has none.
 
     The entry's CRC is not checked; at most ``limit`` bytes are decompressed. Raises CorruptRecords,
-    and OverBudget where PASSED_MAX records are not enough.
+    and OverBudget if more than PASSED_MAX records would be skipped.
     """
     entry = memoryview(buffer)[header.position : header.end]
     if header.magic == 2:
@@ -70,7 +70,7 @@ def find_record(
 
 
 def _opened(data: memoryview, header: BatchHeader, limit: int) -> memoryview:
-    """Decompressed; plain bytes stay where they are."""
+    """The decompressed bytes; uncompressed ones are not copied."""
     if header.compression == NONE:
         return data
     return memoryview(unpack(header.compression, data, limit, header.magic))
@@ -168,7 +168,7 @@ class _Message(NamedTuple):
 
 
 def _in_messages(entry: memoryview, header: BatchHeader, offset: int, limit: int) -> Found | None:
-    """In a plain message, or in a wrapper, whose inner offsets count from its own in magic 1."""
+    """Search a plain message, or a wrapper, whose inner offsets are relative in magic 1."""
     (message,) = _messages(entry)
     if not header.compression:
         return _found(message, message.offset, message.timestamp, offset)

@@ -1,8 +1,8 @@
-"""The header of an LZ4 frame: what Java's reader requires, and the old checksum of magic 0.
+"""The header of an LZ4 frame: the requirements of Java's reader, and the old checksum of magic 0.
 
 A frame starts with its magic, a byte of flags (FLG), a byte of block size (BD), an optional content
 size and the header checksum, the second byte of xxHash32 over FLG to content size. Kafka's first
-LZ4 clients took that hash over the frame's magic too, and messages of magic 0 have kept it so.
+LZ4 clients computed that hash over the frame's magic too, and messages of magic 0 still use it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def xxhash32_short(data: bytes) -> int:
 
 
 def old_lz4_header(frame: bytes) -> bytes:
-    """Give a frame of ours, which has no content size, the header checksum of magic 0."""
+    """Set the header checksum of magic 0 in a frame without content size."""
     return frame[:6] + bytes((xxhash32_short(frame[:6]) >> 8 & 0xFF,)) + frame[7:]
 
 
 def check_lz4_header(data: Buffer, magic: int) -> Buffer:
-    """Check a frame's header as Kafka's Java reader does; return a frame that any library reads.
+    """Check a frame's header as Kafka's Java reader does; returns a frame that any library reads.
 
-    For magic 0 the old header checksum is taken as well, and put right in the answer.
+    For magic 0 the old header checksum is accepted too, and corrected in the result.
     """
     header = bytes(data[:15])
     if len(header) < 7 or header[:4] != _FRAME_MAGIC:

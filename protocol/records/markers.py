@@ -1,7 +1,6 @@
 """Markers: the control batches that end a producer's transaction in a partition.
 
-The record's key holds a version and what the marker says, its value a version and the coordinator
-epoch.
+The record's key has a version and the marker's type, its value a version and the coordinator epoch.
 """
 
 from __future__ import annotations
@@ -25,16 +24,17 @@ from protocol.records.batch import (
 from protocol.records.crc import crc32c
 
 MARKER_BYTES = 78
-"""A marker is a batch of so many bytes."""
+"""The size of a marker's batch."""
 
 _LENGTH = MARKER_BYTES - 12
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _CHECKED = struct.Struct(">hiqqqhii 5s hh B hi x")
-"""What the CRC covers: the header's rest, then the record: all before its key, the key, the length
-of its value, the value, and no headers."""
+"""The bytes that the CRC covers: the header's rest, then the record: all before its key, the key,
+the length of its value, the value, and no headers."""
 _BEFORE_KEY = bytes.fromhex("20 00 00 00 08")
-"""Lengths (as zigzag varints) of record and key, between them attributes and two deltas of 0."""
+"""The lengths (as zigzag varints) of record and key, between them attributes and two deltas of 0.
+"""
 _VALUE_LENGTH = 2 * _VALUE.size
 
 
@@ -51,7 +51,7 @@ def encode_end_transaction(
 ) -> bytes:
     """The control batch that ends a transaction in a partition; ``outcome`` is ABORT or COMMIT.
 
-    All of them have one form: two packs take 0.9 us, a batch of any record 3.3 us.
+    All markers have one layout: two packs take 0.9 us, a batch of any record 3.3 us.
     """
     stamped = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
     checked = _CHECKED.pack(
@@ -74,10 +74,11 @@ def encode_end_transaction(
 
 
 def transaction_end(buffer: Buffer, header: BatchHeader) -> tuple[bool, int] | None:
-    """Whether a control batch says COMMIT, and its coordinator epoch; None where it ends nothing.
+    """Whether a control batch is a COMMIT, and its coordinator epoch; None if it ends no
+    transaction.
 
-    A cleaner may have left no record, and there are control records of other types. A value without
-    an epoch gives -1. Raises CorruptRecords.
+    A cleaner may have removed its record, and there are control records of other types. For a value
+    without an epoch it is -1. Raises CorruptRecords.
     """
     records = records_of(buffer, header)
     key = records[0].key if records else None

@@ -1,10 +1,10 @@
-"""Message sets, magic 0 and 1: what clients before Kafka 0.11 send and read.
+"""Message sets of magic 0 and 1, for clients older than Kafka 0.11.
 
-A set is message after message: offset, size, CRC-32 of what follows, magic, attributes, the
-timestamp (magic 1), key and value with int32 lengths (-1: null). A compressed set is one wrapper
-message whose value is a set of plain messages and whose offset is that of the last of them. Inner
-offsets are absolute in magic 0; in magic 1 they count from the first, so the wrapper alone changes
-when the log gives it a place.
+A set is a sequence of messages: offset, size, CRC-32 of the rest, magic, attributes, the timestamp
+(magic 1), key and value with int32 lengths (-1: null). A compressed set is one wrapper message
+whose value is a set of plain messages and whose offset is that of the last of them. Inner offsets
+are absolute in magic 0; in magic 1 they are relative to the first, so only the wrapper changes when
+the log assigns offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.records.crc import crc32
 from protocol.records.section import NO_TIMESTAMP, Record
 from protocol.slotted import slotted
 
-OVERHEAD = 12  # offset and size: what the size does not count
+OVERHEAD = 12  # offset and size, which the size does not count
 
 _ENTRY = struct.Struct(">qiIbb")
 _OFFSET_AND_SIZE = struct.Struct(">qi")
@@ -38,9 +38,9 @@ _LOG_APPEND_BIT = 0x08
 
 @slotted
 class Message:
-    """One entry of a message set, checked by its CRC; a wrapper when ``compression`` is not 0.
+    """One entry of a message set, its CRC checked; a wrapper when ``compression`` is not 0.
 
-    ``size_bytes`` counts the entry whole, offset and size included.
+    ``size_bytes`` is that of the whole entry, with offset and size.
     """
 
     offset: int
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def timestamp_type(self) -> int:
-        """CREATE_TIME or LOG_APPEND_TIME; magic 0 has neither and says CREATE_TIME."""
+        """CREATE_TIME or LOG_APPEND_TIME; CREATE_TIME for magic 0, which has neither."""
         if self.magic == 1 and self.attributes & _LOG_APPEND_BIT:
             return LOG_APPEND_TIME
         return CREATE_TIME
@@ -66,10 +66,10 @@ class Message:
 
 @slotted
 class MessageSet:
-    """What a message set holds, wrappers opened.
+    """The content of a message set, wrappers decompressed.
 
     ``compression`` is the last wrapper's codec, 0 without one; ``timestamp_type`` the last entry's;
-    ``largest_entry_bytes`` the size of its largest entry as it came.
+    ``largest_entry_bytes`` the original size of its largest entry.
     """
 
     records: list[Record]
@@ -78,14 +78,14 @@ class MessageSet:
     timestamp_type: int = CREATE_TIME
     largest_entry_bytes: int = 0
     entries: list[tuple[Message, list[Record]]] = field(default_factory=list)
-    """Each entry with what it holds, which is in ``records`` too."""
+    """Each entry with its records, which are in ``records`` too."""
 
 
 def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator[Message]:
-    """The entries of a message set, wrappers not opened, each checked by its CRC-32.
+    """Yields the entries of a message set, their CRC-32 checked; wrappers are not decompressed.
 
-    With ``partial`` an entry that the end of the buffer cuts is left out, as in a Fetch response;
-    without it, it raises CorruptRecords.
+    With ``partial`` an incomplete entry at the end is left out, as in a Fetch response; without it,
+    it raises CorruptRecords.
     """
     data = buffer if isinstance(buffer, mmap.mmap) else bytes(buffer)
     position = 0
@@ -112,7 +112,7 @@ def iter_messages(buffer: Buffer | mmap.mmap, partial: bool = False) -> Iterator
 
 
 def _message(data: Unpacked, start: int, end: int) -> Message:
-    """Decode the entry that lies from ``start`` to ``end``, at least 26 bytes."""
+    """Decode the entry at ``start`` to ``end``, at least 26 bytes."""
     offset, size, crc, magic, attributes = _ENTRY.unpack_from(data, start)
     if magic not in (0, 1):
         raise CorruptRecords(f"The message has magic {magic}, but its message set can have 0 or 1.")
@@ -154,10 +154,11 @@ def _bytes(data: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
 def unwrap(
     message: Message, limit: int = DECOMPRESSED_BYTES_MAX, budget: Budget | None = None
 ) -> list[Record]:
-    """The records of one entry: itself, or what a wrapper holds, decompressed to ``limit`` bytes.
+    """The records of one entry: itself, or the content of a wrapper, decompressed to ``limit``
+    bytes.
 
-    Offsets in a wrapper must rise, or all be 0: early clients of magic 1 wrote that, and Kafka
-    takes it. Raises OverBudget when ``budget`` has no room for them.
+    Offsets in a wrapper must ascend, or all be 0: early clients of magic 1 wrote that, and Kafka
+    accepts it. Raises OverBudget when ``budget`` has no room for them.
     """
     if budget is not None:
         budget.take(ELEMENTS_PER_MESSAGE)
@@ -226,7 +227,7 @@ def read_set(
     partial: bool = False,
     budget: Budget | None = None,
 ) -> MessageSet:
-    """Decode a message set whole; ``limit`` bounds the decompressed bytes of all its wrappers.
+    """Decode a complete message set; ``limit`` bounds the decompressed bytes of all its wrappers.
 
     All entries must have the magic of the first. Raises OverBudget, see `unwrap`.
     """
@@ -268,10 +269,10 @@ def encode(
     timestamp_type: int = CREATE_TIME,
     append_time: int | None = None,
 ) -> bytes:
-    """Encode records, whose offsets must rise, as plain messages or as one wrapper message.
+    """Encode records, whose offsets must ascend, as plain messages or as one wrapper message.
 
     ``append_time`` is the wrapper's timestamp under LOG_APPEND_TIME, by default the largest of the
-    records'. Headers have no place in these magics and are left out.
+    records'. These magics have no headers, so headers are left out.
     """
     flag = _LOG_APPEND_BIT if magic == 1 and timestamp_type == LOG_APPEND_TIME else 0
     if not compression:
@@ -300,10 +301,10 @@ def with_offsets(data: Buffer, counts: Sequence[int]) -> bytearray:
 
 
 def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> bytearray:
-    """A checked set whose offsets count from 0, at its place in the log: ``base_offset`` is added.
+    """Assign offsets to a checked set whose offsets count from 0: ``base_offset`` is added.
 
-    A wrapper of magic 0 is made anew, for its inner offsets are absolute. With ``append_time``
-    messages of magic 1 get that time, and LOG_APPEND_TIME. Raises CorruptRecords.
+    A wrapper of magic 0 is encoded again, since its inner offsets are absolute. With
+    ``append_time`` messages of magic 1 get that time, and LOG_APPEND_TIME. Raises CorruptRecords.
     """
     view = memoryview(data)
     out = bytearray()
@@ -328,7 +329,7 @@ def placed(data: Buffer, base_offset: int, append_time: int | None = None) -> by
 
 
 def _stamp(out: bytearray, at: int, attributes: int, append_time: int) -> None:
-    """Give the message of magic 1 that ends ``out``, from ``at`` on, the time of the append."""
+    """Set the append time in the message of magic 1 that begins at ``at`` and ends ``out``."""
     out[at + _CHECKED_POSITION + 1] = (attributes | _LOG_APPEND_BIT) & 0xFF
     _INT64.pack_into(out, at + _ENTRY.size, append_time)
     with memoryview(out) as view:

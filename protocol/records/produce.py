@@ -1,8 +1,9 @@
 """Validation of produced records, before anything is appended.
 
-The order of checks is Kafka's: what the request's version allows, then each batch from outside
-(length, size, CRC), then its header, then its records. Kafka trims bytes after the last
-whole batch and answers success. This refuses them: what is acknowledged is what was sent.
+The order of checks is Kafka's: the rules of the request's version, then each batch from outside
+(length, size, CRC), then its header, then its records. Kafka drops bytes after the last complete
+batch and answers success. Muster rejects them, since only what was sent completely may be
+acknowledged.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from protocol.records.produce_sets import store_as_set, take_set
 from protocol.records.section import CheckedSection, check_section, decode_section
 
 REQUEST_RATIO = 16
-"""The records of a request may be so many times its own bytes, however large it is."""
+"""The limit of decompressed record bytes for each byte of a request, however large it is."""
 REQUEST_BYTES_PER_ELEMENT = 64
-"""One record or header of so many decompressed bytes: 1.6 million where these are 100 MiB."""
+"""One record or header for this many decompressed bytes: 1.6 million in 100 MiB."""
 
 SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
-"""The `Budget` of what is checked at once, in the event loop: some 5 ms.
+"""The `Budget` of records that are checked at once, in the event loop: some 5 ms.
 
-A batch of the default max.message.bytes is within it when it is not compressed.
+It covers an uncompressed batch of the default max.message.bytes.
 """
 
 _MAGIC_POSITION = 16
@@ -63,10 +64,11 @@ _NO_MAGIC = -1
 
 
 def request_budget(size_bytes: int) -> Budget:
-    """For all records of a request of ``size_bytes``.
+    """The budget for all records of a request of ``size_bytes``.
 
-    A small one may hold what a single batch may, a large one as much as well-compressed text makes
-    of it. One mebibyte is checked in some 3 ms, and what makes it cost more counts as elements.
+    A small request may have as much as a single batch, a large one as much as well-compressed text
+    decompresses to. One mebibyte is checked in some 3 ms, and everything that raises its cost
+    counts as elements.
     """
     opened = max(DECOMPRESSED_BYTES_MAX, REQUEST_RATIO * size_bytes)
     return Budget(opened, opened // REQUEST_BYTES_PER_ELEMENT, opened)
@@ -81,9 +83,9 @@ def analyse(
 ) -> Produced:
     """Validate the records of one partition of a Produce request of ``api_version``.
 
-    ``now_ms`` is wall time in milliseconds. Raises CorruptRecords with Kafka's error code and,
-    where single records are to blame, their indexes; OverBudget, one of these, when ``budget``
-    (that of a request by default) has no room for them.
+    ``now_ms`` is wall time in milliseconds. Raises CorruptRecords with Kafka's error code and, for
+    single invalid records, their indexes; OverBudget, a subclass, when ``budget`` (by default that
+    of a request) has no room for them.
     """
     if budget is None:
         budget = request_budget(0)
@@ -118,7 +120,7 @@ def analyse(
 
 
 def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
-    """The refusal of records that do not begin with a batch or message of the version."""
+    """The error for records that do not begin with a batch or message of the version."""
     if not size:
         return CorruptRecords(
             f"Produce requests with version {api_version} must have a record batch.",
@@ -136,8 +138,8 @@ def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
 
 
 def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> list[BatchHeader]:
-    """The headers of the batches in ``data``, checked from outside in: the one batch of a version
-    that has one, then of each its size, CRC and header."""
+    """The headers of the batches in ``data``: checks the number of batches that the version allows,
+    then size, CRC and header of each."""
     headers = []
     position = 0
     while position < len(data):
@@ -173,7 +175,7 @@ def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> lis
 
 
 def _bad_header(header: BatchHeader) -> CorruptRecords:
-    """The refusal of a header that no client may send, whose CRC holds."""
+    """The error for a header that no client may send, although its CRC is valid."""
     count = header.record_count
     if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
@@ -197,7 +199,7 @@ def _bad_header(header: BatchHeader) -> CorruptRecords:
 def _check_records(
     data: Buffer, headers: list[BatchHeader], now_ms: int, rules: ProduceRules, budget: Budget
 ) -> Produced:
-    """Check every record; change what the topic's settings change."""
+    """Check every record; apply the topic's settings to the batches."""
     changed: list[bytearray | None] = []
     view = memoryview(data)
     for header in headers:
@@ -251,7 +253,7 @@ def _check_times(
 def _adjusted(
     data: Buffer, header: BatchHeader, section: Unpacked, max_timestamp: int, rules: ProduceRules
 ) -> bytearray:
-    """The batch in the topic's codec and timestamp type, with ``max_timestamp``."""
+    """The batch with the topic's codec and timestamp type, and with ``max_timestamp``."""
     codec = header.compression if rules.compression is None else rules.compression
     if codec != header.compression:
         if codec == NO_COMPRESSION:

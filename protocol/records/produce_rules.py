@@ -1,4 +1,4 @@
-"""What a topic's settings require of produced records, in any format."""
+"""The requirements of a topic's settings for produced records, in any format."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
 RECORD_ERRORS_MAX = 100
-"""How many records one answer blames; a batch may hold a million, each with a text of its own."""
+"""How many records one response reports; a batch may have a million, each with its own message."""
 
 
 @slotted(frozen=True)
 class ProduceRules:
-    """The topic's and broker's settings that bear on validation, in Kafka's units.
+    """The topic's and broker's settings for validation, in Kafka's units.
 
     ``compression`` is a codec or None for ``producer``, ``compression_level`` that codec's or None
-    for its default; the two timestamp bounds are None where Kafka's default, the largest long, is
-    set.
+    for its default; the two timestamp bounds are None for Kafka's default, the largest long.
     """
 
     max_message_bytes: int = 1048588
@@ -37,7 +36,7 @@ class ProduceRules:
     timestamp_after_max_ms: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     magic: int = 2
-    """The form that records are stored in: message.format.version."""
+    """The format in which records are stored: message.format.version."""
 
 
 DEFAULT_RULES = ProduceRules()
@@ -45,21 +44,21 @@ DEFAULT_RULES = ProduceRules()
 
 @slotted
 class Produced:
-    """What may be appended: whole batches of magic 2 whose base offsets are still 0, or a message
-    set of the topic's older magic with offsets from 0.
+    """Validated records to be appended: batches of magic 2 whose base offsets are still 0, or a
+    message set of the topic's older magic with offsets from 0.
 
-    ``data`` is the request's own bytes where nothing had to be changed; ``batches`` are the
-    headers in ``data``, empty when an old client sent an empty set.
+    ``data`` is the request's own bytes if nothing had to be changed; ``batches`` are the headers in
+    ``data``, empty when an old client sent an empty set.
     """
 
     data: Buffer
     batches: list[BatchHeader]
     converted: int = 0
-    """Records that came in another form than that of ``data``."""
+    """The number of records that were converted to the format of ``data``."""
 
 
 def too_large(size_bytes: int, rules: ProduceRules) -> CorruptRecords:
-    """The refusal of a batch or message above max.message.bytes."""
+    """The error for a batch or message above max.message.bytes."""
     return CorruptRecords(
         f"The record batch of {size_bytes} bytes exceeds max.message.bytes,"
         f" {rules.max_message_bytes}.",
@@ -74,21 +73,21 @@ def check_size(size_bytes: int, rules: ProduceRules) -> None:
 
 
 def without_keys(indexes: Sequence[int]) -> CorruptRecords:
-    """The refusal of the records of a compacted topic at ``indexes``, which have no key."""
+    """The error for records without a key, at ``indexes``, in a compacted topic."""
     why = "Compacted topic cannot accept message without key."
     errors = [RecordError(index, why) for index in indexes[:RECORD_ERRORS_MAX]]
     return refused_records(errors, INVALID_RECORD, len(indexes))
 
 
 def append_time_from_client(count: int) -> CorruptRecords:
-    """The refusal of ``count`` records that say they have the time of the append already."""
+    """The error for ``count`` records that claim to have log append time."""
     why = "Invalid timestamp type: only the broker sets LogAppendTime."
     errors = [RecordError(index, why) for index in range(min(count, RECORD_ERRORS_MAX))]
     return refused_records(errors, INVALID_TIMESTAMP, count)
 
 
 def has_time_bounds(rules: ProduceRules) -> bool:
-    """Whether records' times may be refused at all."""
+    """Whether any record can be rejected for its time."""
     return rules.timestamp_type == CREATE_TIME and (
         rules.timestamp_before_max_ms is not None or rules.timestamp_after_max_ms is not None
     )
@@ -109,7 +108,7 @@ def in_bounds(checked: CheckedSection, now_ms: int, rules: ProduceRules) -> bool
 
 
 def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> None:
-    """Raise CorruptRecords with the index of each time outside of the bounds; -1 is none."""
+    """Raise CorruptRecords with the index of each time outside the bounds; -1 is never outside."""
     low, high = _bounds(now_ms, rules)
     blamed = [
         index
@@ -125,6 +124,6 @@ def check_times(timestamps: Sequence[int], now_ms: int, rules: ProduceRules) -> 
 
 
 def refused_records(errors: list[RecordError], error_code: int, count: int) -> CorruptRecords:
-    """What is wrong with the first of ``count`` records; like Kafka, the text shows three."""
+    """The error for the first of ``count`` invalid records; as in Kafka, the message has three."""
     shown = "; ".join(f"record {index}: {why}" for index, why in errors[:3])
     return CorruptRecords(f"{count} records are rejected. {shown}", error_code, tuple(errors))

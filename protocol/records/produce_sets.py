@@ -1,8 +1,8 @@
 """Produce with old message sets: from an old client, or for a topic that stores them.
 
-The topic's magic decides (`ProduceRules.magic`). Records of that magic are stored as they came,
-others are converted once. Old formats have no producer ids, no transactions, no headers and no
-zstd: a batch with any of these is refused rather than stored without them.
+The topic's magic decides (`ProduceRules.magic`). Records of that magic are stored unchanged, others
+are converted once. Old formats have no producer ids, no transactions, no headers and no zstd: a
+batch with any of these is rejected rather than stored without them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from protocol.records.stored import iter_stored
 
 
 def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> Produced:
-    """Validate a message set, and bring it into the topic's form.
+    """Validate a message set, and convert it to the topic's format.
 
-    Raises CorruptRecords, of which OverBudget is one.
+    Raises CorruptRecords, of which OverBudget is a subclass.
     """
     left = budget.bytes_left
     decoded = read_set(data, rules.decompressed_bytes_max, budget=budget)
@@ -72,9 +72,9 @@ def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> 
 
 
 def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRules) -> Produced:
-    """Turn validated batches of magic 2 into a message set of the topic's older magic.
+    """Convert validated batches of magic 2 to a message set of the topic's older magic.
 
-    Raises CorruptRecords for what that has no room for.
+    Raises CorruptRecords for content that the older magic can't represent.
     """
     parts = []
     count = 0
@@ -90,7 +90,7 @@ def store_as_set(data: Buffer, headers: Sequence[BatchHeader], rules: ProduceRul
 
 
 def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes | None:
-    """The set with nothing but its offsets changed; None when that will not do."""
+    """The set with only its offsets changed; None if it must be encoded again."""
     if decoded.magic != rules.magic:
         return None
     if not all(_fits(message, records, rules) for message, records in decoded.entries):
@@ -99,11 +99,11 @@ def _as_it_came(data: Buffer, decoded: MessageSet, rules: ProduceRules) -> bytes
 
 
 def _fits(message: Message, records: Sequence[Record], rules: ProduceRules) -> bool:
-    """Whether a message of the right magic may be stored as it is."""
+    """Whether a message of the topic's magic may be stored unchanged."""
     if rules.compression not in (None, message.compression):
         return False
     if not message.compression or not message.magic:
-        return True  # a wrapper of magic 0 is made anew when its place is known
+        return True  # a wrapper of magic 0 is encoded again when its offsets are assigned
     base = records[0].offset
     return all(record.offset == base + i for i, record in enumerate(records)) and (
         message.timestamp == max(record.timestamp for record in records)

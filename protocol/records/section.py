@@ -1,8 +1,8 @@
-"""The records section of a magic 2 batch: one record after another, lengths as zigzag varints.
+"""The records section of a magic 2 batch: a sequence of records, lengths as zigzag varints.
 
 A record is: length, attributes (one unused byte), timestamp delta (varlong), offset delta, key
 length and key, value length and value (-1: null), header count, and per header key length, key,
-value length, value. Deltas count from the batch's base timestamp and base offset.
+value length, value. Deltas are relative to the batch's base timestamp and base offset.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Record(NamedTuple):
     """One record, of any magic.
 
-    ``timestamp`` is in wall milliseconds, -1 where the magic has none. A header's key is decoded
-    from UTF-8 with surrogate escapes, so that bytes that are not UTF-8 are written back the same.
+    ``timestamp`` is in wall milliseconds, -1 for a magic without it. A header's key is decoded from
+    UTF-8 with surrogate escapes, so that invalid UTF-8 is written back unchanged.
     """
 
     offset: int
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 def encode_section(
     records: Iterable[Record], base_offset: int, base_timestamp: int
 ) -> tuple[bytes, int]:
-    """Encode a records section; return it and the number of its records."""
+    """Encode a records section; returns it and the number of its records."""
     out = bytearray()
     count = 0
     for count, record in enumerate(records, 1):  # noqa: B007
@@ -94,7 +94,7 @@ def decode_section(
 ) -> list[Record]:
     """Decode a whole records section of ``count`` records.
 
-    Raises CorruptRecords unless lengths and count are exact and offset deltas rise within 0 to
+    Raises CorruptRecords unless lengths and count are exact and offset deltas ascend within 0 to
     ``last_offset_delta``.
     """
     records: list[Record] = []
@@ -110,7 +110,7 @@ def decode_section(
             end = position + (bits >> 1)
             if bits & 1 or end > size:
                 raise _misfit(index, count, position, size)
-            bits = section[position + 1]  # the timestamp delta, behind a byte of unused attributes
+            bits = section[position + 1]  # the timestamp delta, after a byte of unused attributes
             position += 2
             if bits > 0x7F:
                 bits, position = _longer(section, position, bits, 64)
@@ -148,7 +148,7 @@ def decode_section(
     return records
 
 
-_new_tuple = tuple.__new__  # makes a Record in half the time of its class
+_new_tuple = tuple.__new__  # creates a Record in half the time of its class
 
 
 def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
@@ -160,7 +160,7 @@ def _misfit(index: int, count: int, position: int, size: int) -> CorruptRecords:
 
 
 def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, int]:
-    """Read nullable bytes that must lie before ``end``."""
+    """Read nullable bytes that must end at or before ``end``."""
     bits = section[position]
     position += 1
     if bits > 0x7F:
@@ -179,9 +179,9 @@ def _bytes(section: Unpacked, position: int, end: int) -> tuple[bytes | None, in
 
 
 def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
-    """Read a header count and the headers, which must lie before ``end``."""
+    """Read a header count and the headers, which must end at or before ``end``."""
     count, position = read_varint(section, position)
-    # A header takes two bytes at least, so the bytes left bound the count.
+    # A header has at least two bytes, so the remaining bytes bound the count.
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
             f"A record has {count} headers, but {end - position} bytes are left.", INVALID_RECORD
@@ -197,7 +197,8 @@ def _headers(section: Unpacked, position: int, end: int) -> tuple[Headers, int]:
 
 
 def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | None) -> int:
-    """Where the headers at ``position`` end, checked like `_headers` and not made."""
+    """The position after the headers at ``position``, which are checked like in `_headers` but not
+    created."""
     count, position = read_varint(section, position)
     if count < 0 or 2 * count > end - position:
         raise CorruptRecords(
@@ -229,9 +230,9 @@ def _skip_headers(section: Unpacked, position: int, end: int, budget: Budget | N
 
 
 class CheckedSection(NamedTuple):
-    """What ``check_section`` found besides faults.
+    """The results of ``check_section``.
 
-    Timestamps are the smallest and the largest of the records, -1 of NO_TIMESTAMP included.
+    Timestamps are the smallest and the largest of the records, including -1 for NO_TIMESTAMP.
     """
 
     null_keys: list[int]
@@ -246,20 +247,21 @@ def check_section(
     find_null_keys: bool = False,
     budget: Budget | None = None,
 ) -> CheckedSection:
-    """Check a producer's records section without making records; offset deltas must be 0, 1, 2 ...
+    """Check a producer's records section without creating records; offset deltas must be 0, 1, 2
+    ...
 
-    Finds the indexes of records without a key when ``find_null_keys`` asks for them. Raises
-    CorruptRecords like ``decode_section``, and OverBudget when ``budget`` has no room for the
-    headers of the records. One tight loop, with short varints read inline; records of one shape
-    that follow each other are checked together (stretch.py).
+    Returns the indexes of records without a key if ``find_null_keys`` is set. Raises CorruptRecords
+    like ``decode_section``, and OverBudget when ``budget`` has no room for the headers of the
+    records. It is one tight loop with short varints read inline; consecutive records of one shape
+    are checked together (stretch.py).
     """
     null_keys: list[int] = []
     size = len(section)
     position = index = 0
-    latest = -1  # largest zigzag form of a delta of 0 or more
-    earliest = 0  # the same of a negative one
+    latest = -1  # largest zigzag value of a delta of 0 or more
+    earliest = 0  # largest zigzag value of a negative delta
     trials = TRIALS_MAX
-    stride = 0  # the bytes of the record before
+    stride = 0  # size of the previous record
     indexes = iter(range(count))
     try:
         for index in indexes:
@@ -276,7 +278,7 @@ def check_section(
             end = position + (bits >> 1)
             if bits & 1 or end > size:
                 break
-            bits = section[position + 1]  # the timestamp delta, behind a byte of unused attributes
+            bits = section[position + 1]  # the timestamp delta, after a byte of unused attributes
             position += 2
             if bits > 0x7F:
                 byte = section[position]
@@ -349,7 +351,8 @@ def check_section(
                 next(islice(indexes, found.records - 1, None))
         else:
             if position == size:
-                if latest < 0:  # every delta is negative: rare, so the largest is looked for here
+                # every delta is negative: rare, so the largest is computed only here
+                if latest < 0:
                     stamps = [r.timestamp for r in decode_section(section, count, 0, 0, count)]
                     low, high = min(stamps, default=0), max(stamps, default=0)
                 else:
@@ -374,5 +377,5 @@ def _longer(section: Unpacked, position: int, bits: int, width: int = 32) -> tup
 
 
 def wrap_int64(value: int) -> int:
-    """``value`` as Java's arithmetic on longs leaves it."""
+    """``value`` after the overflow of Java's long arithmetic."""
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)

@@ -1,10 +1,10 @@
-"""The entries of a log of any Kafka: batches of magic 2 and messages of magic 0 and 1.
+"""The entries of a log of any Kafka version: batches of magic 2 and messages of magic 0 and 1.
 
 An *entry* is a batch, or one message of an old set: a plain one or a wrapper. Both begin with an
-offset and a size and have their magic at the same place, so that a `BatchHeader` describes either.
-For an old message base and last offset are the message's own (a wrapper has that of the last
-message inside; its first offset is known only when it is opened), there is no leader epoch and no
-producer, the largest timestamp is the message's (magic 0: none), and a wrapper's record count is
+offset and a size and have their magic at the same position, so that a `BatchHeader` describes
+either. For an old message base and last offset are the message's own (a wrapper has that of the
+last message inside; its first offset is known only after decompression), leader epoch and producer
+are missing, the largest timestamp is the message's (magic 0: none), and a wrapper's record count is
 -1.
 """
 
@@ -30,9 +30,9 @@ from protocol.records.section import NO_TIMESTAMP, Record
 
 OVERHEAD = 12
 SMALLEST_BYTES = (26, 34, HEADER_BYTES)
-"""Bytes that an entry of magic 0, 1 and 2 has at least."""
+"""The minimum size of an entry of magic 0, 1 and 2."""
 ATTRIBUTES = (0x07, 0x0F)
-"""The attribute bits that mean something in magic 0 and 1: the codec, and log append time."""
+"""The defined attribute bits in magic 0 and 1: the codec, and log append time."""
 
 _OLD = struct.Struct(">qiIbB")
 _TIMESTAMP = struct.Struct(">q")
@@ -88,10 +88,10 @@ def read_stored(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_stored(buffer: Buffer, partial: bool = False) -> Iterator[tuple[BatchHeader, int]]:
-    """Headers and positions of the entries in ``buffer``.
+    """Yields headers and positions of the entries in ``buffer``.
 
-    With ``partial`` an entry that the end of the buffer cuts is left out, as in a Fetch response;
-    without it, it raises CorruptRecords.
+    With ``partial`` an incomplete entry at the end is left out, as in a Fetch response; without it,
+    it raises CorruptRecords.
     """
     position = 0
     size = len(buffer)
@@ -127,7 +127,7 @@ def validate_stored(buffer: Buffer, header: BatchHeader) -> None:
 def stored_records(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
-    """The records of an entry, decompressed to at most ``limit`` bytes, wrappers opened.
+    """The records of an entry, decompressed to at most ``limit`` bytes, those in wrappers too.
 
     Offsets are those of the log. Raises CorruptRecords.
     """

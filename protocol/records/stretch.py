@@ -1,10 +1,10 @@
-"""Stretches: neighbouring records of one shape, checked as tables instead of one by one.
+"""Stretches: consecutive records of one shape, checked as tables instead of one by one.
 
-Neighbouring records often differ only in their contents: the lengths of record, key and value are
+Consecutive records often differ only in their contents: the lengths of record, key and value are
 the same, and so are the widths of the two deltas. Each field of all of them is then a column, a
 slice of the section with the record's size as its step, and columns are compared as bytes. The
-check is exact: each record of a stretch begins where the one before ends, because that one has the
-same lengths.
+check is exact: each record of a stretch begins where the previous one ends, because that one has
+the same lengths.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from protocol.records.compression import Unpacked
 
 TRIALS_MAX = 4
-"""Stretches of a batch that may come to nothing before they are no longer looked for."""
+"""The number of failed attempts in a batch after which no more stretches are searched."""
 STRETCH_MIN = 16
-"""Shorter ones take as long as record by record."""
+"""For shorter stretches, record by record is as fast."""
 LAST_BYTES = bytes(range(128))
-"""What the last byte of a varint may be."""
+"""The possible values of the last byte of a varint."""
 NEXT_BYTES = bytes(range(128, 256))
-"""What all bytes before it may be."""
+"""The possible values of all bytes before the last."""
 _EVEN_BYTES = bytes(range(0, 256, 2))
 TWO_BYTES_FROM = 64
 DELTAS_MAX = 8192
 DELTAS = b"".join(encode_varint(delta) for delta in range(DELTAS_MAX))
-"""The offset deltas 0, 1, 2 ... of at most two bytes, one behind the other."""
+"""The offset deltas 0, 1, 2 ... of at most two bytes, concatenated."""
 
 
 def deltas_from(first: int, width: int, count: int) -> bytes:
     """The varints of ``count`` offset deltas of ``width`` bytes, 1 or 2, from ``first`` on.
 
-    Fewer where the next would have another width.
+    Fewer if the next one would have another width.
     """
     if width == 1:
         return DELTAS[first : min(first + count, TWO_BYTES_FROM)]
@@ -45,10 +45,10 @@ def deltas_from(first: int, width: int, count: int) -> bytes:
 
 
 class Stretch(NamedTuple):
-    """So many records behind one that was checked, and the zigzag forms of their timestamp deltas.
+    """The number of records after a checked one, and the zigzag values of their timestamp deltas.
 
     ``latest`` is the largest even one (of 0 or more), ``earliest`` the largest odd one (negative);
-    -1 and 0 when there is none.
+    -1 and 0 without one.
     """
 
     records: int
@@ -61,7 +61,7 @@ NONE = Stretch(0)
 
 
 class Places(NamedTuple):
-    """Where the parts of one record begin in its section, and where it ends."""
+    """The positions of the parts of one record in its section, and its end."""
 
     length: int
     attributes: int
@@ -75,7 +75,8 @@ class Places(NamedTuple):
 
 
 def records_alike(section: Unpacked, places: Places, count: int) -> int:
-    """How many of ``count`` records behind the one at ``places`` have its shape, until one has not.
+    """How many of the ``count`` records after the one at ``places`` have its shape, up to the first
+    that differs.
 
     Their lengths of record, key and value are the same, and their deltas have as many bytes.
     """
@@ -95,8 +96,8 @@ def records_alike(section: Unpacked, places: Places, count: int) -> int:
 
 
 def leading(section: Unpacked, at: int, stride: int, count: int, kind: bytes) -> int:
-    """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are of ``kind`` until one is
-    not."""
+    """How many of ``count`` bytes, ``stride`` apart from ``at`` on, are in ``kind``, up to the
+    first that is not."""
     column = section[at : at + (count - 1) * stride + 1 : stride] if count else b""
     return count - len(column.lstrip(kind))
 
@@ -113,9 +114,10 @@ def deltas_ascend(
 
 
 def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int) -> Stretch:
-    """The records behind the one at ``start`` to ``end``, of its shape and with rising offsets.
+    """The records after the one at ``start`` to ``end`` that have its shape and consecutive
+    offsets.
 
-    That record is whole and right, has offset delta ``index`` and is followed by ``left`` more.
+    That record is complete and valid, has offset delta ``index`` and is followed by ``left`` more.
     NONE unless there are at least STRETCH_MIN without headers.
     """
     stride = end - start
@@ -151,7 +153,7 @@ def check_stretch(section: Unpacked, start: int, end: int, index: int, left: int
 
 
 def _behind(section: Unpacked, position: int) -> int:
-    """Where the varint at ``position`` ends."""
+    """The position after the varint at ``position``."""
     while section[position] > 0x7F:
         position += 1
     return position + 1
@@ -176,7 +178,7 @@ def _extremes(columns: list[bytes]) -> tuple[int, int]:
 
 
 def _joined(parts: Iterable[int]) -> int:
-    """The number that a varint's bytes stand for."""
+    """The number in a varint's bytes."""
     bits = 0
     for shift, byte in enumerate(parts):
         bits |= (byte & 0x7F) << 7 * shift

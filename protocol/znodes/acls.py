@@ -1,9 +1,9 @@
-"""``/kafka-acl`` and ``/kafka-acl-extended``: entries of access control, and who is told of them.
+"""``/kafka-acl`` and ``/kafka-acl-extended``: ACL entries, and notices of their changes.
 
-A node per pattern has all its entries: ``/kafka-acl/<Type>/<name>`` those of literal names,
-``/kafka-acl-extended/prefixed/<Type>/<name>`` those of prefixes. Names are in paths as they are.
-Each change leaves a notice, a sequential node in a directory of its own for either tree. Source:
-Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
+One node per pattern has all its entries: ``/kafka-acl/<Type>/<name>`` those of literal names,
+``/kafka-acl-extended/prefixed/<Type>/<name>`` those of prefixes. Names in paths are not encoded.
+Each change creates a notice, a sequential node in a separate directory for each of the two trees.
+Source: Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import NamedTuple
 from protocol.znodes.fields import BadNode, Fields, encode
 
 LITERAL, PREFIXED = "LITERAL", "PREFIXED"
-"""How a pattern covers names, as notices spell it."""
+"""How a pattern covers names, in the spelling of notices."""
 TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
-"""By the type of pattern, below what its nodes are: a directory for each type of resource."""
+"""By pattern type, the parent of its nodes: it has a directory for each resource type."""
 CHANGES: Mapping[str, str] = {
     LITERAL: "/kafka-acl-changes",
     PREFIXED: "/kafka-acl-extended-changes",
 }
-"""By the type of pattern, where notices are."""
+"""By pattern type, the directory of the notices."""
 CHANGE = "acl_changes_"
-"""What the name of a notice begins with."""
+"""The prefix of a notice's name."""
 TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
-"""The types of resources, as paths spell them."""
+"""The resource types, in the spelling of paths."""
 VERSION = 1
 
 _FIELDS = ("principal", "permissionType", "host", "operation")
 
 Entry = Mapping[str, str]
-"""What a node says of one entry: ``principal``, ``permissionType``, ``host``, ``operation``."""
+"""The fields of one entry in a node: ``principal``, ``permissionType``, ``host``, ``operation``."""
 
 
 class Place(NamedTuple):
-    """Whose entries a node has."""
+    """The pattern whose entries a node has."""
 
     resource_type: str
     """One of `TYPES`."""
@@ -44,12 +44,12 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of its node."""
+        """The path of its node."""
         return f"{TREES[self.pattern_type]}/{self.resource_type}/{self.name}"
 
     @property
     def notice_path(self) -> str:
-        """Of the notice of a change, without its number."""
+        """The path of the notice of a change, without its number."""
         return f"{CHANGES[self.pattern_type]}/{CHANGE}"
 
 
@@ -60,7 +60,7 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 
 
 def decode_entries(path: str, data: bytes) -> list[Entry]:
-    """A pattern's entries; a node without data has none. Raises BadNode."""
+    """A pattern's entries; empty for a node without data. Raises BadNode."""
     if not data:
         return []
     fields = Fields(path, data)
@@ -92,7 +92,7 @@ def encode_change(place: Place) -> bytes:
 
 
 def decode_change(path: str, data: bytes) -> Place:
-    """Whose entries have changed, by a notice of either directory. Raises BadNode."""
+    """The pattern whose entries have changed, from a notice of either directory. Raises BadNode."""
     if path.startswith(CHANGES[PREFIXED]):
         fields = Fields(path, data)
         if fields.number("version") != VERSION:
@@ -106,7 +106,10 @@ def decode_change(path: str, data: bytes) -> Place:
 
 
 def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
-    """Brokers before 2.0 wrote ``Topic`` in notices, later ones ``TOPIC``."""
+    """The place in a notice.
+
+    Brokers before 2.0 wrote ``Topic`` in notices, later ones ``TOPIC``.
+    """
     plain = kind.replace("_", "").lower()
     for known in TYPES:
         if known.lower() == plain and fits_a_path(name):
@@ -120,5 +123,5 @@ def fits_a_path(name: str) -> bool:
 
 
 def _spelled_in_notices(kind: str) -> str:
-    """``TransactionalId`` is ``TRANSACTIONAL_ID`` there."""
+    """The spelling of a type in notices, such as ``TRANSACTIONAL_ID`` for ``TransactionalId``."""
     return "".join(f"_{sign}" if sign.isupper() else sign for sign in kind).lstrip("_").upper()

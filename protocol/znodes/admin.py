@@ -1,4 +1,4 @@
-"""``/admin``: what old tools ask the controller for by nodes.
+"""``/admin``: requests that old tools send to the controller by creating nodes.
 
 ``delete_topics/<topic>`` has no data. ``reassign_partitions`` shrinks as partitions are done.
 """
@@ -18,7 +18,7 @@ Place = tuple[str, int]
 
 
 def delete_path(topic: str) -> str:
-    """Where the deletion of a topic is asked for."""
+    """The path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
@@ -44,11 +44,11 @@ def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
 
 
 def encode_preferred(places: Sequence[Place]) -> bytes:
-    """The partitions whose preferred leaders are to lead."""
+    """The partitions whose preferred replica is to become leader."""
     return encode({"version": 1, "partitions": partition_list(places)})
 
 
 def decode_preferred(data: bytes) -> list[Place]:
-    """The partitions whose preferred leaders are to lead. Raises BadNode."""
+    """The partitions whose preferred replica is to become leader. Raises BadNode."""
     there = Fields(PREFERRED, data).partitions("partitions")
     return [(each["topic"], each["partition"]) for each in there]

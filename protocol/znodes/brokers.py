@@ -1,7 +1,7 @@
-"""``/brokers/ids/<id>``: a broker's registration; and ``/brokers/seqid``, which gives ids.
+"""``/brokers/ids/<id>``: a broker's registration; and ``/brokers/seqid``, which generates ids.
 
 Version 5 since Kafka 2.7 (features); 4 since 0.10.2 (listener map); 3 had the rack, 2 endpoints, 1
-a host and a port alone. ``host`` and ``port`` are the first PLAINTEXT endpoint, for old clients;
+only a host and a port. ``host`` and ``port`` are the first PLAINTEXT endpoint, for old clients;
 null and -1 without one. Source: KIP-4, KIP-103, KIP-584.
 """
 
@@ -24,7 +24,7 @@ _ENDPOINT = re.compile(r"([A-Za-z0-9_]+)://\[?([^\]]*?)\]?:(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker listens."""
+    """An address at which a broker listens."""
 
     listener: str
     """The listener's name."""
@@ -34,14 +34,14 @@ class Endpoint:
 
     @property
     def text(self) -> str:
-        """As Kafka writes it: ``LISTENER://host:port``."""
+        """Kafka's text: ``LISTENER://host:port``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.listener}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself."""
+    """The content of a broker's registration."""
 
     broker_id: int
     endpoints: tuple[Endpoint, ...]
@@ -49,15 +49,15 @@ class Registration:
     timestamp_ms: int = 0
     jmx_port: int = -1
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """The lowest and the highest level by feature."""
+    """The minimum and the maximum level by feature."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where it listens under that name."""
+        """The endpoint of a listener, or None."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
 
 def path(broker_id: int) -> str:
-    """Where a broker registers."""
+    """The path of a broker's registration."""
     return f"{IDS}/{broker_id}"
 
 
@@ -85,7 +85,7 @@ def encode_registration(broker: Registration, version: int = VERSION) -> bytes:
 
 
 def decode_registration(broker_id: int, data: bytes) -> Registration:
-    """What the node says. Raises BadNode."""
+    """The registration in a node. Raises BadNode."""
     fields = Fields(path(broker_id), data)
     version = fields.number("version")
     if version < 1:

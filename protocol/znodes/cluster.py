@@ -1,4 +1,4 @@
-"""The nodes of which a cluster has one: controller and its epoch, cluster id, producer ids."""
+"""The nodes that exist once in a cluster: controller and its epoch, cluster id, producer ids."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ AT_START = (
     PRODUCER_IDS,
     "/consumers",
 )
-"""The nodes that every broker creates at its start where they are not there, without data."""
+"""The nodes that every broker creates at its start, without data, if they do not exist."""
 
 
 class ProducerIdBlock(NamedTuple):
-    """The producer ids that were given out last."""
+    """The last block of producer ids that was allocated."""
 
     broker_id: int
-    """To whom."""
+    """The broker that got it."""
     first: int
     last: int
-    """The last one that belongs to it."""
+    """The last id in the block."""
 
 
 def encode_controller(broker_id: int, wall_ms: int) -> bytes:
-    """Who is the controller; version 2 has KRaft's epoch since 3.4, which is -1 here."""
+    """The controller's broker id; version 2 (since 3.4) has KRaft's epoch, which is -1 here."""
     return encode(
         {
             "version": 2,
@@ -75,7 +75,7 @@ def decode_epoch(data: bytes) -> int:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The cluster's id; here the version is a text."""
+    """The cluster's id; the version is a string here."""
     return encode({"version": "1", "id": cluster_id})
 
 
@@ -85,7 +85,7 @@ def decode_cluster_id(data: bytes) -> str:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """The last block of producer ids; its bounds are texts, since they outgrow 32 bits."""
+    """The last block of producer ids; its bounds are strings, since they exceed 32 bits."""
     return encode(
         {
             "version": 1,
@@ -97,7 +97,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """The last block, None of a node without data. Raises BadNode."""
+    """The last block, None for a node without data. Raises BadNode."""
     if not data:
         return None
     fields = Fields(PRODUCER_IDS, data)
@@ -114,5 +114,5 @@ def encode_feature(version: int, is_enabled: bool) -> bytes:
 
 
 def has_finalized_features(data: bytes) -> bool:
-    """Whether ``/feature`` names any. Raises BadNode."""
+    """Whether ``/feature`` has any finalized feature. Raises BadNode."""
     return bool(Fields(FEATURE, data).all.get("features"))

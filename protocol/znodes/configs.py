@@ -11,42 +11,43 @@ from protocol.znodes.fields import BadNode, Fields, encode
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
 DEFAULT = "<default>"
-"""The name of the entity whose settings hold for all of its type."""
+"""The name of the default entity of a type, whose settings apply to all of them."""
 CLIENT_KINDS = (CLIENTS, USERS, IPS)
 """The types that have quotas and credentials; their names are percent-encoded in paths."""
 _NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
 
 
 class ClientEntity(NamedTuple):
-    """A client id, a user, a client id of a user, or an address: who has quotas or credentials."""
+    """An entity with quotas or credentials: a client id, a user, a client id of a user, or an
+    address."""
 
     path: str
-    """Its node's path below ``/config``, as notices have it. Writers encode names differently."""
+    """Its node's path below ``/config``, as in notices. Writers encode names differently."""
     parts: tuple[tuple[str, str | None], ...]
-    """Of each part its type and name; None is the default of its type."""
+    """The type and name of each part; None is the default of its type."""
 
     @property
     def words(self) -> str:
-        """Such as ``user alice, client-id <default>``."""
+        """The entity in words, such as ``user alice, client-id <default>``."""
         return ", ".join(
             f"{_NOUNS[kind]} {DEFAULT if name is None else name}" for kind, name in self.parts
         )
 
 
 def entity(kind: str, name: str) -> str:
-    """An entity's path below ``/config``, as change notices have it."""
+    """An entity's path below ``/config``, as in change notices."""
     if kind in CLIENT_KINDS and name != DEFAULT:
         name = sanitized(name)
     return f"{kind}/{name}"
 
 
 def sanitized(text: str) -> str:
-    """As Kafka's ``Sanitizer`` has a text in paths and elsewhere."""
+    """A text encoded by Kafka's ``Sanitizer``, as in paths."""
     return quote(text, safe="").replace("~", "%7E")
 
 
 def path(kind: str, name: str) -> str:
-    """Where the settings of an entity are."""
+    """The path of an entity's settings."""
     return f"{CONFIG}/{entity(kind, name)}"
 
 
@@ -56,7 +57,7 @@ def name_of(kind: str, node: str) -> str:
 
 
 def client_entity(entity_path: str) -> ClientEntity:
-    """Who it is that a path below ``/config`` names. Raises BadNode."""
+    """The entity in a path below ``/config``. Raises BadNode."""
     parts: list[tuple[str, str]] = []
     match entity_path.split("/"):
         case [(("clients" | "users" | "ips") as kind), node]:
@@ -88,7 +89,7 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    """An entity's settings; a node without data has none. Raises BadNode."""
+    """An entity's settings; empty for a node without data. Raises BadNode."""
     if not data:
         return {}
     fields = Fields(path, data)

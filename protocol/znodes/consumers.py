@@ -1,4 +1,4 @@
-"""``/consumers/<group>``: members, owners and offsets of the consumer of 0.8 to 0.11.
+"""``/consumers/<group>``: members, owners and offsets of the old consumer of 0.8 to 0.11.
 
 An offset's node has the next offset as plain text, an owner's the thread that has the partition.
 """
@@ -13,27 +13,27 @@ CONSUMERS = "/consumers"
 
 
 class OldMember(NamedTuple):
-    """A consumer of the old kind."""
+    """An old consumer."""
 
     consumer_id: str
     subscription: dict[str, int]
-    """Threads by topic, or by one regular expression."""
+    """The number of threads by topic, or by one regular expression."""
     pattern: str
     """``static``, ``white_list`` or ``black_list``."""
 
 
 def ids_path(group_id: str) -> str:
-    """Where members of a group register."""
+    """The parent of the registrations of a group's members."""
     return f"{CONSUMERS}/{group_id}/ids"
 
 
 def owner_path(group_id: str, topic: str, partition: int) -> str:
-    """Where the owner of a partition is."""
+    """The path of a partition's owner."""
     return f"{CONSUMERS}/{group_id}/owners/{topic}/{partition}"
 
 
 def offset_path(group_id: str, topic: str, partition: int) -> str:
-    """Where a group's offset of a partition is."""
+    """The path of a group's offset of a partition."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{partition}"
 
 
@@ -51,7 +51,7 @@ def decode_offset(path: str, data: bytes) -> int:
 
 
 def decode_member(group_id: str, consumer_id: str, data: bytes) -> OldMember:
-    """What a member's node says. Raises BadNode."""
+    """The member in a node. Raises BadNode."""
     fields = Fields(f"{ids_path(group_id)}/{consumer_id}", data)
     subscription = fields.all.get("subscription")
     if not isinstance(subscription, dict) or not all(

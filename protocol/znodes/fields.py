@@ -1,4 +1,4 @@
-"""What every family's reader does: bytes to an object, and its fields with their types."""
+"""Helpers of all readers: parse bytes to an object, and read its fields with their types."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 _PARTITION_DIGITS_MAX = 6
-"""Of a partition's number: brokers count partitions up to the largest one."""
+"""The maximum digits of a partition's number: brokers count partitions up to the largest one."""
 
 
 class BadNode(ValueError):
-    """A node that does not parse. The text names it and says what is wrong."""
+    """A node's data is invalid. The message has its path and the problem."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"ZooKeeper's node {path} {problem}")
@@ -21,7 +21,7 @@ class BadNode(ValueError):
 
 
 class Fields:
-    """The fields of a node's JSON object; each look-up checks its type and raises BadNode."""
+    """The fields of a node's JSON object; each lookup checks its type and raises BadNode."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self._path = path
@@ -34,11 +34,11 @@ class Fields:
         self.all: Mapping[str, Any] = there
 
     def bad(self, name: str, wanted: str) -> BadNode:
-        """The error of a field that has something else."""
+        """The error for a field with a wrong value."""
         return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
 
     def number(self, name: str, default: int | None = None, most: int = INT32_MAX) -> int:
-        """A whole number that requests have room for; older writers have some as texts."""
+        """A whole number that fits a request's field; older writers wrote some as strings."""
         value = self.all.get(name, default)
         if isinstance(value, str):
             try:
@@ -54,28 +54,28 @@ class Fields:
         return _numbers(self, name, self.all.get(name))
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text."""
+        """A string."""
         value = self.all.get(name, default)
         if not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """A text, None where it is null or absent."""
+        """A string, None if it is null or missing."""
         value = self.all.get(name)
         if value is not None and not isinstance(value, str):
             raise self.bad(name, "a string")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of texts; absent is empty. The error has no value: it may be a secret."""
+        """An object of strings; empty if missing. The error has no value: it may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise BadNode(self._path, f"has {name} that is not an object of strings")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
-        """Broker ids by partition, in the order of the partitions; absent is empty."""
+        """Broker ids by partition, ordered by partition; empty if missing."""
         value = self.all.get(name) or {}
         if not isinstance(value, dict) or not all(_is_number(each) for each in value):
             raise self.bad(name, "partitions with their replicas")
@@ -103,7 +103,7 @@ def _is_partition(value: Any) -> bool:
 
 
 def is_int32(value: Any) -> bool:
-    """Whether it is a whole number that requests have room for."""
+    """Whether it is a whole number that fits a request's field."""
     return type(value) is int and -INT32_MAX - 1 <= value <= INT32_MAX
 
 
@@ -114,10 +114,10 @@ def _numbers(fields: Fields, name: str, value: Any) -> tuple[int, ...]:
 
 
 def partition_list(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """What `Fields.partitions` reads."""
+    """The JSON that `Fields.partitions` reads."""
     return [{"topic": topic, "partition": partition} for topic, partition in places]
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON as Kafka writes it: no spaces, UTF-8."""
+    """JSON in Kafka's format: no spaces, UTF-8."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

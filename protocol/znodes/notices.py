@@ -1,4 +1,4 @@
-"""Sequential nodes that tell others to look: configs, ISRs, broken log directories."""
+"""Sequential nodes that notify of changes: configs, ISRs, failed log directories."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Place = tuple[str, int]
 
 
 def number_of(name: str) -> int:
-    """The number that ZooKeeper gave a sequential node; -1 of a name without one."""
+    """The number that ZooKeeper gave a sequential node; -1 for a name without one."""
     digits = name.rpartition("_")[2]
     return int(digits) if digits.isascii() and digits.isdigit() else -1
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """Whose settings have changed, since 0.10.1: ``topics/orders``, ``users/a/clients/b``."""
+    """The path of the changed entity, since 0.10.1: ``topics/orders``, ``users/a/clients/b``."""
     return encode({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes) -> str:
-    """The path of the entity whose settings have changed, of version 1 too. Raises BadNode."""
+    """The path of the entity whose settings have changed, from version 1 too. Raises BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version == 1:
@@ -52,10 +52,10 @@ def decode_isr_change(path: str, data: bytes) -> list[Place]:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """A directory of a broker has failed (KIP-112)."""
+    """The notice that a log directory of a broker has failed (KIP-112)."""
     return encode({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILURE})
 
 
 def decode_log_dir_event(path: str, data: bytes) -> int:
-    """The broker of which a directory has failed. Raises BadNode."""
+    """The broker with a failed log directory. Raises BadNode."""
     return Fields(path, data).number("broker")

@@ -1,7 +1,7 @@
-"""``/delegation_token``: tokens, and who is told of them.
+"""``/delegation_token``: tokens, and notices of their changes.
 
-A node has nothing secret: a token's password is computed from its id. Principals are
-percent-encoded, colon and all. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
+A node has no secret: a token's password is computed from its id. Principals are percent-encoded,
+with their colon. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ID_CHARACTERS_MAX = 200
 
 
 class TokenNode(NamedTuple):
-    """What a node says; principals as ``User:alice``, times by the wall clock."""
+    """The content of a token's node; principals as ``User:alice``, times by the wall clock."""
 
     token_id: str
     owner: str
@@ -35,7 +35,7 @@ class TokenNode(NamedTuple):
 
 
 def path(token_id: str) -> str:
-    """Where a token is."""
+    """The path of a token."""
     return f"{TOKENS}/{token_id}"
 
 
@@ -56,7 +56,7 @@ def encode_token(token: TokenNode) -> bytes:
 
 
 def decode_token(path: str, data: bytes) -> TokenNode:
-    """A token, of versions 1 and 2 too. Raises BadNode."""
+    """A token, from versions 1 and 2 too. Raises BadNode."""
     fields = Fields(path, data)
     version = fields.number("version")
     if version not in _VERSIONS:
@@ -79,7 +79,7 @@ def decode_token(path: str, data: bytes) -> TokenNode:
 
 
 def decode_change(path: str, data: bytes) -> str:
-    """The id of the token that a notice names. Raises BadNode."""
+    """The id of the token in a notice. Raises BadNode."""
     return _token_id(path, data.decode(errors="replace"))
 
 

@@ -1,8 +1,8 @@
 """``/brokers/topics/<topic>``: a topic's assignment; below it the state of each partition.
 
-Version 3 of a topic has its id (2.8, KIP-516), 2 what is added and removed by a reassignment (2.4,
-KIP-455), 1 the replicas alone. Kafka before 2.4 and its tools drop what is new when they rewrite
-one. The version of the node ``state`` is the partition epoch.
+Version 3 of a topic has its id (2.8, KIP-516), 2 the replicas that a reassignment adds and removes
+(2.4, KIP-455), 1 only the replicas. Kafka before 2.4 and its tools drop newer fields when they
+rewrite a node. The ZooKeeper version of the node ``state`` is the partition epoch.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ NO_LEADER = -1
 _KNOWN = frozenset({"version", "topic_id", "partitions", "adding_replicas", "removing_replicas"})
 
 Assignment = Mapping[int, tuple[int, ...]]
-"""Broker ids by partition; the first of each is preferred as leader."""
+"""Broker ids by partition; the first of each is the preferred leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicNode:
-    """What the node of a topic says."""
+    """The content of a topic's node."""
 
     partitions: Assignment
     topic_id: str | None = None
-    """22 characters; None where the node has none."""
+    """22 characters; None if the node has none."""
     adding: Assignment = field(default_factory=dict)
-    """By partition that is being moved: the replicas that come."""
+    """By partition being reassigned: the replicas to be added."""
     removing: Assignment = field(default_factory=dict)
-    """By partition that is being moved: the replicas that go."""
+    """By partition being reassigned: the replicas to be removed."""
     unknown: Mapping[str, Any] = field(default_factory=dict)
-    """What a later Kafka wrote; a rewrite keeps it."""
+    """Fields of a later Kafka; a rewrite keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateNode:
-    """What the node of a partition's state says."""
+    """The content of a partition's state node."""
 
     leader: int
     """A broker's id, or NO_LEADER."""
@@ -49,11 +49,11 @@ class StateNode:
     """May be empty: Kafka 0.10.2 writes that."""
     controller_epoch: int
     recovering: bool = False
-    """Its leader was elected uncleanly and has still to recover (3.2, KIP-704)."""
+    """Its leader was elected uncleanly and has not recovered yet (3.2, KIP-704)."""
 
 
 def topic_path(topic: str) -> str:
-    """Where a topic is."""
+    """The path of a topic."""
     return f"{TOPICS}/{topic}"
 
 
@@ -68,12 +68,12 @@ def partition_path(topic: str, partition: int) -> str:
 
 
 def state_path(topic: str, partition: int) -> str:
-    """Where a partition's state is."""
+    """The path of a partition's state."""
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
 def encode_topic(topic: TopicNode, version: int = VERSION) -> bytes:
-    """The node's data; version 2 leaves the id out."""
+    """The node's data; version 2 has no id."""
     value: dict[str, Any] = {
         "version": version,
         "partitions": _texts(topic.partitions),
@@ -86,7 +86,7 @@ def encode_topic(topic: TopicNode, version: int = VERSION) -> bytes:
 
 
 def decode_topic(name: str, data: bytes) -> TopicNode:
-    """What the node says. Raises BadNode."""
+    """The content of a topic's node. Raises BadNode."""
     fields = Fields(topic_path(name), data)
     return TopicNode(
         fields.replicas("partitions"),
@@ -112,7 +112,7 @@ def encode_state(state: StateNode) -> bytes:
 
 
 def decode_state(topic: str, partition: int, data: bytes) -> StateNode:
-    """What the node says. Raises BadNode."""
+    """The content of a state node. Raises BadNode."""
     fields = Fields(state_path(topic, partition), data)
     return StateNode(
         fields.number("leader"),

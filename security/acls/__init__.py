@@ -1,1 +1,1 @@
-"""Access control lists: the entries, where they are looked up, and the judgement over them."""
+"""Access control lists: the entries, their index, and the decision by them."""

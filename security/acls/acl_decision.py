@@ -1,9 +1,9 @@
-"""The judgement: may this principal, from this host, do this to that resource, and by which rule.
+"""Decides by ACLs whether a principal on a host may perform an operation on a resource.
 
-In this order: a super user may everything; an entry that denies the operation, or ALL, wins; an
-entry that allows it, or ALL, or an operation that implies it, allows; where no entry at all is for
-the resource, ``allow.everyone.if.no.acl.found`` decides; otherwise it is denied. Source: Kafka 3.9
-``StandardAuthorizerData``; the last point is ``Authorizer.authorizeByResourceType``.
+In this order: a super user may do everything; an entry that denies the operation, or ALL, wins; an
+entry that allows it, or ALL, or an operation that implies it, allows; without any entry for the
+resource, ``allow.everyone.if.no.acl.found`` decides; otherwise it is denied. Source: Kafka 3.9
+``StandardAuthorizerData``; `may_somewhere` is ``Authorizer.authorizeByResourceType``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from security.principal import EVERYBODY
 
 
 class Rule(Enum):
-    """Why a verdict is as it is, where no entry decided."""
+    """The reason of a decision that no entry made."""
 
     SUPER_USER = "super.users names the principal"
     NO_ACL_ALLOWS = "no ACL matches, and allow.everyone.if.no.acl.found is true"
@@ -36,7 +36,7 @@ class Rule(Enum):
 
 
 class Decision(NamedTuple):
-    """What was decided, and by which entry or rule."""
+    """A decision, and the entry or rule that made it."""
 
     is_allowed: bool
     rule: AclEntry | Rule
@@ -47,7 +47,7 @@ _NO_ACL_ALLOWS = Decision(True, Rule.NO_ACL_ALLOWS)
 _NO_ACL_DENIES = Decision(False, Rule.NO_ACL_DENIES)
 _NOTHING_ALLOWS = Decision(False, Rule.NOTHING_ALLOWS)
 _A_NAME = "hardcode"
-"""Stands for some resource that no entry names, as in Kafka."""
+"""The name of a resource without entries, as in Kafka."""
 
 
 class AclRules:
@@ -63,7 +63,7 @@ class AclRules:
     def verdict(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> Decision:
-        """``principal`` as ``Type:name``, ``host`` as an address without a slash."""
+        """The decision; ``principal`` is ``Type:name``, ``host`` an address without a slash."""
         if principal in self._super_users:
             return _SUPER_USER
         return self._verdict(principal, host, operation, self.index.covering(kind, name))
@@ -71,7 +71,7 @@ class AclRules:
     def _verdict(
         self, principal: str, host: str, operation: Operation, patterns: list[Pattern]
     ) -> Decision:
-        """By the entries of these patterns, which cover the resource."""
+        """The decision by the entries of ``patterns``, all that cover the resource."""
         if not patterns:
             return self._without_acl
         allowed_by = None
@@ -95,10 +95,10 @@ class AclRules:
     def may_somewhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
     ) -> Generator[None, None, bool]:
-        """Whether there may be a resource of a type on which the operation is allowed.
+        """Whether a resource of a type may exist on which the operation is allowed.
 
-        An allow counts unless a deny of the same name, or of a prefix of it, takes all of it away.
-        In steps: 20,000 entries of each kind take 40 ms.
+        An allow counts unless a deny with the same name, or with a prefix of it, covers all of it.
+        Runs in steps: 20,000 entries of each kind take 40 ms.
         """
         if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
             return True
@@ -123,7 +123,7 @@ class AclRules:
         return False
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
-        """What is allowed on a resource, as bits (KIP-430)."""
+        """The operations allowed on a resource, as bits (KIP-430)."""
         operations = OPERATIONS[kind]
         if principal in self._super_users:
             return sum(1 << operation for operation in operations)
@@ -136,7 +136,7 @@ class AclRules:
 
 
 def _is_dominated(pattern: Pattern, denied: set[Pattern]) -> bool:
-    """Whether a deny takes all away that a pattern allows."""
+    """Whether a denied pattern covers all resources of ``pattern``."""
     if not denied:
         return False
     kind, name, pattern_type = pattern

@@ -1,4 +1,4 @@
-"""Filters: which entries DescribeAcls shows and DeleteAcls removes.
+"""Filters: the entries that DescribeAcls returns and DeleteAcls removes.
 
 Source: Kafka 3.9 ``AclBindingFilter``, ``ResourcePatternFilter``.
 """
@@ -19,19 +19,19 @@ from security.acls.model import (
 
 
 class AclFilter(NamedTuple):
-    """What an entry has to be like. None, and ANY, stand for whatever there is."""
+    """The required fields of an entry. None, and ANY, match every value."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
     pattern_type: PatternType = PatternType.ANY
-    """ANY: entries of exactly ``name``, of either kind. MATCH: entries whose pattern covers it."""
+    """ANY: entries of exactly ``name``, of either type. MATCH: entries whose pattern covers it."""
     principal: str | None = None
     host: str | None = None
     operation: Operation = Operation.ANY
     permission: Permission = Permission.ANY
 
     def takes(self, entry: AclEntry) -> bool:
-        """Whether an entry is one of those that are looked for."""
+        """Whether an entry matches."""
         return (
             self.takes_pattern(entry.pattern)
             and self.principal in (None, entry.principal)
@@ -41,7 +41,7 @@ class AclFilter(NamedTuple):
         )
 
     def takes_pattern(self, pattern: Pattern) -> bool:
-        """Whether the entries of a pattern may be among them."""
+        """Whether entries of a pattern may match."""
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
         kind = self.pattern_type
@@ -57,7 +57,7 @@ class AclFilter(NamedTuple):
 
     @property
     def wrong(self) -> str | None:
-        """Why nothing can be looked for by it, in Kafka's words; None where that can be done."""
+        """Why the filter is invalid, in Kafka's words; None for a valid filter."""
         if not (self.resource_type and self.pattern_type):
             return "Unknown patternFilter."
         return None if self.operation and self.permission else "Unknown entryFilter."

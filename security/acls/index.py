@@ -1,8 +1,8 @@
-"""Where entries are kept so that a judgement looks at few of them.
+"""The index of the entries, so that a decision reads few of them.
 
-By type and name for literal patterns, by type and prefix for prefixed ones, and in each by
-principal. A name's prefixes are tried at the lengths that some prefix has, so that a look-up takes
-as long as there are different lengths, not as there are entries.
+Literal patterns are indexed by type and name, prefixed ones by type and prefix, and each pattern's
+entries by principal. A name is looked up only by the lengths of existing prefixes, so a lookup
+depends on the number of different lengths, not on the number of entries.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from security.acls.model import (
 )
 
 AT_A_TIME = 100
-"""Entries of a pattern that are looked at between two pauses: half a millisecond, with telling
-them."""
+"""Entries of a pattern that are read between two pauses: half a millisecond, including the
+encoding."""
 
 _Of = dict[str, dict[AclEntry, None]]
 """The entries of one pattern, by principal."""
 
 
 class AclIndex:
-    """All entries there are; ``epoch`` moves with each change, so that verdicts can be kept."""
+    """All entries; ``epoch`` rises with each change, so that decisions can be cached."""
 
     __slots__ = (
         "_count", "_lengths", "_lengths_sorted", "_patterns", "_prefixes", "_principals", "epoch",
@@ -42,11 +42,12 @@ class AclIndex:
     def __init__(self, entries: Iterable[AclEntry] = ()) -> None:
         self._patterns: dict[Pattern, _Of] = {}
         self._principals: dict[tuple[ResourceType, str, Operation], dict[AclEntry, None]] = {}
-        """The entries of a principal for resources of a type that name an operation."""
+        """A principal's entries for an operation on resources of a type."""
         self._prefixes: dict[ResourceType, dict[str, Pattern]] = {}
-        """By their texts: a text is looked up in a tenth of the time of a pattern."""
+        """Prefixed patterns by their prefix: looking up a string takes a tenth of the time of a
+        pattern."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
-        """How many prefixes of each length there are."""
+        """The number of prefixes of each length."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}
         self._count = 0
         self.epoch = 0
@@ -65,7 +66,7 @@ class AclIndex:
         return entry in self._patterns.get(entry.pattern, {}).get(entry.principal, ())
 
     def add(self, entry: AclEntry) -> bool:
-        """Takes an entry; False where it is there already."""
+        """Add an entry; False if it exists already."""
         pattern, principal = entry.pattern, entry.principal
         of = self._patterns.get(pattern)
         if of is None:
@@ -83,7 +84,7 @@ class AclIndex:
         return True
 
     def remove(self, entry: AclEntry) -> bool:
-        """Gives an entry up; False where it is not there."""
+        """Remove an entry; False if it does not exist."""
         if entry not in self:
             return False
         pattern, principal = entry.pattern, entry.principal
@@ -104,12 +105,13 @@ class AclIndex:
         return True
 
     def matching(self, wanted: AclFilter) -> list[AclEntry]:
-        """The entries that a filter takes, in the order of their patterns."""
+        """The entries that match a filter, sorted by their patterns."""
         found = [entry for _, entries in self.walk(wanted) for entry in entries]
         return sorted(found, key=itemgetter(0))
 
     def walk(self, wanted: AclFilter) -> Iterator[tuple[Pattern, list[AclEntry]]]:
-        """What a filter takes, pattern by pattern and few at a time; of some it takes nothing.
+        """Yields the entries that match a filter, by pattern and few at a time; a list may be
+        empty.
 
         The entries may change between two steps.
         """
@@ -126,7 +128,7 @@ class AclIndex:
                 yield pattern, [entry for entry in some if wanted.takes(entry)]
 
     def _candidates(self, wanted: AclFilter) -> Iterable[Pattern]:
-        """The patterns to look at: those of a name where there is one, all otherwise."""
+        """The patterns to read: all, or only those that may match the filter's name."""
         if wanted.name is None or wanted.resource_type == ResourceType.ANY:
             return list(self._patterns)
         kind, name = wanted.resource_type, wanted.name
@@ -151,13 +153,13 @@ class AclIndex:
         return found
 
     def entries_of(self, pattern: Pattern, principal: str) -> Iterable[AclEntry]:
-        """What a pattern has for a principal, who is compared as a text."""
+        """A pattern's entries for a principal, which is compared as a string."""
         return self._patterns[pattern].get(principal, ())
 
     def entries_for(
         self, kind: ResourceType, principal: str, operation: Operation
     ) -> Iterable[AclEntry]:
-        """What a principal has for an operation, or for ALL, on resources of a type."""
+        """A principal's entries for an operation, or for ALL, on resources of a type."""
         return chain(
             self._principals.get((kind, principal, operation), ()),
             self._principals.get((kind, principal, Operation.ALL), ()),
@@ -180,10 +182,10 @@ class AclIndex:
 
 
 def is_about(entry: AclEntry, host: str, operation: Operation) -> bool:
-    """Whether an entry speaks of this very operation, or of ALL, from this host."""
+    """Whether an entry is for exactly this operation, or for ALL, from this host."""
     return entry.host in (ANYTHING, host) and entry.operation in (operation, Operation.ALL)
 
 
 def denies(entry: AclEntry) -> bool:
-    """Whether an entry takes a right away."""
+    """Whether an entry denies."""
     return entry.permission == Permission.DENY

@@ -1,4 +1,4 @@
-"""What an entry of an access control list is made of, in Kafka's codes and spellings.
+"""The parts of an ACL entry, with Kafka's codes and names.
 
 An entry allows or denies one operation to one principal from one host, on the resources that its
 pattern covers. Source: Kafka 3.9 ``org.apache.kafka.common.acl`` and ``.resource``.
@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 ANYTHING: Final = "*"
 """As the name of a literal pattern: every resource of its type. As a host: every host."""
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The one name that a resource of the type CLUSTER has."""
+"""The only name of a resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
-    """What a pattern covers."""
+    """The type of a resource."""
 
-    __hash__ = int.__hash__  # that of enums is four times as slow, and verdicts are kept by it
+    # an enum's own hash is four times as slow, and decisions are cached by it
+    __hash__ = int.__hash__
 
     UNKNOWN = 0
     ANY = 1
@@ -31,7 +32,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern covers names; ANY and MATCH stand in filters alone."""
+    """How a pattern covers names; ANY and MATCH are used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -43,7 +44,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What is done; ALL stands in entries alone, ANY in filters alone."""
+    """An operation; ALL is used only in entries, ANY only in filters."""
 
     __hash__ = int.__hash__
 
@@ -65,7 +66,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an entry does; ANY stands in filters alone."""
+    """Whether an entry allows or denies; ANY is used only in filters."""
 
     __hash__ = int.__hash__
 
@@ -76,7 +77,7 @@ class Permission(IntEnum):
 
 
 class Resource(NamedTuple):
-    """One thing, by its type and name."""
+    """One resource, by its type and name."""
 
     type: ResourceType
     name: str
@@ -86,7 +87,7 @@ class Resource(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """The resources that an entry is for."""
+    """The resources that an entry covers."""
 
     resource_type: ResourceType
     name: str
@@ -94,7 +95,7 @@ class Pattern(NamedTuple):
 
 
 class AclEntry(NamedTuple):
-    """One entry. ``host`` is an IP address as Java writes it, without a slash, or `ANYTHING`."""
+    """One entry. ``host`` is an IP address in Java's format, without a slash, or `ANYTHING`."""
 
     pattern: Pattern
     principal: str
@@ -134,7 +135,7 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that a resource of a type knows (KIP-430 asks for them as bits)."""
+"""The operations on a resource of a type (KIP-430 returns them as bits)."""
 
 GRANTS: Final = {
     Operation.DESCRIBE: frozenset(
@@ -142,12 +143,13 @@ GRANTS: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""For an operation that others imply: whoever is allowed one of these is allowed it. A deny implies
-nothing."""
+"""The operations that imply another one: an allow of any of these allows the key.
+
+A deny implies nothing.
+"""
 
 
-# Looking a member up in its class takes longer than the rest of a check, and entries come by the
-# 100,000.
+# Looking up an enum member takes longer than the rest of a check, and there may be 100,000 entries.
 _OF_NOTHING: Final = frozenset({ResourceType.UNKNOWN, ResourceType.ANY})
 _CLUSTER: Final = ResourceType.CLUSTER
 _PATTERNS_KEPT: Final = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
@@ -156,15 +158,15 @@ _PERMISSIONS_KEPT: Final = frozenset({Permission.ALLOW, Permission.DENY})
 
 
 def spelled(member: IntEnum) -> str:
-    """As Kafka's JSON and its tools write it: ``TransactionalId``, ``DescribeConfigs``."""
+    """The spelling in Kafka's JSON and tools: ``TransactionalId``, ``DescribeConfigs``."""
     return "".join(word.capitalize() for word in member.name.split("_"))
 
 
 def wrong_with(entry: AclEntry) -> str | None:
-    """Why an entry can't be stored, in Kafka's words; None where it can.
+    """Why an entry can't be stored, in Kafka's words; None for a valid one.
 
-    Source: Kafka ``AclApis``, ``AclControlManager`` and what 4.3.1 answers. It takes any host, and
-    a principal without a name; such an entry is for nobody.
+    Source: Kafka ``AclApis``, ``AclControlManager`` and the answers of 4.3.1. It accepts any host,
+    and a principal without a name; such an entry matches no client.
     """
     pattern, principal, _, operation, permission = entry
     resource_type, name, pattern_type = pattern

@@ -1,4 +1,4 @@
-"""Entries as texts: Kafka's JSON, in which ZooKeeper and our own file keep them, and sentences.
+"""Entries as texts: Kafka's JSON, as stored in ZooKeeper and in our own file, and sentences.
 
 Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; operations are read in any case.
 """
@@ -24,13 +24,13 @@ from security.acls.model import (
 Member = TypeVar("Member", bound=IntEnum)
 
 VERSION = 1
-"""Of the JSON of an entry's node."""
+"""The version of the JSON in an entry's node."""
 
 
 def member_of(kind: type[Member], text: str) -> Member:
-    """The member that a text names, in any case, with or without ``_`` and ``-``.
+    """The enum member with this name, in any case, with or without ``_`` and ``-``.
 
-    ValueError, as a sentence, for one that names none.
+    ValueError, as a sentence, for an unknown name.
     """
     found: Member | None = _member_of(kind, text)
     if found is not None:
@@ -50,7 +50,7 @@ def _plain(text: str) -> str:
 
 
 def json_of(entry: AclEntry) -> dict[str, str]:
-    """The part of an entry that stands in the node of its pattern."""
+    """An entry's JSON within the node of its pattern."""
     return {
         "principal": entry.principal,
         "permissionType": spelled(entry.permission),
@@ -60,7 +60,7 @@ def json_of(entry: AclEntry) -> dict[str, str]:
 
 
 def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
-    """The entry of a pattern that ``json_of`` wrote, or Kafka; ValueError for anything else."""
+    """The entry of a pattern in JSON from ``json_of`` or Kafka; ValueError for anything else."""
     try:
         principal, host = value["principal"], value["host"]
         permission = member_of(Permission, value["permissionType"])
@@ -73,7 +73,7 @@ def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
 
 
 def sentence(rule: AclEntry | Rule) -> str:
-    """Which rule decided, for people."""
+    """The deciding entry or rule, as a sentence."""
     if isinstance(rule, Rule):
         return rule.value
     kind, name, pattern_type = rule.pattern
@@ -86,5 +86,5 @@ def sentence(rule: AclEntry | Rule) -> str:
 
 
 def type_of(text: str) -> ResourceType:
-    """The type that a text names; ValueError, as a sentence, otherwise."""
+    """The resource type with this name; ValueError, as a sentence, for an unknown one."""
     return member_of(ResourceType, text)

@@ -1,1 +1,1 @@
-"""Quotas: whose they are, how much is used, and how long somebody over one has to wait."""
+"""Quotas: which applies to a client, how much of it is used, and the throttle time."""

@@ -1,8 +1,9 @@
-"""Whose quota it is: entities, which of several quotas holds, and who shares what it allows.
+"""Quota entities: which of several quotas applies, and which clients share it.
 
-An entity names a user, a client id, both, or an address; each part may be the default, which is for
-all that have none of their own. The most specific quota holds, for each key apart. Source: KIP-13,
-55, 124, 257, 546, 599, 612; Kafka 3.9 ``ClientQuotaManager``, ``ClientQuotaControlManager``.
+An entity names a user, a client id, both, or an address; each part may be the default, which
+applies to all without a quota of their own. The most specific quota applies, separately for each
+key. Source: KIP-13, 55, 124, 257, 546, 599, 612; Kafka 3.9 ``ClientQuotaManager``,
+``ClientQuotaControlManager``.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ OF_CLIENTS: Final = (
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
 
 ABSENT: Final = ""
-"""An entity does not name this part; no user, client id or address is empty in a quota."""
+"""An entity without this part; no user, client id or address is empty in a quota."""
 
 
 class Entity(NamedTuple):
-    """For each part its name, None for the default, `ABSENT` where it has none."""
+    """The name of each part, None for the default, `ABSENT` for a missing part."""
 
     user: str | None = ABSENT
     client_id: str | None = ABSENT
@@ -48,8 +49,9 @@ class Entity(NamedTuple):
 
 
 def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """The entity that a request names, part by part. ValueError, as a sentence, for what Kafka
-    refuses; that an address resolves is for who can ask a resolver.
+    """The entity in a request. ValueError, as a sentence, for an entity that Kafka rejects.
+
+    It does not check that an address resolves.
     """
     given: dict[str, str | None] = {}
     for kind, name in parts:
@@ -68,15 +70,15 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def named_parts(entity: Entity) -> list[tuple[str, str | None]]:
-    """The parts that an entity has, as requests and files name them."""
+    """The parts of an entity, as requests and files name them."""
     named = zip((USER, CLIENT_ID, IP), entity, strict=True)
     return [(kind, name) for kind, name in named if name != ABSENT]
 
 
 def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
-    """Why an entity can't have this quota, as a sentence; None where it can.
+    """Why an entity can't have this quota, as a sentence; None for a valid quota.
 
-    ``value`` is None where the quota is to be removed.
+    ``value`` is None when the quota is to be removed.
     """
     allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
     if key not in allowed:
@@ -91,26 +93,26 @@ def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
 
 
 def address_of(text: str) -> str:
-    """An ip of a quota as the index has it; ValueError for what is no address."""
+    """The ip of a quota in the index's format; ValueError if it is not an address."""
     return ipaddress.ip_address(text).compressed
 
 
 Quotas = Mapping[Entity, Mapping[str, float]]
-"""What is set: entity to key to value."""
+"""The configured quotas: entity to key to value."""
 
 
 class Found(NamedTuple):
-    """The quota that holds for somebody."""
+    """The quota that applies to a client."""
 
     entity: Entity
-    """At which it is set."""
+    """The entity with the quota."""
     value: float
     shared_by: tuple[str, str]
-    """User and client id of all who share what it allows; "" where all of these do."""
+    """User and client id of the clients that share the quota; "" means all."""
 
 
 def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | None:
-    """The most specific quota of a client of a user, or None where nothing bounds it."""
+    """The most specific quota of a user's client, or None."""
     for entity, shared_by in (
         (Entity(user, client_id), (user, client_id)),
         (Entity(user, None), (user, client_id)),
@@ -128,7 +130,7 @@ def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | Non
 
 
 def quota_of_address(quotas: Quotas, address: str) -> float | None:
-    """The rate of new connections that an address has, or None."""
+    """The rate of new connections for an address, or None."""
     for entity in (Entity(ip=address), Entity(ip=None)):
         value = quotas.get(entity, {}).get(CONNECTION_CREATION_RATE)
         if value is not None:
@@ -137,23 +139,24 @@ def quota_of_address(quotas: Quotas, address: str) -> float | None:
 
 
 class UnknownKind(ValueError):
-    """An entity has no such part."""
+    """An unknown entity type."""
 
 
 class Component(NamedTuple):
-    """One part of what DescribeClientQuotas looks for."""
+    """One component of a DescribeClientQuotas filter."""
 
     kind: str
     is_any: bool = False
-    """Any name, the default included; otherwise ``name`` and no other."""
+    """Matches any name, the default included; otherwise only ``name``."""
     name: str | None = None
-    """None: the default."""
+    """None for the default."""
 
 
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
     """The entities with quotas that have all components and, if ``strict``, no other part.
 
-    ValueError, as a sentence, for what Kafka refuses; UnknownKind for a part that none has.
+    ValueError, as a sentence, for a filter that Kafka rejects; UnknownKind for an unknown entity
+    type.
     """
     wanted: dict[str, Component] = {}
     for component in components:

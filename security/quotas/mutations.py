@@ -1,8 +1,9 @@
-"""What one request may change of the topics: partitions that are created or deleted.
+"""How many partitions one request may create or delete.
 
-A client new enough to be told is refused topic by topic once the bucket is overdrawn; the topic
-that overdraws it is done whole. For an older one all is done, and it has to wait afterwards.
-Source: KIP-599, Kafka 3.9 ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
+For a client that understands THROTTLING_QUOTA_EXCEEDED, topics are rejected once the bucket is
+overdrawn; the topic that overdraws it is done whole. For an older client everything is done, and
+the client is throttled afterwards. Source: KIP-599, Kafka 3.9 ``StrictControllerMutationQuota``,
+``PermissiveControllerMutationQuota``.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from security.quotas.token_bucket import TokenBucket
 
 
 class Mutations:
-    """Those of a request that nothing bounds."""
+    """The mutations of a request without a quota."""
 
     __slots__ = ()
 
     def take(self, partitions: int) -> bool:  # noqa: ARG002
-        """Whether so many partitions may be created or deleted; they count if so."""
+        """Whether ``partitions`` may be created or deleted; if so, they count."""
         return True
 
     @property
     def wait_ms(self) -> int:
-        """How long the client must wait now."""
+        """The throttle time for the client."""
         return 0
 
 
@@ -31,7 +32,7 @@ UNBOUND = Mutations()
 
 
 class BoundMutations(Mutations):
-    """Those of a request of somebody with a quota; ``now_ms`` is monotonic."""
+    """The mutations of a request with a quota; ``now_ms`` is monotonic."""
 
     __slots__ = ("_is_over", "_is_strict", "_now_ms", "_tokens")
 
@@ -54,5 +55,5 @@ class BoundMutations(Mutations):
 
     @property
     def wait_ms(self) -> int:
-        """See `Mutations`: 0 for one that was refused nothing, though it has overdrawn."""
+        """See `Mutations`: 0 if nothing was rejected, even if the bucket is overdrawn."""
         return self._tokens.wait_ms(self._now_ms()) if self._is_over else 0

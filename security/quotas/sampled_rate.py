@@ -1,13 +1,13 @@
-"""How much of something there is per second, over the last windows of time.
+"""The rate per second of an amount, over the last windows of time.
 
-An amount goes to the window that is open. A window that is as old as it may be is closed by the
-next amount, and the oldest one makes room. A window in which nothing came for as long as all of
-them last is emptied when somebody asks. The rate is what the windows hold, divided by the time
-since the oldest began.
+An amount is added to the open window. When the open window has reached its age, the next amount
+opens a new one, which replaces the oldest. A window without an amount for as long as all windows
+last is emptied at the next read. The rate is the sum of the windows, divided by the time since the
+oldest began.
 
-That time counts as one window at least for replication (`SampledRate`; Kafka's ``SimpleRate``), and
-as all windows but one for clients (`ClientRate`; Kafka's ``Rate``), so that one burst after a pause
-is held against ten seconds and not against one.
+That time is at least one window for replication (`SampledRate`; Kafka's ``SimpleRate``), and at
+least all windows but one for clients (`ClientRate`; Kafka's ``Rate``), so that a burst after a
+pause is averaged over ten seconds and not over one.
 
 Source: Kafka 3.9 ``SampledStat``, ``SimpleRate``, ``Rate``, ``QuotaUtils``.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class _Window:
-    """A stretch of time, and what came in it."""
+    """A period of time, and the amount in it."""
 
     __slots__ = ("amount", "began_ms", "last_ms")
 
@@ -24,7 +24,7 @@ class _Window:
         self.empty(now_ms)
 
     def empty(self, now_ms: int) -> None:
-        """Begins now, with nothing in it."""
+        """Begin the window now, with amount 0."""
         self.began_ms = self.last_ms = now_ms
         self.amount: float = 0
 
@@ -35,14 +35,14 @@ class SampledRate:
     def __init__(self, windows: int, window_ms: int) -> None:
         self.window_ms = window_ms
         self._most = windows + 1
-        """One more than is asked for: the oldest is partly out of what is looked at."""
+        """One more than configured, since the oldest is only partly within the measured time."""
         self._span_ms = windows * window_ms
         self._windows: list[_Window] = []
         self._open = 0
-        """The index of the window that takes amounts."""
+        """The index of the window that gets amounts."""
 
     def record(self, amount: float, now_ms: int) -> None:
-        """So much came."""
+        """Add an amount."""
         window = self._current(now_ms)
         if now_ms - window.began_ms >= self.window_ms:
             window = self._next(now_ms)
@@ -50,16 +50,17 @@ class SampledRate:
         window.last_ms = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """The rate as it is now."""
+        """The current rate."""
         total, since_ms = self._whole(now_ms)
         return total * 1000 / self._measured_ms(now_ms - since_ms)
 
     def _measured_ms(self, elapsed_ms: int) -> int:
-        """What the amounts are divided by, when the oldest window began so long ago."""
+        """The time by which the amounts are divided, when the oldest window began ``elapsed_ms``
+        ago."""
         return max(elapsed_ms, self.window_ms)
 
     def _whole(self, now_ms: int) -> tuple[float, int]:
-        """What all windows hold, and when the oldest of them began."""
+        """The sum of all windows, and the beginning of the oldest."""
         self._current(now_ms)
         total: float = 0
         since_ms = now_ms
@@ -85,7 +86,7 @@ class SampledRate:
 
 
 class ClientRate(SampledRate):
-    """The rate of a client's quota; `wait_ms` says how long it has to be left alone."""
+    """The rate of a client's quota; `wait_ms` is the throttle time."""
 
     __slots__ = ()
 
@@ -94,11 +95,12 @@ class ClientRate(SampledRate):
         return elapsed_ms + max(0, missing) * self.window_ms
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """What was recorded is not to be held against anybody: it was not sent."""
+        """Subtract a recorded amount that was not sent."""
         self._current(now_ms).amount -= amount
 
     def wait_ms(self, allowed_per_second: float, now_ms: int) -> int:
-        """How long nothing more may come for the rate to fall to what is allowed; 0 if it is."""
+        """The time without amounts until the rate falls to the allowed one; 0 if it is not above
+        it."""
         total, since_ms = self._whole(now_ms)
         measured_ms = self._measured_ms(now_ms - since_ms)
         if total * 1000 <= allowed_per_second * measured_ms:

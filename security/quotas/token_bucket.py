@@ -1,8 +1,8 @@
-"""The bucket of permits for changes that the controller makes: partitions created and deleted.
+"""The bucket of permits for partitions that the controller creates and deletes.
 
-Permits come at the allowed rate, and as many are kept as come in all windows together. Whoever
-finds the bucket not overdrawn may take as many as it needs, and so overdraws it once. Source:
-KIP-599, Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
+Permits accrue at the allowed rate, up to what accrues in all windows together. While the bucket is
+not overdrawn a request may take any number of permits, and so overdraw it once. Source: KIP-599,
+Kafka 3.9 ``TokenBucket``, ``ControllerMutationQuotaManager``.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ class TokenBucket:
         return self._rate * self._windows_s
 
     def configure(self, permits_per_second: float, now_ms: int) -> None:
-        """From now on permits come at another rate."""
+        """Change the rate at which permits accrue."""
         self._fill(now_ms)
         self._rate = permits_per_second
         self._permits = min(self._permits, self._burst)
 
     def permits(self, now_ms: int) -> float:
-        """How many there are; below 0 when too many were taken."""
+        """The number of permits; below 0 when the bucket is overdrawn."""
         self._fill(now_ms)
         return self._permits
 
     def take(self, permits: float, now_ms: int) -> bool:
-        """Takes so many unless the bucket is overdrawn already; False then."""
+        """Take permits unless the bucket is overdrawn; False if it is."""
         if self.permits(now_ms) < 0:
             return False
         self._permits -= permits
         return True
 
     def force(self, permits: float, now_ms: int) -> None:
-        """Takes so many in any case: for clients too old to be told that they may not."""
+        """Take permits in any case: for clients too old to understand a rejection."""
         self._fill(now_ms)
         self._permits -= permits
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long until the bucket is not overdrawn any more."""
+        """The time until the bucket is no longer overdrawn."""
         permits = self.permits(now_ms)
         return 0 if permits >= 0 else round(-permits * 1000 / self._rate)
 

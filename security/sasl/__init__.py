@@ -1,1 +1,1 @@
-"""Logins: both sides of each SASL mechanism, and the conversation around the server's."""
+"""Logins: both sides of each SASL mechanism, and the server's exchange around it."""

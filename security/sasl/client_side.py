@@ -1,9 +1,10 @@
-"""The client's side of each mechanism: for commands, the pipeline, and a broker that calls others.
+"""The client's side of each mechanism: for commands, the pipeline, and a broker that connects to
+others.
 
-A login is its first message, then an answer to each of the broker's until there is none. What a
-value of ``sasl.jaas.config`` says of a client is here too. Source: RFC 4616, 5802, 7628; Kafka 3.9
-``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which bind no channel and
-normalise no name (`ScramFormatter.normalize` is plain UTF-8).
+A login sends its first message, then an answer to each of the broker's messages until there is
+none. The client's options in ``sasl.jaas.config`` are also read here. Source: RFC 4616, 5802, 7628;
+Kafka 3.9 ``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which bind no channel
+and normalise no name (`ScramFormatter.normalize` is plain UTF-8).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from security.sasl.scram import TOKEN_LOGIN
 
 MECHANISMS: Final = (plain.MECHANISM, *BY_NAME, oauthbearer.MECHANISM)
 ITERATIONS_MAX: Final = 10_000_000
-"""Some seconds: a server can't have a client compute for hours."""
+"""Some seconds of CPU: a server can't make a client compute for hours."""
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _NO_BINDING: Final = "n,,"
@@ -32,16 +33,17 @@ _TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
 
 
 class NotBelieved(Exception):
-    """What the broker sent is not what the mechanism has it send, or it knows no password."""
+    """The broker's message is invalid for the mechanism, or does not prove that it knows the
+    password."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who a client is, to every mechanism that takes a secret for a name."""
+    """The client's identity, for every mechanism that uses a name and a secret."""
 
     name: str
     secret: str = field(repr=False)
-    """The password; the HMAC of a delegation token; the token of OAUTHBEARER."""
+    """The password, the HMAC of a delegation token, or the token of OAUTHBEARER."""
     by_token: bool = False
     """Whether the name is a delegation token's id."""
 
@@ -50,14 +52,14 @@ class ClientLogin(Protocol):
     """One login by one mechanism."""
 
     def first(self) -> bytes:
-        """The message that begins it."""
+        """The first message."""
 
     def answer(self, message: bytes) -> bytes | None:
-        """What to send after the broker's next message; None: nothing. Raises NotBelieved."""
+        """The answer to the broker's message, or None for none. Raises NotBelieved."""
 
 
 def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
-    """A login by one of `MECHANISMS`; ``nonce`` is fresh, and nobody can guess it."""
+    """A login by one of `MECHANISMS`; ``nonce`` must be fresh and unpredictable."""
     if mechanism == plain.MECHANISM:
         return PlainClient(who)
     if mechanism == oauthbearer.MECHANISM:
@@ -66,14 +68,14 @@ def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
 
 
 def module_of(mechanism: str) -> str:
-    """The class of Java's whose options are for a mechanism."""
+    """The Java class whose options configure a mechanism."""
     if mechanism == plain.MECHANISM:
         return plain.MODULE
     return OAUTHBEARER_MODULE if mechanism == oauthbearer.MECHANISM else SCRAM_MODULE
 
 
 def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
-    """Who the options of a module say that one is. Raises JaasError."""
+    """The credentials in the options of a module. Raises JaasError."""
     expected = module_of(mechanism)
     if module.name != expected:
         raise JaasError(f"{module.name:.60} is for another mechanism: {mechanism} needs {expected}")
@@ -85,21 +87,21 @@ def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
 
 
 class PlainClient:
-    """PLAIN: the password as it is."""
+    """PLAIN: sends the password itself."""
 
     def __init__(self, who: Credentials) -> None:
         self._who = who
 
     def first(self) -> bytes:
-        """All of it."""
+        """The only message."""
         return f"\0{self._who.name}\0{self._who.secret}".encode()
 
     def answer(self, message: bytes) -> None:
-        """Nothing: the broker's message is empty."""
+        """No answer: the broker's message is empty."""
 
 
 class OAuthBearerClient:
-    """OAUTHBEARER: a token, whose text is the secret. Raises NotBelieved where it can't be one."""
+    """OAUTHBEARER: the secret is a token. Raises NotBelieved if it can't be a bearer token."""
 
     def __init__(self, who: Credentials) -> None:
         if _TOKEN.fullmatch(who.secret) is None:
@@ -111,12 +113,13 @@ class OAuthBearerClient:
         return f"{_NO_BINDING}\x01auth=Bearer {self._token}\x01\x01".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """Nothing for a token that is taken; else that its refusal, which says why, was heard."""
+        """None if the token is accepted; otherwise the confirmation of the error message."""
         return _HEARD if message else None
 
 
 class ScramClient:
-    """SCRAM: the password is proven and not sent, and the broker proves that it knows it too."""
+    """SCRAM: the client proves the password without sending it, and the broker proves that it knows
+    it."""
 
     def __init__(self, mechanism: ScramMechanism, who: Credentials, nonce: str) -> None:
         self._mechanism = mechanism
@@ -132,7 +135,7 @@ class ScramClient:
         return f"{_NO_BINDING}{self._first_bare}".encode()
 
     def answer(self, message: bytes) -> bytes | None:
-        """The proof; nothing after the broker's own."""
+        """The proof; None after the broker's own proof."""
         if self._signature is None:
             return self._proof(message)
         self._verify(message, self._signature)
@@ -145,7 +148,7 @@ class ScramClient:
         if not nonce.startswith(self._nonce) or nonce == self._nonce or not salt:
             raise NotBelieved("its nonce is that of another exchange")
         if not _DECIMAL.fullmatch(iterations) or not (
-            # Fewer, which Kafka's client refuses too, make the password cheap to guess.
+            # Fewer make the password cheap to guess; Kafka's client rejects them too.
             ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX
         ):
             raise NotBelieved(f"it requests {iterations:.20} iterations")

@@ -1,11 +1,12 @@
-"""The conversation of a login on one connection, and of each renewal of it.
+"""The SASL exchange of a login on one connection, and of each re-authentication.
 
     INITIAL ----ApiVersions----> HANDSHAKE ----SaslHandshake----> AUTHENTICATE ----> COMPLETE
        \\________________________________SaslHandshake______________/      ^____________/
 
-Frames in, what to answer and what then out; the edge owns bytes, codecs and clocks, and waits where
-a `Reply` says so. After a handshake of version 0 tokens come as they are, without a request around
-them. Source: KIP-43, 152, 255, 306, 368; Kafka 3.9 ``SaslServerAuthenticator``.
+It gets frames, and returns the answer and what happens to the connection; the caller owns bytes,
+codecs and clocks, and waits where a `Reply` says so. After a handshake of version 0 tokens are sent
+without a request around them. Source: KIP-43, 152, 255, 306, 368; Kafka 3.9
+``SaslServerAuthenticator``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ API_VERSIONS: Final = 18
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 RENEWAL_MS_MIN: Final = 1000
-"""Between the beginnings of two renewals."""
+"""The minimum time between the beginnings of two re-authentications."""
 
 
 class Mechanism(Protocol):
@@ -39,11 +40,11 @@ class Mechanism(Protocol):
         """The name whose secret the next message tries; None if it decides no login."""
 
     def step(self, message: bytes) -> Step:
-        """What the client's next message comes to."""
+        """The result of the client's next message."""
 
 
 class Then(Enum):
-    """What becomes of the connection after the answer."""
+    """The next step of the connection, after the answer."""
 
     GO_ON = "the next frame is for the exchange"
     SERVE = "the request is served as after a login; then the next frame is for the exchange"
@@ -53,24 +54,24 @@ class Then(Enum):
 
 
 class Reply(NamedTuple):
-    """What a frame comes to."""
+    """The result of a frame."""
 
     then: Then
     answer: Mapping[str, Any] | bytes | None = None
-    """The body of a response, or of a raw frame; None where nothing is sent."""
+    """The body of a response, or of a raw frame; None for no answer."""
     error_code: int = NONE
     reason: str | None = None
-    """Why it failed; for the operator alone."""
+    """Why the login failed; only for the operator."""
 
 
 class Login(NamedTuple):
-    """Who has logged in."""
+    """A completed login."""
 
     principal: Principal
     mechanism: str
     by_token: bool
     expires_ms: int | None
-    """Monotonic: from then on no request but SaslHandshake is served; None for no end."""
+    """Monotonic: after this only SaslHandshake is served; None for no limit."""
 
 
 class _State(Enum):
@@ -82,8 +83,11 @@ class _State(Enum):
 
 
 class Exchange:
-    """See the module. ``offered`` makes a login of each enabled mechanism, in the order in which
-    clients are told; ``session_ms`` is ``connections.max.reauth.ms`` of each, 0 for no end."""
+    """See the module.
+
+    ``offered`` creates a login of each enabled mechanism, in the order of the SaslHandshake
+    response; ``session_ms`` has ``connections.max.reauth.ms`` of each, 0 for no limit.
+    """
 
     def __init__(
         self, offered: Mapping[str, Callable[[], Mechanism]], session_ms: Mapping[str, int]
@@ -94,12 +98,13 @@ class Exchange:
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None
         self._refusal: str | None = None
-        """Why the mechanism refuses the login, where the client was asked to hear that first."""
+        """Why the mechanism rejects the login, while the client must still confirm the error
+        message."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
-        """Since the first login; a renewal replaces it."""
+        """Set by the first login; a re-authentication replaces it."""
         self.takes_raw = False
-        """The next frame is a token as it is."""
+        """Whether the next frame is a raw token."""
 
     @property
     def is_under_way(self) -> bool:
@@ -108,15 +113,18 @@ class Exchange:
 
     @property
     def mechanism_name(self) -> str:
-        """The one that was chosen last; "" before the first handshake that named an enabled one."""
+        """The last mechanism chosen; "" before the first handshake with an enabled one."""
         return self._mechanism_name
 
     def tries(self, token: bytes) -> str | None:
-        """The name whose secret the next token tries; None if it decides no login or renewal."""
+        """The name whose secret the next token tries; None if it decides no login."""
         return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
-        """A request came before the login is complete. ``body`` of the two SASL requests."""
+        """Handle a request before the login is complete.
+
+        ``body`` is set for the two SASL requests.
+        """
         match self._state:
             case _State.INITIAL | _State.HANDSHAKE:
                 if api_key == API_VERSIONS:
@@ -135,7 +143,7 @@ class Exchange:
                     Then.FAIL,
                     {"error_code": ILLEGAL_SASL_STATE} if api_key == SASL_HANDSHAKE else {},
                     ILLEGAL_SASL_STATE,
-                    # aiokafka takes the message that tells of a refusal for the last of the login.
+                    # aiokafka takes the message with the error for the last one of the login.
                     said if self._refusal is None else f"{self._refusal}; {said}",
                 )
             case _State.OTHER_MECHANISM:
@@ -149,12 +157,12 @@ class Exchange:
                 raise AssertionError("the login is complete")
 
     def served(self, error_code: int) -> None:
-        """ApiVersions was answered; with an error the client may ask again."""
+        """Note that ApiVersions was answered; after an error the client may send it again."""
         if error_code == NONE:
             self._state = _State.HANDSHAKE
 
     def token(self, token: bytes, now: Now) -> Reply:
-        """A token came as it is, after a handshake of version 0."""
+        """Handle a raw token, after a handshake of version 0."""
         step = self._step(token, now)
         match step:
             case Challenge(message):
@@ -165,7 +173,7 @@ class Exchange:
                 return Reply(Then.FAIL, None, SASL_AUTHENTICATION_FAILED, reason)
 
     def renew(self, version: int, body: Mapping[str, Any], now: Now) -> Reply | None:
-        """SaslHandshake came after the login; None where it is answered ILLEGAL_SASL_STATE."""
+        """Handle SaslHandshake after the login; None where the answer is ILLEGAL_SASL_STATE."""
         assert self.login is not None
         began_ms = self._renewal_began_ms
         if self.login.expires_ms is None or (
@@ -194,7 +202,7 @@ class Exchange:
         return Reply(Then.GO_ON, {"error_code": NONE, **answer})
 
     def _step(self, token: bytes, now: Now) -> Step:
-        """The mechanism's answer; an acceptance is a login from here on."""
+        """The mechanism's step; an acceptance completes the login."""
         assert self._mechanism is not None
         step = self._mechanism.step(token)
         self._refusal = step.refusal if isinstance(step, Challenge) else None

@@ -1,6 +1,6 @@
-"""OAUTHBEARER: a token in place of a password. What a token is worth is asked of who can tell.
+"""OAUTHBEARER: a token instead of a password. The caller passes the function that checks tokens.
 
-A refusal takes two messages: the client is told why, says that it has heard, and is refused then.
+A rejection takes two messages: the client gets the reason, confirms it, and is then rejected.
 Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
 """
 
@@ -16,7 +16,7 @@ from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 MECHANISM: Final = "OAUTHBEARER"
 
 MESSAGE_BYTES_MAX: Final = 65536
-"""A token may name a thousand groups. Kafka takes what a frame can hold."""
+"""A token may name a thousand groups. Kafka accepts up to the size of a frame."""
 
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -27,16 +27,16 @@ _HEARD: Final = b"\x01"
 
 
 class TokenClaims(NamedTuple):
-    """What a valid token says."""
+    """The content of a valid token."""
 
     name: str
-    """The user's."""
+    """The user's name."""
     expires_ms: int
     """Wall clock."""
 
 
 class TokenRefused(NamedTuple):
-    """Why a token is not taken. ``reason`` is for the operator and has no part of the token."""
+    """Why a token is rejected. ``reason`` is for the operator and has no part of the token."""
 
     reason: str
     status: str = "invalid_token"
@@ -54,14 +54,14 @@ class OAuthBearerServer:
         self._refused: Refused | None = None
 
     def tries(self, message: bytes) -> str | None:
-        """The message itself: a token has no name before it is judged.
+        """The message itself: a token has no name before it is checked.
 
-        None after a refusal: the client then only confirms that it has received it.
+        None after a rejection: the client then only confirms that it has received it.
         """
         return message.decode("latin-1") if self._refused is None else None
 
     def step(self, message: bytes) -> Step:
-        """What the client's next message comes to."""
+        """The result of the client's next message."""
         if self._refused is not None:
             if message != _HEARD:
                 said = f"{self._refused.reason}; and the client did not confirm the error"

@@ -1,6 +1,6 @@
-"""PLAIN: the password as it is, so that only an encrypted connection keeps it secret.
+"""PLAIN: sends the password itself, so that only an encrypted connection keeps it secret.
 
-Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose words a client is told.
+Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose messages the client gets.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from security.sasl.steps import Accepted, Refused, Step, too_long
 MECHANISM: Final = "PLAIN"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 MESSAGE_BYTES_MAX: Final = 16384
-"""Kafka takes what a frame can hold."""
+"""Kafka accepts up to the size of a frame."""
 _USER: Final = "user_"
 _NOBODYS: Final = b"\0"
-"""What the password of an unknown user is compared with: no password has this byte."""
+"""Compared with the password when the user is unknown: no password has this byte."""
 
 
 def users_of(options: Mapping[str, str]) -> dict[str, str]:
-    """User to password, of the options ``user_NAME`` of a login module."""
+    """User to password, from the options ``user_NAME`` of a login module."""
     return {
         name.removeprefix(_USER): password
         for name, password in options.items()
@@ -36,7 +36,7 @@ def tried_name(message: bytes) -> str | None:
 
 
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
-    """What the one message of PLAIN comes to."""
+    """The result of the one message of PLAIN."""
     refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
     if refused is not None:
         return refused

@@ -1,9 +1,9 @@
 """SCRAM-SHA-256 and -512: the server's side.
 
 Four messages: the client's name and nonce; salt, iterations and the joined nonce; the client's
-proof; the server's. Whether a name is known is not to be seen: an unknown one is shown a salt and
-iterations like those of users, always the same ones, and its proof is computed as theirs. Source:
-RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``, ``ScramFormatter``.
+proof; the server's. The exchange does not reveal whether a name exists: an unknown name gets a salt
+and iterations like those of users, always the same ones, and its proof is computed in the same way.
+Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``, ``ScramFormatter``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ TOKEN_LOGIN: Final = "tokenauth"
 """The extension by which a client says that its name is a delegation token's id."""
 
 MESSAGE_BYTES_MAX: Final = 4096
-"""Of each of the client's messages: 0.5 ms at most. Kafka takes what a frame can hold."""
+"""The maximum of each of the client's messages: 0.5 ms. Kafka accepts up to the size of a frame."""
 
-# One step for each run of usual letters: a step for each letter costs 200 bytes and 0.2 us.
+# One regex step for each run of ordinary letters: a step for each letter costs 200 bytes and 0.2
+# us.
 _NAME: Final = rb"(?!,)[\x01-\x2b\x2d-\x3c\x3e-\x7f]*(?:=(?:2C|3D)[\x01-\x2b\x2d-\x3c\x3e-\x7f]*)*"
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>" + _NAME + rb"))?,"
@@ -37,7 +38,7 @@ _FINAL = re.compile(
 
 
 class ScramServer:
-    """One login; `step` takes the client's first message, then its final one."""
+    """One login; `step` gets the client's first message, then its final one."""
 
     def __init__(
         self, mechanism: ScramMechanism, find: Find, server_nonce: str, decoy: Decoy
@@ -48,7 +49,7 @@ class ScramServer:
         self._server_nonce = server_nonce
         self._decoy = decoy
         self._shown: ScramCredential
-        """That of the user, or what is like it."""
+        """The user's credential, or a decoy."""
         self._name = ""
         self._by_token = False
         self._nonce = b""
@@ -57,11 +58,11 @@ class ScramServer:
         """Both first messages, as the proof covers them."""
 
     def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's has the name
-        """The name of the first message, which the final one proves; None for the first one."""
+        """The name in the first message, which the final one proves; None for the first one."""
         return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
-        """What the client's next message comes to."""
+        """The result of the client's next message."""
         refused = too_long(message, self._mechanism.mechanism, MESSAGE_BYTES_MAX)
         if refused is not None:
             return refused
@@ -86,7 +87,7 @@ class ScramServer:
         )
         self._by_token = extensions.get(TOKEN_LOGIN.encode(), b"").lower() == b"true"
         self._name = name
-        # Made for every name: whoever guesses names can't measure for which it was needed.
+        # A decoy is made for every name: otherwise the time would reveal which names exist.
         self._shown = self._decoy(name, self._by_token)
         known = self._known()
         if known is not None:
@@ -100,7 +101,7 @@ class ScramServer:
         return Challenge(answer)
 
     def _known(self) -> Found | None:
-        """The credential that there is now; None where it lets nobody in."""
+        """The current credential; None if it does not exist or has too few iterations."""
         known = self._find(self._name, self._by_token)
         return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 

@@ -1,4 +1,4 @@
-"""What a mechanism does with a client's message: it asks on, lets in, or refuses."""
+"""The result of a client's message for a mechanism: a challenge, an acceptance or a rejection."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import NamedTuple
 
 
 class Challenge(NamedTuple):
-    """The client has to answer to this."""
+    """The client must answer this message."""
 
     message: bytes
     refusal: str | None = None
-    """Why it is refused already, where the message tells it that; for the operator alone."""
+    """Why the login is rejected already, if the message says so to the client; for the operator."""
 
 
 class Accepted(NamedTuple):
-    """The client is who it says."""
+    """The login has succeeded."""
 
     message: bytes
-    """The last message to it; may be empty."""
+    """The last message to the client; may be empty."""
     name: str
-    """Of its principal, which is a user."""
+    """The name of the principal, which is a user."""
     expires_ms: int | None = None
-    """Wall clock: when its credential does, as a token's; None where it does not."""
+    """When the credential expires, such as a token (wall clock); None for no limit."""
     by_token: bool = False
-    """Whether it logged in by a delegation token."""
+    """Whether the login used a delegation token."""
 
 
 class Refused(NamedTuple):
-    """The client is told ``to_client``; what is in ``reason`` is for the operator alone."""
+    """The login has failed. The client gets ``to_client``; ``reason`` is only for the operator."""
 
     reason: str
     to_client: str | None = None
-    """None: that the credentials are invalid, and no more."""
+    """None for the general message that the credentials are invalid."""
     message: bytes = b""
 
 
@@ -39,7 +39,7 @@ Step = Challenge | Accepted | Refused
 
 
 def too_long(message: bytes, mechanism: str, bytes_max: int) -> Refused | None:
-    """The refusal of a message that nobody needs so long; None where it may be looked at."""
+    """The rejection of a message above the limit; None for a shorter one."""
     if len(message) <= bytes_max:
         return None
     return Refused(f"message of {len(message)} bytes exceeds the limit of {mechanism}, {bytes_max}")
