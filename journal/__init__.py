@@ -1,22 +1,29 @@
-"""Journals, pure: what is kept of what happened, for how long, and how it is written down.
+"""Journals, as pure code: which past events are kept, for how long, and how they are saved.
 
-Four cores tell what happened to groups, transactions, partitions and brokers. Their journals have
-one shape:
+Four cores report the events of groups, transactions, partitions and brokers. Their journals have
+one structure:
 
-- An *entry* is one thing that happened: a value of the core. It knows its size, its line, and how
-  it is copied for another thread.
-- A *ring* has the last entries of one kind, so many at most. A later form of an entry has its key
-  and replaces it.
-- A *page* is what is kept of one name: of a group, a transactional id, a partition. It has the
-  rings, and says what of them is to be written down.
-- `Pages` are the pages of all names, so many bytes at most. The name that has been quiet for
-  longest is forgotten first; a name alone gives up its oldest entries.
-- `Unsaved` is what is to be written down: entries that are new or have changed, each once, as it is
-  when it is taken. Some must become old first.
-- A `Form` says how entries become lines, and lines entries.
+- An *entry* is one past event: a value of the core. It has its size, its line, and a copy for
+  another thread.
+- A *ring* has the last entries of one kind, up to a maximum. A later version of an entry has the
+  same key and replaces it.
+- A *page* has the entries of one name: of a group, a transactional id, a partition. It has the
+  rings, and marks the entries to be saved.
+- `Pages` has the pages of all names, up to a maximum of bytes. The page without events for the
+  longest time is dropped first; a single page drops its oldest entries.
+- `Unsaved` has the new and changed entries that are to be saved, each once, in its state at the
+  save. Some are saved only when they are old enough.
+- A `Form` converts entries to lines, and lines to entries.
 
-A core gives its entries, its form, and for each of its events what that does to the page of its
-name. A turn only hands its events over: they change their pages when somebody reads the journal or
-writes it down. `Pages.restore` takes over what an earlier run wrote down. The file, its thread and
-its timers are in `broker/cores`.
+A core defines its entries, its form, and for each of its events the change to the page of its name.
+A turn only queues its events: they change their pages when the journal is read or saved.
+`Pages.restore` loads the entries that an earlier run saved. The file, its thread and its timers are
+in `broker/cores`.
+
+Where to change:
+
+- which entries a journal keeps, how long, and their lines: the entry in
+  `coordinator/journal_entries.py`, `journal_rebalance.py`, `transactions/journal_entries.py` or
+  `journal/happened.py`; the common parts are in `journal/`. Then the page of its file in
+  docs/formats, `tests/journal`.
 """

@@ -1,4 +1,4 @@
-"""Entries: what all of them can do, and those of what happens again and again."""
+"""The methods of all entries, and the entries of repeated events."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Any, Protocol
 from protocol.now import Now
 
 SAVED_AGAIN_MS = 60_000
-"""What happens again and again is written down no more often."""
+"""The minimum time between two saves of a repeated event's entry."""
 
 Fields = dict[str, Any]
-"""A line, before it is JSON."""
+"""A line before it is encoded as JSON."""
 
 
 class Entry(Protocol):
-    """One thing that happened, as a journal keeps it."""
+    """One past event, as a journal keeps it."""
 
     def size(self) -> int:
         """Estimated bytes of its own objects and of its texts."""
 
     def fields(self) -> Fields:
-        """Its line, with its `kind` and without the name of its page."""
+        """The fields of its line, with its `kind` and without the name of its page."""
 
     def copied(self) -> Entry:
-        """The entry for another thread, while the original goes on changing."""
+        """A copy for another thread, since the original may change."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Recurring:
-    """An entry of what happens again and again: how often, and how much of that is written down."""
+    """An entry of a repeated event: how often it happened, and how much of that is saved."""
 
     count: int = 0
     saved_count: int = 0
     saved_ms: int = 0
-    """How often it had happened when it was written down last, and when that was (wall)."""
+    """``saved_count`` is the count at the last save, ``saved_ms`` the time of that save (wall)."""
 
     @property
     def key(self) -> Hashable:
-        """By what it is told apart from others of its kind."""
+        """Distinguishes this entry from others of its kind."""
         raise NotImplementedError
 
     def is_due(self, now: Now) -> bool:
-        """Whether it is to be written down: the 1st, 2nd, 4th ... time, and now and then."""
+        """Whether to save it: the 1st, 2nd, 4th, 8th ... time, and once every `SAVED_AGAIN_MS`."""
         return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= SAVED_AGAIN_MS
 
     def saved(self, now_ms: int) -> None:
-        """It is written down as it is now."""
+        """Note that the present count is saved."""
         self.saved_count, self.saved_ms = self.count, now_ms

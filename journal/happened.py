@@ -1,8 +1,8 @@
-"""What happened in a cluster, as its journal keeps it: one entry, and the line of it.
+"""The entries of the cluster's journal and their lines.
 
-An entry is about a name: a partition, a broker, a topic, or the controller. Who saw it writes it:
-the controller why it moved a leader, a leader why a replica fell out of the ISR. The lines are in
-docs/formats/cluster-journal.md.
+An entry is about a name: a partition, a broker, a topic, or the controller. The broker that saw the
+event writes it: the controller, the reason why it moved a leader; a leader, the reason why a
+replica left the ISR. The lines are in docs/formats/journals.md.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ from journal.unsaved import Unsaved
 
 NOBODY = -1
 CONTROLLER = "controller"
-"""The name of the controller's own story; a partition's ends in its number."""
+"""The name of the controller's page; it differs from a partition's, which ends in a number."""
 SESSION = "zookeeper"
-"""That of this broker's session."""
+"""The name of the page of this broker's ZooKeeper session."""
 
 KEPT = 16
-"""Of each kind and name."""
+"""The maximum number of entries of each kind and name."""
 _NAME_BYTES = 500
 _ENTRY_BYTES = 750
 
 
 class Kind(StrEnum):
-    """What an entry is about; the last few of each kind are kept."""
+    """The kind of an entry; the last few of each kind are kept."""
 
     LEADER = "leader"
     """A partition has another leader, or none."""
     ISR = "isr"
     """A partition has other in-sync replicas."""
     MOVE = "move"
-    """A partition is on its way to other replicas."""
+    """A partition is being reassigned to other replicas."""
     TOPIC = "topic"
     """A topic is being deleted."""
     BROKER = "broker"
-    """A broker came, went or refused something."""
+    """A broker joined, left or rejected a request."""
     CONTROLLER = "controller"
-    """A broker began or ceased to be the controller, or another one is obeyed."""
+    """A broker became or stopped being the controller, or this broker obeys another one.
+    """
     SESSION = "session"
     """This broker's session with ZooKeeper, and its registration."""
 
 
 class Happened(NamedTuple):
-    """One thing that happened."""
+    """One event of the cluster."""
 
     at_ms: int
     kind: Kind
     cause: str
-    """A word for it."""
+    """A keyword for the cause."""
     why: str
-    """The sentence that a person reads."""
+    """The sentence for users."""
     broker: int = NOBODY
-    """Whom it is about, where that is one broker."""
+    """The broker of the event, if it is about one."""
     controller_epoch: int = -1
     leader: int = NOBODY
     leader_before: int = NOBODY
@@ -65,17 +66,21 @@ class Happened(NamedTuple):
     isr: tuple[int, ...] = ()
     isr_before: tuple[int, ...] = ()
     records: int = -1
-    """How many records the replica was behind; -1: it is not known, or of no meaning."""
+    """By how many records the replica was behind; -1 if unknown or not applicable."""
     source: Source = Source.SEEN
 
     @property
     def ring(self) -> tuple[Kind, int]:
-        """What it shares its ring with: replicas that come and go push out no other."""
+        """The ring of the entry.
+
+        ISR entries have a ring for each replica, so that a replica which often leaves and joins
+        displaces no other.
+        """
         return self.kind, self.broker if self.kind is Kind.ISR else NOBODY
 
     @classmethod
     def read(cls, fields: Fields) -> Happened:
-        """The entry of a line."""
+        """The entry in a line."""
         rest = fields.copy()
         del rest["name"]
         values: dict[str, Any] = {
@@ -90,7 +95,7 @@ class Happened(NamedTuple):
         return cls(**values)
 
     def fields(self) -> Fields:
-        """Its line; what it has not is left out."""
+        """The fields of its line, without those that have their default."""
         fields = self._asdict()
         del fields["source"]
         for left_out, default in self._field_defaults.items():
@@ -108,7 +113,7 @@ class Happened(NamedTuple):
 
 
 Named = tuple[str, Happened]
-"""An entry, and the name that it is about."""
+"""The name of a page, and an entry for it."""
 
 
 def _replicas(value: Any) -> tuple[int, ...]:
@@ -116,7 +121,7 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 class HappenedPage(Page):
-    """What is kept of one name: a ring of each kind; an entry does not change."""
+    """The page of one name: a ring of each kind. Its entries do not change."""
 
     __slots__ = ("_kinds",)
 
@@ -125,21 +130,21 @@ class HappenedPage(Page):
         self._kinds: dict[tuple[Kind, int], Ring[Happened]] = {}
 
     def entries(self) -> list[Happened]:
-        """All that is kept, the oldest first."""
+        """All entries, the oldest first."""
         return sorted([each for ring in self._kinds.values() for each in ring], key=_at)
 
     def last(self, kind: Kind, broker: int = NOBODY) -> Happened | None:
-        """The last of a kind; of the ISR, that of one replica."""
+        """The last entry of a kind; of the ISR, that of one replica."""
         ring = self._kinds.get((kind, broker))
         return None if ring is None else ring.last
 
     def add(self, entry: Happened) -> None:
-        """It has happened."""
+        """Add a new entry, to be saved."""
         self.restore(entry)
         self.save((*entry.ring, self._kinds[entry.ring].number), entry)
 
     def restore(self, entry: Happened) -> None:
-        """See `Page`."""
+        """Implements `Page.restore`: loads an entry that an earlier run saved."""
         ring = self._kinds.get(entry.ring)
         if ring is None:
             ring = self._kinds[entry.ring] = self.ring(KEPT)
@@ -160,15 +165,15 @@ FORM = Form(
 
 
 def of_partition(topic: str, partition: int) -> str:
-    """The name of a partition's story."""
+    """The name of a partition's page."""
     return f"{topic}-{partition}"
 
 
 def of_broker(broker: int) -> str:
-    """The name of a broker's story; no topic's name has a space."""
+    """The name of a broker's page; it has a space, which no topic name has."""
     return f"broker {broker}"
 
 
 def of_topic(topic: str) -> str:
-    """The name of a topic's story."""
+    """The name of a topic's page."""
     return f"topic {topic}"

@@ -1,8 +1,7 @@
-"""The lines in which journals are written down: docs/formats/groups-journal.md.
+"""The lines in which journals are written down: docs/formats/journals.md.
 
 A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
-So what a crash tore or a disk damaged ends with the next line feed, and the lines behind it are
-read.
+Thus damage by a crash or a disk ends with the next line feed, and the lines after it are read.
 """
 
 from __future__ import annotations
@@ -19,31 +18,32 @@ _CRC_DIGITS = 8
 
 
 class NotALine(Exception):
-    """A line is damaged, or says what it can't say."""
+    """A line is damaged, or has invalid fields."""
 
 
 @slotted(frozen=True)
 class Form:
-    """How a journal is written down."""
+    """How a journal is saved."""
 
     file: str
-    """The name of its file in the data directory; the other half has an end more."""
+    """The name of its file in the data directory; the other half's name has a suffix."""
     header: str
-    """What the first line has the version under."""
+    """The key of the version in the first line."""
     version: int
     name: str
-    """The field of a line that says whose page its entry is on."""
+    """The field of a line that has the name of the entry's page."""
     kinds: Mapping[str, Callable[[Fields], Entry]]
-    """What makes an entry of a line, by the line's `kind`; it raises what comes of wrong fields."""
+    """By a line's `kind`, the function that makes an entry of it; it raises the errors of wrong
+    fields."""
     says_gone: Callable[[Fields], bool] = lambda _: False
-    """Whether a line says that what has the name is gone."""
+    """Whether a line says that its name is deleted."""
 
     def line_of(self, name: str, entry: Entry) -> bytes:
-        """An entry on the page of a name as a line."""
+        """The line of an entry on the page ``name``."""
         return line_of({self.name: name, **entry.fields()})
 
     def entry_of(self, line: bytes) -> tuple[str, Entry]:
-        """What a line, without its line feed, says. Raises NotALine."""
+        """The name and the entry in a line, without its line feed. Raises NotALine."""
         fields = fields_of(line)
         try:
             read = self.kinds.get(fields["kind"])
@@ -54,17 +54,17 @@ class Form:
             raise NotALine(f"not an entry: {error!r}") from None
 
     def name_of(self, line: bytes) -> tuple[str, bool]:
-        """Whose a line is, and whether it says that it is gone. Raises NotALine."""
+        """The name of a line, and whether the line says that it is deleted. Raises NotALine."""
         fields = fields_of(line)
         return str(fields.get(self.name)), self.says_gone(fields)
 
     @property
     def first_line(self) -> bytes:
-        """That of a file: what it is, and the version of its lines."""
+        """The first line of a file, with the journal's header and version."""
         return line_of({self.header: self.version})
 
     def version_of(self, line: bytes) -> int:
-        """The version that the first line of a file names. Raises NotALine."""
+        """The version in the first line of a file. Raises NotALine."""
         version = fields_of(line).get(self.header)
         if not isinstance(version, int):
             raise NotALine("the version is missing")
@@ -78,7 +78,7 @@ def line_of(fields: Fields) -> bytes:
 
 
 def fields_of(line: bytes) -> Fields:
-    """What a line, without its line feed, holds. Raises NotALine."""
+    """The JSON object in a line, without its line feed. Raises NotALine."""
     body = line[_CRC_DIGITS + 1 :]
     if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
         raise NotALine("the checksum does not match")

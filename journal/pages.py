@@ -1,4 +1,4 @@
-"""What is kept: rings of entries, pages of names, and the pages of all names."""
+"""Rings of entries, the pages of names, and the pages of all names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.now import Now
 
 
 class Sized(Protocol):
-    """What a ring keeps."""
+    """An element of a ring."""
 
     def size(self) -> int:
         """Estimated bytes of its own objects and of its texts."""
@@ -33,9 +33,9 @@ class Bytes:
 
 
 class Ring(Generic[KeptT]):
-    """Entries in the order in which they were put, the last one at the end; ``most`` of them.
+    """Up to ``most`` entries in the order in which they were added, the newest last.
 
-    A ring remembers how large an entry was: one that changes is measured anew, or put again.
+    A ring stores the size of each entry: an entry that grows must be measured, or added, again.
     """
 
     __slots__ = ("_bytes", "_kept", "_most", "number")
@@ -43,7 +43,7 @@ class Ring(Generic[KeptT]):
     def __init__(self, most: int, counted: Bytes | None = None) -> None:
         """``counted`` counts the bytes of all rings of a page."""
         self.number = 0
-        """The last key that was a number: entries that are counted have their numbers for keys."""
+        """The last key that was a number: numbered entries have their numbers as keys."""
         self._most = most
         self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
@@ -55,19 +55,19 @@ class Ring(Generic[KeptT]):
         return len(self._kept)
 
     def get(self, key: Hashable) -> KeptT | None:
-        """The entry with this key."""
+        """The entry with this key, or None."""
         known = self._kept.get(key)
         return None if known is None else known[0]
 
     @property
     def last(self) -> KeptT | None:
-        """The entry that was put last."""
+        """The newest entry, or None."""
         return self._kept[next(reversed(self._kept))][0] if self._kept else None
 
     def put(self, key: Hashable, entry: KeptT, size: int = -1) -> None:
-        """Keep an entry as the last one, in place of what had its key.
+        """Add an entry as the newest, replacing the one with its key.
 
-        ``size`` is that of an entry that is measured later; -1: it is measured now.
+        ``size`` is set for an entry that is measured later; with -1 it is measured now.
         """
         kept = self._kept
         if isinstance(key, int):
@@ -82,7 +82,7 @@ class Ring(Generic[KeptT]):
         self._bytes.count += size
 
     def measure(self, key: Hashable) -> None:
-        """Count how large an entry is by now, if it is kept still."""
+        """Update the stored size of an entry, if it is still kept."""
         known = self._kept.get(key)
         if known is not None:
             entry, before = known
@@ -91,14 +91,14 @@ class Ring(Generic[KeptT]):
             self._bytes.count += size - before
 
     def grow(self, key: Hashable, size: int) -> None:
-        """Count bytes that an entry has more, if it is kept still."""
+        """Add to the stored size of an entry, if it is still kept."""
         known = self._kept.get(key)
         if known is not None:
             self._kept[key] = known[0], known[1] + size
             self._bytes.count += size
 
     def take(self, key: Hashable) -> KeptT | None:
-        """Forget an entry; which one it was."""
+        """Remove an entry and return it."""
         known = self._kept.pop(key, None)
         if known is None:
             return None
@@ -106,7 +106,7 @@ class Ring(Generic[KeptT]):
         return known[0]
 
     def take_all(self) -> list[KeptT]:
-        """Forget all entries; which ones they were."""
+        """Remove all entries and return them."""
         if not self._kept:
             return []
         taken = list(self)
@@ -115,28 +115,28 @@ class Ring(Generic[KeptT]):
         return taken
 
     def drop_oldest(self) -> bool:
-        """Forget the first entry; whether there was one."""
+        """Remove the oldest entry; returns whether there was one."""
         return bool(self._kept) and self.take(next(iter(self._kept))) is not None
 
 
 class Page:
-    """The rings of a name; each kind of page has its own.
+    """The rings of one name; each kind of page has its own rings.
 
-    What is too much for all names goes first from the ring that was made first.
+    When the total size is exceeded, the ring that was created first loses entries first.
     """
 
     __slots__ = ("_unsaved", "counted", "entry_bytes", "loads", "name", "own_bytes", "rings")
 
     def __init__(self, name: str, unsaved: Unsaved | None, own_bytes: int) -> None:
-        """``own_bytes`` is what a page takes without entries."""
+        """``own_bytes`` is the size of a page without entries."""
         self.name = name
         self.own_bytes = own_bytes + long_bytes(name)
         self.entry_bytes = Bytes()
         self.counted = 0
-        """All its bytes, when `Pages` counted them last."""
+        """Its total bytes when `Pages` counted them last."""
         self.rings: list[Ring[Any]] = []
         self.loads = 0
-        """With how many loads of the log it has caught up."""
+        """The number of log loads whose result this page includes."""
         self._unsaved = unsaved
 
     def ring(self, most: int) -> Ring[Any]:
@@ -147,29 +147,29 @@ class Page:
 
     @property
     def bytes(self) -> int:
-        """Estimated."""
+        """Estimated bytes of the page."""
         return self.own_bytes + self.entry_bytes.count
 
     def drop_oldest(self) -> bool:
-        """Forget an entry; whether there was one."""
+        """Remove an entry; returns whether there was one."""
         return any(ring.drop_oldest() for ring in self.rings)
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         for ring in self.rings:
             ring.take_all()
 
     def restore(self, entry: Any) -> None:
-        """Take over an entry that an earlier run wrote down; a later form of one replaces it."""
+        """Load an entry that an earlier run saved; a later version of an entry replaces it."""
         raise NotImplementedError
 
     def save(self, key: Hashable, entry: Entry) -> None:
-        """Have an entry written down that is new or has changed."""
+        """Have a new or changed entry saved."""
         if self._unsaved is not None:
             self._unsaved.mark(self.name, key, entry)
 
     def save_counts(self) -> None:
-        """Have written down what is counted and was not; for a stop."""
+        """Have the unsaved counts saved, before a stop."""
         for ring in self.rings:
             for entry in ring:
                 counted = entry if isinstance(entry, Recurring) else None
@@ -179,23 +179,23 @@ class Page:
 
 PageT = TypeVar("PageT", bound=Page)
 Fold = Callable[[PageT, Any, Now], None]
-"""What an event does to the page of its name."""
+"""Changes the page of an event's name."""
 
 
 OBSERVED_MAX = 64
-"""Events that wait until they change their pages. Each holds no more than a record does."""
+"""The maximum number of events that are queued. Each holds at most as much as a record does."""
 
 
 class Pages(Generic[PageT]):
-    """A journal: the pages of all names, of which those without entries are not kept.
+    """A journal: the pages of all names; pages without entries are not kept.
 
-    An event changes its page when somebody reads the journal or writes it down, and not in the
-    turn in which it is emitted.
+    An event changes its page when the journal is read or saved, not in the turn in which it is
+    emitted.
     """
 
     form: Form
     folds: Mapping[type, Fold[PageT]]
-    """By the type of an event; others change no page."""
+    """By the type of an event; events of other types change no page."""
 
     def __init__(
         self,
@@ -204,28 +204,29 @@ class Pages(Generic[PageT]):
         unsaved: Unsaved | None,
         name_of: Callable[[Any], str] = str,
     ) -> None:
-        """``unsaved`` takes what is to be written down, None where nothing is; ``name_of`` says
-        what an event is about that has a fold."""
+        """``unsaved`` collects the entries to be saved, None where nothing is saved; ``name_of``
+        returns the name of an event that has a fold."""
         self.observed: deque[tuple[Any, Now]] = deque()
-        """Events that have not changed their pages yet, each with the time of its emission."""
+        """The queued events, which have not changed their pages yet, each with the time of its
+        emission."""
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
-        """How often a log was loaded that may know more of a name."""
+        """The number of log loads that may add facts about a name."""
         self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
         self._pages: dict[str, PageT] = {}
-        """The one whose last event is longest ago first."""
+        """Ordered by their last event, the oldest first."""
 
     @property
     def bytes(self) -> int:
-        """Estimated, all names together."""
+        """Estimated bytes of all pages."""
         self.fold_observed()
         return self._bytes
 
     def get(self, name: str) -> PageT | None:
-        """What is kept of a name; None where nothing happened, or it was too long ago."""
+        """The page of a name; None without past events, or when they were dropped."""
         self.fold_observed()
         page = self._pages.get(name)
         if page is not None and page.loads != self.loads:
@@ -234,14 +235,14 @@ class Pages(Generic[PageT]):
         return page
 
     def names(self) -> list[str]:
-        """The names with a page, the one that has been quiet for longest first."""
+        """The names with a page, ordered by their last event, the oldest first."""
         self.fold_observed()
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Take in one fact; they come in their order, each with the time of its emission.
+        """Queue an event with the time of its emission; events must be passed in their order.
 
-        One about no name may be large, and does not wait.
+        An event without a name may be large, and is applied at once.
         """
         self.observed.append((event, now))
         if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
@@ -250,12 +251,12 @@ class Pages(Generic[PageT]):
             self.unsaved.wake()
 
     def fold_observed(self) -> None:
-        """Let each observed event change its page. An event that raises harms no later one."""
+        """Apply the queued events to their pages. An event that raises does not lose later ones."""
         while self.observed:
             self.fold(*self.observed.popleft())
 
     def fold(self, event: Any, now: Now) -> None:
-        """Let one fact change the page of its name."""
+        """Apply one event to the page of its name."""
         fold = self.folds.get(type(event))
         if fold is None:
             self.fold_other(event, now)
@@ -265,16 +266,16 @@ class Pages(Generic[PageT]):
         self.count(page)
 
     def fold_other(self, event: Any, now: Now) -> None:
-        """Let a fact that is about no name change what is kept."""
+        """Apply an event that has no name."""
 
     def restore(self, name: str, entry: Any) -> None:
-        """Take over an entry that an earlier run wrote down; the oldest first."""
+        """Load an entry that an earlier run saved; the oldest entry comes first."""
         page = self.turn_to(name)
         page.restore(entry)
         self.count(page)
 
     def save_counts(self) -> None:
-        """Have what is counted, and what is too young, written down as it is; for a stop."""
+        """Have unsaved counts and young entries saved, before a stop."""
         self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
@@ -282,7 +283,7 @@ class Pages(Generic[PageT]):
                 page.save_counts()
 
     def turn_to(self, name: str) -> PageT:
-        """The page of a name to which something happens; it must be counted afterwards."""
+        """The page of a name that has a new event; the caller must count the page afterwards."""
         page = self._pages.pop(name, None)
         if page is None:
             page = self._new_page(name, self.unsaved)
@@ -292,11 +293,11 @@ class Pages(Generic[PageT]):
         return page
 
     def catch_up(self, page: PageT) -> None:
-        """Put what only the log knows on a page."""
+        """Add to a page the facts that only the log has."""
         page.loads = self.loads
 
     def count(self, page: Page) -> None:
-        """Count what has become of a page, and forget what is too much."""
+        """Update the total size for a changed page, and drop what exceeds the limit."""
         entries = page.entry_bytes.count
         size = page.own_bytes + entries
         self._bytes += size - page.counted
@@ -307,7 +308,7 @@ class Pages(Generic[PageT]):
             pass
 
     def forget(self, name: str) -> None:
-        """Nothing is kept of a name."""
+        """Drop the page of a name."""
         page = self._pages.pop(name, None)
         if page is not None:
             self._bytes -= page.counted
@@ -315,9 +316,9 @@ class Pages(Generic[PageT]):
                 self.unsaved.young.pop(name, None)
 
     def forget_oldest(self) -> bool:
-        """Forget the name that has been quiet for longest, or of a name alone the oldest entry.
+        """Drop the page without events for the longest time, or of a single page the oldest entry.
 
-        Returns whether there was anything to forget.
+        Returns whether there was anything to drop.
         """
         page = next(iter(self._pages.values()), None)
         if page is None:
@@ -328,7 +329,7 @@ class Pages(Generic[PageT]):
         return self.drop_oldest(page)
 
     def drop_oldest(self, page: Page) -> bool:
-        """Forget the oldest entry of a page; whether there was one."""
+        """Drop the oldest entry of a page; returns whether there was one."""
         dropped = page.drop_oldest()
         self._bytes += page.bytes - page.counted
         page.counted = page.bytes

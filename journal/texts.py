@@ -1,4 +1,4 @@
-"""What the journals of the pure cores keep of texts, and what that takes.
+"""Shortens the texts that journals keep, and estimates their memory.
 
 Texts come from clients, and ids may be 32 kB long: a journal keeps the two ends of each.
 """
@@ -10,24 +10,25 @@ from sys import getsizeof
 
 ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
-"""What is kept of an id and of a sentence."""
+"""The maximum length that is kept of an id and of a sentence."""
 USUAL_TEXT_BYTES = 100
-"""Of each text; an entry's own size has these, and only what is longer is counted by itself."""
+"""The bytes of a text that an entry's fixed size includes; only longer texts are counted
+separately."""
 
 
 class Source(StrEnum):
-    """How an entry of a journal is known."""
+    """The origin of a journal's entry."""
 
     SEEN = "seen"
-    """This run of the broker saw it happen."""
+    """This run of the broker observed it."""
     KEPT = "kept"
-    """An earlier run did, and wrote it down."""
+    """An earlier run observed and saved it."""
     LOG = "log"
-    """The log holds what came of it, and nobody says why."""
+    """Only its result is known, from the log."""
 
 
 def cut(text: str, at_most: int) -> str:
-    """A text as it is, or the two ends of one that is longer: an id's own part is at its end."""
+    """A text, or both ends of a longer one, since the unique part of an id is often at its end."""
     if len(text) <= at_most:
         return text
     end = (at_most - 3) // 2
@@ -35,17 +36,17 @@ def cut(text: str, at_most: int) -> str:
 
 
 def kept_id(text: str) -> str:
-    """What is kept of an id, of a client's name or the like."""
+    """An id, a client's name or the like, shortened if necessary."""
     return text if len(text) <= ID_CHARACTERS else cut(text, ID_CHARACTERS)
 
 
 def kept_sentence(text: str) -> str:
-    """What is kept of a sentence."""
+    """A sentence, shortened if necessary."""
     return text if len(text) <= SENTENCE_CHARACTERS else cut(text, SENTENCE_CHARACTERS)
 
 
 def long_bytes(*texts: str | None) -> int:
-    """Bytes of texts beyond the usual."""
+    """The bytes of texts beyond `USUAL_TEXT_BYTES` each."""
     size = 0
     for text in texts:
         if text is not None and (taken := getsizeof(text)) > USUAL_TEXT_BYTES:

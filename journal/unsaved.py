@@ -1,7 +1,7 @@
-"""Entries of a journal that are to be written down for the next run: those that have changed.
+"""The new and changed entries of a journal, to be saved for the next run.
 
-An entry that changes again before it was taken is taken once, as it is then. Without somebody who
-takes them there are none of these.
+An entry that changes again before it is taken is taken once, in its last state. A journal that is
+not saved has no `Unsaved`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from journal.entry import Entry
 from protocol.now import Now
 
 UNSAVED_MAX = 20_000
-"""More are not written down, and counted."""
+"""Entries beyond this number are not saved, but counted in `lost`."""
 
 
 class Unsaved:
@@ -22,22 +22,22 @@ class Unsaved:
     __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when there is something, or something young, and was nothing; and
-        when a journal has observed what may come to be written down."""
+        """``wake`` is called when the first entry, or the first young entry, is added, and when a
+        journal has queued events that may produce one."""
         self.wake = wake
         self.lost = 0
-        """Entries that were not taken in time."""
+        """The number of entries that were not taken in time."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
-        """By name: the key of an entry that is written down only when it is old, the entry, and
-        when it is old (monotonic); the oldest first."""
+        """By name, the oldest first: the key of an entry that is saved only when it is old, the
+        entry, and the time from which it is old (monotonic)."""
         self._entries: dict[tuple[str, str, Hashable], Entry] = {}
-        """By name, kind and what tells entries of a kind apart."""
+        """By name, type of entry, and the key among entries of that type."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def mark(self, name: str, key: Hashable, entry: Entry) -> None:
-        """An entry is new, or has changed; ``key`` tells it from others of its kind."""
+        """Add a new or changed entry; ``key`` distinguishes it from others of its type."""
         place = (name, type(entry).__name__, key)
         entries = self._entries
         if place in entries or len(entries) < UNSAVED_MAX:
@@ -48,13 +48,13 @@ class Unsaved:
             self.lost += 1
 
     def mark_old(self, name: str, key: Hashable, entry: Entry, old_ms: int) -> None:
-        """`mark` an entry when it is old, which is at that time (monotonic)."""
+        """`mark` an entry later, once the monotonic time reaches ``old_ms``."""
         self.young[name] = key, entry, old_ms
         if len(self.young) == 1:
             self.wake()
 
     def ripen(self, now: Now | None) -> None:
-        """Mark what is old enough by now; without a time all that is young."""
+        """Mark the young entries that are old enough at ``now``; with None, all of them."""
         while self.young:
             name = next(iter(self.young))
             key, entry, old_ms = self.young[name]
@@ -64,6 +64,6 @@ class Unsaved:
             self.mark(name, key, entry)
 
     def take(self, at_most: int) -> list[tuple[str, Entry]]:
-        """The first of them with their names, as they are now."""
+        """Remove the first entries; returns their names with copies in their present state."""
         places = list(islice(self._entries, at_most))
         return [(place[0], self._entries.pop(place).copied()) for place in places]

@@ -1,4 +1,4 @@
-"""Columns of partitions that ascend one by one, as in most commits: made, and recognised."""
+"""Creates and detects columns of consecutive partitions, the usual case in a commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def ascending(first: int, after: int) -> array[int]:
 
 
 def is_range(partitions: Sequence[int]) -> bool:
-    """Whether they ascend without a gap."""
+    """Whether the numbers ascend without a gap."""
     if not partitions:
         return False
     first, after = partitions[0], partitions[-1] + 1

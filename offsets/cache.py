@@ -1,7 +1,8 @@
-"""The cache of committed offsets: a fold of the log, written by ``replay`` alone.
+"""The cache of committed offsets, changed only by replaying the log's records.
 
-Offsets live in arrays per (group, topic), not in an object each: 1 million entries cost some tens
-of megabytes, and a fetch or a commit of many partitions moves whole columns (offsets/columns.py).
+Offsets are stored in arrays per (group, topic), not in an object each: 1 million entries cost some
+tens of megabytes, and a fetch or a commit of many partitions copies whole columns
+(offsets/columns.py).
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from protocol.errors import NONE, UNSTABLE_OFFSET_COMMIT
 
 
 class FetchedColumns(NamedTuple):
-    """Offsets of one topic, columns of equal length; -1 where none is committed."""
+    """The offsets of one topic, as columns of equal length; -1 where none is committed."""
 
     topic: str
     partitions: Sequence[int]
     offsets: Sequence[int]
     leader_epochs: Sequence[int]
     metadata: Sequence[str] | None
-    """None when every entry's is empty."""
+    """None when all metadata is empty."""
     codes: int | Sequence[int] = NONE
-    """An error for all, or a column."""
+    """One error code for all entries, or a column."""
 
 
 class CachedOffset(NamedTuple):
-    """One entry whole, for views and tests; timestamps in wall milliseconds, -1 where none."""
+    """A complete entry, for views and tests; timestamps in wall milliseconds, -1 for none."""
 
     offset: int
     leader_epoch: int
@@ -51,29 +52,29 @@ class CachedOffset(NamedTuple):
     commit_timestamp_ms: int
     expire_timestamp_ms: int
     log_offset: int
-    """Where its record is in the offsets log."""
+    """The offset of its record in the offsets log."""
 
 
 class OffsetCache:
-    """Committed offsets of the groups of one ``__consumer_offsets`` partition."""
+    """The committed offsets of the groups of one ``__consumer_offsets`` partition."""
 
     __slots__ = ("_count", "_groups", "_topic_names", "pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicColumns]] = {}
-        """No group and no topic without an entry."""
+        """Groups and topics without an entry are removed."""
         self._topic_names: dict[str, str] = {}
-        """One string for each topic name, however many groups and runs carry copies of it."""
+        """One shared string for each topic name, since groups and runs have copies of it."""
         self._count = 0
         self.pending = PendingOffsets()
-        """What transactions have committed that have not ended."""
+        """The offsets committed by open transactions."""
 
     # ------------------------------------------------------------------------------ the writer
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Fold in a run whose first record is at log offset ``base_offset``; the later call wins.
+        """Apply a run whose first record is at log offset ``base_offset``; later calls win.
 
-        Group metadata is the coordinator's and leaves the cache as it is.
+        Group metadata belongs to the coordinator and does not change the cache.
         """
         if isinstance(run, OffsetRun):
             if run.partitions:
@@ -92,7 +93,8 @@ class OffsetCache:
                 self.pending.remove(run)
 
     def _end(self, marker: MarkerRun) -> None:
-        """A transaction's end: of a committed one the offsets further on in the log than ours."""
+        """Apply the end of a transaction: if committed, take its offsets with a higher log offset
+        than ours."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
                 columns = self._groups.get(group_id, {}).get(topic)
@@ -119,9 +121,9 @@ class OffsetCache:
             del self._groups[group_id]
 
     def restore(self, group_id: str, topic: str, columns: TopicColumns) -> None:
-        """Take over the columns of a (group, topic) from a snapshot, before the log is replayed.
+        """Load the columns of a (group, topic) from a snapshot, before the log is replayed.
 
-        Raises KeyError when the cache has some already: a snapshot holds each (group, topic) once.
+        Raises KeyError when the cache has some already: a snapshot has each (group, topic) once.
         """
         topics = self._groups.setdefault(group_id, {})
         if topic in topics:
@@ -132,7 +134,7 @@ class OffsetCache:
     # ----------------------------------------------------------------------------- the readers
 
     def fetch(self, group_id: str, topic: str, partitions: Sequence[int]) -> FetchedColumns:
-        """The committed offsets of these partitions, in their order; -1 where there is none."""
+        """The committed offsets of these partitions, in their order; -1 for none."""
         topics = self._groups.get(group_id)
         columns = None if topics is None else topics.get(topic)
         if columns is None:
@@ -141,9 +143,9 @@ class OffsetCache:
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
 
     def stable_only(self, group_id: str, fetched: FetchedColumns) -> FetchedColumns:
-        """What was fetched, with an error in place of each offset that a transaction may yet move.
+        """The fetched offsets, each that an open transaction may change replaced by an error.
 
-        UNSTABLE_OFFSET_COMMIT: its readers come again until the transaction has ended (KIP-447).
+        UNSTABLE_OFFSET_COMMIT: the client retries until the transaction has ended (KIP-447).
         """
         pending = self.pending.producers(group_id, fetched.topic)
         open_slots = [slot for slot, each in enumerate(fetched.partitions) if each in pending]
@@ -160,7 +162,8 @@ class OffsetCache:
         return FetchedColumns(fetched.topic, fetched.partitions, offsets, epochs, metadata, codes)
 
     def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
-        """(topic, partition, offset now, offset after) of offsets that these runs would lower."""
+        """(topic, partition, present offset, new offset) of the offsets that these runs would
+        lower."""
         topics = self._groups.get(group_id)
         if topics is None:
             return ()
@@ -183,7 +186,7 @@ class OffsetCache:
     def moved_forward(
         self, group_id: str, runs: Iterable[Run]
     ) -> Sequence[tuple[str, int, int, int]]:
-        """What `moved_back` gives, of offsets that these runs would raise."""
+        """The same as `moved_back`, for the offsets that these runs would raise."""
         topics = self._groups.get(group_id, {})
         raised: list[tuple[str, int, int, int]] = []
         for run in runs:
@@ -196,7 +199,7 @@ class OffsetCache:
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:
-        """What `moved_back` gives, of pending offsets that a marker would commit."""
+        """The same as `moved_back`, for the pending offsets that a marker would commit."""
         columns = self._groups.get(group_id, {}).get(topic)
         partitions = pending.partitions()
         after = pending.fetch(partitions)[0]
@@ -209,7 +212,7 @@ class OffsetCache:
                 yield topic, partition, before, offset
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """Every offset of the group, a value a topic, partitions ascending."""
+        """All offsets of the group, one value per topic, partitions ascending."""
         fetched = []
         for topic, columns in self._groups.get(group_id, {}).items():
             partitions = columns.partitions()
@@ -217,21 +220,21 @@ class OffsetCache:
         return fetched
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """One entry whole."""
+        """A complete entry, or None."""
         columns = self._groups.get(group_id, {}).get(topic)
         entry = None if columns is None else columns.get(partition)
         return None if entry is None else CachedOffset(*entry)
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether anything is committed in the group, or pending."""
+        """Whether the group has committed or pending offsets."""
         return group_id in self._groups or group_id in self.pending.groups()
 
     def pending_count(self) -> int:
-        """How many offsets wait for the end of their transaction."""
+        """The number of offsets that wait for the end of their transaction."""
         return self.pending.count()
 
     def groups(self) -> Collection[str]:
-        """The groups with offsets: a live view, not to be kept over a ``replay``."""
+        """The groups with offsets: a live view, invalid after a ``replay``."""
         return self._groups.keys()
 
     def topics(self, group_id: str) -> Collection[str]:
@@ -241,9 +244,10 @@ class OffsetCache:
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Blocks of at most so many (partition, offset, commit time, expire time), ascending.
+        """Yields blocks of up to ``at_most`` (partition, offset, commit time, expire time),
+        ascending.
 
-        The partitions are those of the first look, what is committed in them that of each block.
+        The partitions are those at the first step, their offsets those at the step of each block.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is not None:
@@ -252,7 +256,7 @@ class OffsetCache:
                 yield columns.commits(partitions[first : first + at_most])
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """(topic, its columns as they are now) of the group; for snapshots."""
+        """(topic, its present columns) of the group; for snapshots."""
         return list(self._groups.get(group_id, {}).items())
 
     def keys(self, group_id: str) -> list[tuple[str, int]]:
@@ -269,14 +273,14 @@ class OffsetCache:
         return [] if columns is None else columns.partitions()
 
     def has_more_than(self, group_id: str, count: int) -> bool:
-        """Whether the group has more than so many offsets."""
+        """Whether the group has more than ``count`` offsets."""
         for columns in self._groups.get(group_id, {}).values():
             count -= columns.count
             if count < 0:
                 return True
         return False
 
-    # What deletes offsets takes the pending ones along: no marker may bring them back.
+    # A deletion of offsets includes the pending ones, so that no marker can restore them.
 
     def groups_to_delete_from(self) -> list[str]:
         """The groups with offsets, committed or pending."""
@@ -288,7 +292,8 @@ class OffsetCache:
         return list(dict.fromkeys((*committed, *self.pending.topics(group_id))))
 
     def to_delete(self, group_id: str, topic: str) -> list[int]:
-        """The partitions of a topic in which the group has them, ascending."""
+        """The partitions of a topic in which the group has offsets, committed or pending,
+        ascending."""
         committed = self.partitions(group_id, topic)
         pending = self.pending.producers(group_id, topic)
         return sorted({*committed, *pending}) if pending else committed
@@ -296,7 +301,7 @@ class OffsetCache:
     def deletable(
         self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
     ) -> list[int]:
-        """Those of ``partitions`` of which all that is committed or pending is below a log offset.
+        """The ``partitions`` whose committed and pending offsets are all below a log offset.
 
         A partition with an older offset and a younger pending one is left out: its tombstone would
         drop both.
@@ -331,10 +336,10 @@ class OffsetCache:
         retention_ms: int,
         until_ms: int,
     ) -> Iterator[tuple[int, int]]:
-        """(partition, time) of those of ``partitions`` whose offset may expire until then.
+        """(partition, time) of the ``partitions`` whose offset may expire until then.
 
-        One that a transaction may yet move is not among them, as in Kafka.
-        ``partitions`` ascend without repeats; the time is the one that `expiring` gives.
+        Offsets that an open transaction may change are left out, as in Kafka. ``partitions`` ascend
+        without repeats; the time is that of `expiring`.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:
@@ -348,10 +353,11 @@ class OffsetCache:
     def expiring(
         self, group_id: str, condition: GroupCondition, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, int, int, int, int]]:
-        """(topic, partition, time, commit time, expire time) of offsets that may expire until then.
+        """(topic, partition, time, commit time, expire time) of the offsets that may expire until
+        then.
 
-        One that a transaction may yet move is not among them.
-        The time is when the offset may expire if nothing happens, in wall milliseconds.
+        Offsets that an open transaction may change are left out. The time is the earliest expiry if
+        nothing changes, in wall milliseconds.
         """
         rule = rule_for(condition)
         if rule is None:
@@ -366,13 +372,14 @@ class OffsetCache:
     def _candidates(
         self, group_id: str, rule: ExpiryRule, retention_ms: int, until_ms: int
     ) -> Iterator[tuple[str, TopicColumns]]:
-        """The topics of a group of which an offset may go until then, by a look at each column."""
+        """The topics of a group with an offset that may expire until then; reads one column of
+        each."""
         for topic, columns in self._groups.get(group_id, {}).items():
             if _may_expire(topic, columns, rule, retention_ms, until_ms):
                 yield topic, columns
 
     def count(self) -> int:
-        """How many offsets are cached."""
+        """The number of cached offsets."""
         return self._count
 
 

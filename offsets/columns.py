@@ -1,9 +1,9 @@
-"""The offsets of one (group, topic): arrays, a slot for each partition.
+"""The offsets of one (group, topic): arrays with a slot for each partition.
 
 While the partitions in use are dense enough, a partition's slot is its own number. A group that
 commits few partitions far apart (or a log that claims partition 2^31-1) gets slots in order of
-arrival and a dict from partition to slot, so that memory follows the number of entries, never a
-number that a client sent.
+arrival and a dict from partition to slot, so that memory depends on the number of entries, never on
+a number that a client sent.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from offsets.ascending import is_range
 from offsets.runs import OffsetRun
 
 Entry = tuple[int, int, str, int, int, int]
-"""offset, leader epoch, metadata, commit timestamp, expire timestamp, log offset."""
+"""Offset, leader epoch, metadata, commit timestamp, expire timestamp, log offset."""
 
 _NONE = -1
 """The offset and the epoch of an unused slot; an expire timestamp that is not set."""
 
 _UNUSED = -(1 << 62)
-"""What ``_log_offsets`` holds for an unused slot."""
+"""The value in ``_log_offsets`` of an unused slot."""
 
 _ALWAYS_DENSE = 64
 _DENSE_FACTOR = 4
-"""Partition numbers may be their own slots up to so many times the entries."""
+"""Partition numbers may be their own slots up to this multiple of the number of entries."""
 
 _NO_SLOTS: list[int] = []
-"""Shared by all that have no dict of slots, and never appended to."""
+"""Shared by all columns without a dict of slots, and never appended to."""
 
 
 class TopicColumns:
-    """Columns by slot, and the few things that most entries do not have, by slot too."""
+    """Columns by slot; rarely used fields are in dicts, by slot too."""
 
     __slots__ = (
         "_commit_timestamps",
@@ -52,31 +52,32 @@ class TopicColumns:
 
     def __init__(self) -> None:
         self.count = 0
-        """Slots in use."""
+        """The number of slots in use."""
         self.encoded: bytes | None = None
-        """The entry of a snapshot (columns_image.py), None since the last change."""
+        """The entry of a snapshot (columns_image.py); None since the last change."""
         self._offsets = array("q")
         self._epochs = array("i")
         self._commit_timestamps = array("q")
         self._log_offsets = array("q")
-        """Log offset minus slot: one number for all of a run whose partitions ascend by one."""
+        """Log offset minus slot: the same number for a whole run with consecutive partitions."""
         self._metadata: dict[int, str] | None = None
         self._expire_timestamps: dict[int, int] | None = None
         self._slots: dict[int, int] | None = None
         """Partition to slot; None while each partition is its own slot."""
         self._free: list[int] = _NO_SLOTS
-        """Unused slots; kept only beside ``_slots``."""
+        """Unused slots; only used together with ``_slots``."""
         self._recheck_at = 0
-        """At so many entries it is seen whether ``_slots`` can go."""
+        """The number of entries at which to check whether ``_slots`` can be dropped."""
 
     # --------------------------------------------------------------------------------- writing
 
     def store(self, run: OffsetRun, base_offset: int) -> int:
-        """Take the run's entries, its records being at ``base_offset`` and on; how many are new."""
+        """Store the run's entries, whose records begin at ``base_offset``; returns how many are
+        new."""
         self.encoded = None
         partitions = slots = run.partitions
         if len(partitions) == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
-            slot = partitions[0]  # a commit of one partition, the most frequent of all
+            slot = partitions[0]  # a commit of one partition, the most frequent kind
             new = 1 if self._log_offsets[slot] == _UNUSED else 0
             self._offsets[slot] = run.offsets[0]
             self._epochs[slot] = run.leader_epochs[0]
@@ -94,7 +95,8 @@ class TopicColumns:
         return new
 
     def _store_columns(self, run: OffsetRun, base_offset: int) -> tuple[int, Sequence[int]]:
-        """Take what a run has of every entry; how many are new, and the slots of all."""
+        """Store the columns that every entry has; returns how many entries are new, and the slots
+        of all."""
         partitions = run.partitions
         size = len(partitions)
         ascending = size > 1 and is_range(partitions)
@@ -110,12 +112,12 @@ class TopicColumns:
         return self._store_each(run, base_offset, slots), slots
 
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
-        """The common case: partitions ascending without a gap, so whole columns move."""
+        """Store consecutive partitions, the usual case, by copying whole columns."""
         size = stop - start
         full = self.count == len(self._offsets)
         new = 0 if full else self._log_offsets[start:stop].count(_UNUSED)
         offsets, epochs = run.offsets, run.leader_epochs
-        if isinstance(epochs, array):  # of the log: they are columns already
+        if isinstance(epochs, array):  # from the log: already columns
             self._epochs[start:stop] = epochs
         elif epochs.count(epochs[0]) == size:
             self._epochs[start:stop] = array("i", epochs[:1]) * size
@@ -166,7 +168,8 @@ class TopicColumns:
             self._expire_timestamps.pop(slot, None)
 
     def take_newer(self, other: TopicColumns) -> int:
-        """Take each entry of ``other`` whose record is further on in the log; how many are new."""
+        """Store each entry of ``other`` with a higher log offset than ours; returns how many are
+        new."""
         partitions, before, taken = other.partitions(), self.count, dict[int, int]()
         if self._slots is None and not (
             partitions[0] >= 0 and self._dense_up_to(partitions[-1], len(partitions))
@@ -199,7 +202,8 @@ class TopicColumns:
         return self.count - before
 
     def _take_range(self, other: TopicColumns) -> bool:
-        """`take_newer` by whole columns, where all of ``other`` is newer and nothing is rare."""
+        """`take_newer` by whole columns, if all of ``other`` is newer and has no rarely used
+        fields."""
         size = len(other._offsets)
         rare = other._metadata or other._expire_timestamps
         if rare or self._metadata or self._expire_timestamps or other.count < size:
@@ -217,7 +221,7 @@ class TopicColumns:
         return True
 
     def remove(self, partition: int) -> bool:
-        """Forget one entry; whether there was one."""
+        """Remove one entry; returns whether there was one."""
         slot = self._slot_of(partition)
         if slot is None:
             return False
@@ -239,7 +243,7 @@ class TopicColumns:
     def fetch(
         self, partitions: Sequence[int]
     ) -> tuple[Sequence[int], Sequence[int], Sequence[str] | None]:
-        """Columns of offsets, leader epochs and metadata (None: all empty); -1 where nothing is."""
+        """Columns of offsets, leader epochs and metadata (None: all empty); -1 for no entry."""
         slots: Sequence[int | None] = partitions
         offsets: Sequence[int]
         epochs: Sequence[int]
@@ -270,7 +274,7 @@ class TopicColumns:
         return offsets, epochs, metadata if any(metadata) else None
 
     def would_lower(self, partitions: Sequence[int], offsets: Sequence[int]) -> bool:
-        """Whether any of these offsets is below the one that is kept now."""
+        """Whether any of these offsets is below the stored one."""
         kept = self._offsets
         if self._slots is None:
             if len(partitions) == 1:
@@ -281,7 +285,7 @@ class TopicColumns:
         return True in map(lt, offsets, now)
 
     def get(self, partition: int) -> Entry | None:
-        """One entry whole."""
+        """A complete entry, or None."""
         slot = self._slot_of(partition)
         if slot is None:
             return None
@@ -303,9 +307,9 @@ class TopicColumns:
         return [slot for slot, used in enumerate(self._log_offsets) if used != _UNUSED]
 
     def commits_not_before_ms(self) -> int:
-        """A time before which no entry was committed; -1 where any names an expire timestamp.
+        """A time before which no entry was committed; -1 when any entry has an expire timestamp.
 
-        One look at a column, which spares most retention checks the look at each entry.
+        It reads one column, which saves most retention checks from reading each entry.
         """
         if self._expire_timestamps or not self.count:
             return _NONE
@@ -319,7 +323,7 @@ class TopicColumns:
             yield partition, self._commit_timestamps[slot], expiries.get(slot, _NONE)
 
     def commits(self, partitions: Sequence[int]) -> Iterable[tuple[int, int, int, int]]:
-        """(partition, offset, commit timestamp, expire timestamp) of those that have an entry.
+        """(partition, offset, commit timestamp, expire timestamp) of the partitions with an entry.
 
         ``partitions`` ascend without repeats.
         """
@@ -327,7 +331,7 @@ class TopicColumns:
         if self._slots is None and self.count == len(self._offsets) and not expiries:
             first, last = (partitions[0], partitions[-1]) if partitions else (0, -1)
             if first >= 0 and last < self.count and last - first == len(partitions) - 1:
-                offsets = self._offsets[first : last + 1]  # whole columns will do
+                offsets = self._offsets[first : last + 1]  # whole columns are enough
                 times = self._commit_timestamps[first : last + 1]
                 return zip(partitions, offsets, times, repeat(_NONE), strict=False)
         return [
@@ -342,7 +346,7 @@ class TopicColumns:
         ]
 
     def written_below(self, partitions: Iterable[int], log_offset: int) -> list[int]:
-        """Those of ``partitions`` that have an entry whose record is below ``log_offset``."""
+        """The ``partitions`` that have an entry whose record is below ``log_offset``."""
         log_offsets = self._log_offsets
         return [
             partition
@@ -354,7 +358,7 @@ class TopicColumns:
     # ----------------------------------------------------------------------------------- slots
 
     def _slot_of(self, partition: int) -> int | None:
-        """The slot in use for a partition."""
+        """The used slot of a partition, or None."""
         if self._slots is not None:
             return self._slots.get(partition)
         if 0 <= partition < len(self._offsets) and self._log_offsets[partition] != _UNUSED:
@@ -362,7 +366,7 @@ class TopicColumns:
         return None
 
     def _dense_up_to(self, partition: int, arriving: int) -> bool:
-        """Whether a partition may be its own slot; if so, the arrays reach it."""
+        """Whether a partition may be its own slot; if so, the arrays are extended to it."""
         missing = partition + 1 - len(self._offsets)
         if missing <= 0:
             return True
@@ -379,7 +383,7 @@ class TopicColumns:
         self._log_offsets.extend(array("q", (_UNUSED,)) * slots)
 
     def _slot_for(self, partition: int) -> int:
-        """The slot of a partition beside a dict of slots, made if need be."""
+        """The slot of a partition in the dict of slots, created if necessary."""
         assert self._slots is not None
         slot = self._slots.get(partition)
         if slot is None:
@@ -392,20 +396,20 @@ class TopicColumns:
         return slot
 
     def _map_slots(self) -> None:
-        """Go over to a dict of slots."""
+        """Change to a dict of slots."""
         used = self.partitions()
         self._slots = {partition: partition for partition in used}
         self._free = sorted(set(range(len(self._offsets))) - set(used))
         self._recheck_at = max(2 * self.count, _ALWAYS_DENSE)
 
     def _unmap_slots_if_dense(self) -> None:
-        """Go back, with fresh arrays, when the partitions have filled up."""
+        """Change back, with new arrays, when the partitions have become dense."""
         assert self._slots is not None
         self._recheck_at = 2 * self.count
         if min(self._slots) < 0 or max(self._slots) >= _DENSE_FACTOR * self.count:
             return
         entries = [(partition, self.get(partition)) for partition in sorted(self._slots)]
-        self.__init__()  # type: ignore[misc]  # as new, then filled again
+        self.__init__()  # type: ignore[misc]  # reset, then filled again
         self._append_unused(entries[-1][0] + 1)
         for partition, entry in entries:
             assert entry is not None

@@ -1,4 +1,5 @@
-"""The columns of one (group, topic) as bytes of a snapshot, and back: docs/formats/groups-image.md.
+"""Encodes and decodes the columns of one (group, topic) in a snapshot:
+docs/formats/groups-image.md.
 
 Most groups commit all partitions of a topic at once, without metadata. Partitions, epochs,
 timestamps and log offsets are then one number each, and the offsets are the only column.
@@ -31,16 +32,17 @@ _SWAP = sys.byteorder == "big"
 
 
 class BadImage(ValueError):
-    """Bytes that are no snapshot of ours, or not a whole one; the text says why."""
+    """The bytes are not a valid or not a complete snapshot; the message says why."""
 
 
 # ------------------------------------------------------------------------------------- writing
 
 
 def encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
-    """One (group, topic) with at least one entry; what did not change is not encoded again.
+    """Encode one (group, topic) with at least one entry; unchanged columns are not encoded again.
 
-    The bytes are kept with the columns: 9 a committed offset where a group commits many at once.
+    The bytes are kept with the columns: 9 bytes per committed offset where a group commits many at
+    once.
     """
     if columns.encoded is None:
         columns.encoded = _encode_columns(group_id, topic, columns)
@@ -91,7 +93,7 @@ def _encode_columns(group_id: str, topic: str, columns: TopicColumns) -> bytes:
 
 
 def _encode_rare(columns: TopicColumns, slots: Sequence[int], parts: list[bytes]) -> int:
-    """What few entries have; ``slots`` are those in the order of the columns, none if dense."""
+    """Encode the rarely used fields; ``slots`` are in the order of the columns, empty if dense."""
     index_of = {slot: index for index, slot in enumerate(slots)}
     flags = 0
     if columns._metadata:
@@ -119,7 +121,7 @@ def _bytes_of(column: array[int]) -> bytes:
 
 
 def decode_columns(view: memoryview, position: int) -> tuple[str, str, TopicColumns, int]:
-    """Group id, topic, the columns, and the position behind them. Raises BadImage."""
+    """The group id, the topic, the columns, and the position after them. Raises BadImage."""
     try:
         group_bytes, name_bytes, flags, count = _ENTRY.unpack_from(view, position)
         position += _ENTRY.size
@@ -198,7 +200,7 @@ def _decode_rare(view: memoryview, position: int, flags: int, columns: TopicColu
 
 
 def _spread(columns: TopicColumns, partitions: array[int]) -> None:
-    """Bring columns in the order of ``partitions``, ascending, to the slots that these have."""
+    """Move columns in the order of ``partitions``, ascending, to the slots of the partitions."""
     count = len(partitions)
     if any(map(int.__ge__, partitions, partitions[1:])):
         raise BadImage(f"partitions out of order: {partitions[:5].tolist()} ...")

@@ -1,4 +1,4 @@
-"""Batches of the offsets topic that stand for themselves: a transaction's offsets, and its marker.
+"""Batches of the offsets topic that contain one run: a transaction's offsets, or its marker.
 
 Kafka writes each with its producer: the id and the epoch are fields of the batch, so records of two
 producers never share one.
@@ -20,7 +20,8 @@ from protocol.records.batch import (
 from protocol.records.markers import encode_end_transaction
 
 _BASE_SEQUENCE = 0
-"""Of every transactional commit, as Kafka 4.3.1 writes it; nobody checks a coordinator's."""
+"""The sequence of every transactional commit, as Kafka 4.3.1 writes it; a coordinator's is not
+checked."""
 
 
 def own_batch(

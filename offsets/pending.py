@@ -1,9 +1,10 @@
-"""Offsets of transactions that have not ended: in the log, and invisible until their marker.
+"""The offsets of open transactions: in the log, and invisible until their marker.
 
-A producer's pending offsets lie in columns per (group, topic), as committed ones do, each with its
-place in the log. COMMIT gives them to the cache, ABORT drops them. Like the cache this is a fold of
-the log. What bounds it is what bounds a transaction: the coordinator of transactions ends each that
-is older than its timeout, and a partition is one entry of a producer however often it commits.
+A producer's pending offsets are stored in columns per (group, topic), like committed ones, each
+with its log offset. COMMIT moves them to the cache, ABORT drops them. Like the cache they are
+rebuilt from the log. Their number is bounded by the limits of a transaction: the transaction
+coordinator ends each one at its timeout, and a producer has one entry per partition however often
+it commits.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ _NOBODY: Mapping[int, tuple[int, ...]] = {}
 
 
 class PendingTopic(NamedTuple):
-    """Who has pending offsets of one group in one topic."""
+    """The producers with pending offsets of one group in one topic."""
 
     columns: dict[int, TopicColumns]
     """By producer; none of them is empty."""
     producers: dict[int, tuple[int, ...]]
-    """By partition, the producers that have an offset pending there: one, nearly always."""
+    """By partition, the producers with an offset pending there: usually one."""
 
 
 _NO_TOPIC = PendingTopic({}, {})
 
 
 class PendingOfProducer(NamedTuple):
-    """What one transaction has pending in a group."""
+    """The pending offsets of one transaction in a group."""
 
     producer_id: int
     producer_epoch: int
@@ -44,17 +45,18 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PendingTopic]] = {}
-        """No group and no topic without an entry."""
+        """Groups and topics without an entry are removed."""
         self._producers: dict[int, dict[tuple[str, str], TopicColumns]] = {}
         """The same columns by producer, then (group, topic)."""
         self._epochs: dict[int, int] = {}
-        """The epoch with which each of these producers wrote last."""
+        """The epoch of each producer's last write."""
         self._count = 0
 
     # ------------------------------------------------------------------------------ the writers
 
     def replay(self, run: TransactionalRun, base_offset: int) -> None:
-        """Keep what a TxnOffsetCommit wrote; a later offset of the transaction takes the place."""
+        """Store the offsets of a TxnOffsetCommit; a later offset of the transaction replaces an
+        earlier one."""
         for each in run.runs:
             if each.partitions:
                 columns = self._columns_for(run.producer_id, each.group_id, each.topic)
@@ -71,7 +73,7 @@ class PendingOffsets:
         topic: str,
         columns: TopicColumns,
     ) -> None:
-        """Take over columns from a snapshot. Raises KeyError where there are some already."""
+        """Load columns from a snapshot. Raises KeyError if there are some already."""
         if (group_id, topic) in self._producers.get(producer_id, {}):
             raise KeyError(topic)
         self._insert(producer_id, group_id, topic, columns)
@@ -80,7 +82,7 @@ class PendingOffsets:
         self._epochs[producer_id] = producer_epoch
 
     def end(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
-        """A producer's marker has come: what was pending, which is kept no longer."""
+        """Apply a producer's marker: remove and return its pending offsets."""
         self._epochs.pop(producer_id, None)
         ended = self._producers.pop(producer_id, None)
         if ended is None:
@@ -95,7 +97,7 @@ class PendingOffsets:
         return ended.items()
 
     def remove(self, run: OffsetTombstones) -> None:
-        """Forget the offsets that were deleted, whoever's they are."""
+        """Remove the deleted offsets, of all producers."""
         group_id = run.group_id
         topics = self._groups.get(group_id)
         if topics is None:
@@ -137,7 +139,7 @@ class PendingOffsets:
                 producers[partition] = (*there, producer_id)
 
     def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
-        """A producer has nothing pending any more in a (group, topic)."""
+        """Remove a producer that has nothing pending any more from a (group, topic)."""
         of_producer = self._producers[producer_id]
         del of_producer[group_id, topic]
         if not of_producer:
@@ -154,7 +156,7 @@ class PendingOffsets:
     # ----------------------------------------------------------------------------- the readers
 
     def groups(self) -> Collection[str]:
-        """The groups with pending offsets: a live view, not to be kept over a ``replay``."""
+        """The groups with pending offsets: a live view, invalid after a ``replay``."""
         return self._groups.keys()
 
     def topics(self, group_id: str) -> Collection[str]:
@@ -162,7 +164,7 @@ class PendingOffsets:
         return self._groups.get(group_id, {}).keys()
 
     def producers(self, group_id: str, topic: str) -> Mapping[int, tuple[int, ...]]:
-        """By partition, the producers that have an offset pending there: a live view."""
+        """By partition, the producers with an offset pending there: a live view."""
         topics = self._groups.get(group_id)
         of_topic = None if topics is None else topics.get(topic)
         return _NOBODY if of_topic is None else of_topic.producers
@@ -172,7 +174,7 @@ class PendingOffsets:
         return self._producers.get(producer_id, {}).items()
 
     def of_group(self, group_id: str) -> list[PendingOfProducer]:
-        """Whose transactions may yet move offsets of the group, and how many."""
+        """The transactions that may change offsets of the group, and how many offsets."""
         counts: dict[int, int] = {}
         for of_topic in self._groups.get(group_id, {}).values():
             for producer_id, columns in of_topic.columns.items():
@@ -183,9 +185,9 @@ class PendingOffsets:
         ]
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """(producer, its epoch, group, topic, columns) of all that is pending; for snapshots.
+        """(producer, its epoch, group, topic, columns) of all pending offsets; for snapshots.
 
-        The producers are those of the first look, what each has pending that of its turn.
+        The producers are those at the first step, the offsets of each those at its own step.
         """
         for producer_id in list(self._producers):
             epoch = self._epochs.get(producer_id, -1)
@@ -200,7 +202,8 @@ class PendingOffsets:
         committed: Collection[int],
         log_offset: int,
     ) -> list[int]:
-        """Those of ``partitions`` that are ``committed`` or pending, and not pending above it."""
+        """The ``partitions`` that are ``committed`` or pending, and not pending at or above
+        ``log_offset``."""
         of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
         there = set(committed)
         found = []
@@ -213,16 +216,16 @@ class PendingOffsets:
         return found
 
     def __bool__(self) -> bool:
-        """Whether anything is pending."""
+        """Whether there are pending offsets."""
         return bool(self._producers)
 
     def count(self) -> int:
-        """How many offsets are pending, each by the producers that have it pending."""
+        """The number of pending offsets; one that several producers have counts for each."""
         return self._count
 
 
 def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
-    """Those of the entries whose records are below a log offset; the same columns if all are."""
+    """The entries whose records are below a log offset; the same columns if all are."""
     partitions = columns.partitions()
     found = columns.written_below(partitions, log_offset)
     if len(found) == len(partitions):

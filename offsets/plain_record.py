@@ -1,7 +1,7 @@
 """The plain offset record, byte by byte: a committed offset without metadata, expiry and headers.
 
-Nearly all records of an offsets log are such. So many of them are written and read at once, by the
-places of their bytes. Behind the head of the key these places are fixed, counted from the end:
+Nearly all records of an offsets log are plain, so many of them are written and read at once, by the
+positions of their bytes. After the head of the key these positions are fixed, counted from the end:
 
        prologue                                              head of the key
     +----------+------------+-----------------+--------------+------------+-------+-------+
@@ -19,7 +19,7 @@ places of their bytes. Behind the head of the key these places are fixed, counte
     +-----------+--------------+----------+--------------+-----------------+------------+---------+
                                                          |<------------- tail --------------->|
 
-Records of one commit differ in offset delta, partition, offset and epoch alone.
+Records of one commit differ only in offset delta, partition, offset and epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ VALUE_HEAD = b"\x30\x00\x03"
 NO_METADATA = b"\0\0"
 
 END_BYTES = 30
-"""From the partition to the record's end. Each of the next is counted from that end too."""
+"""From the partition to the record's end.
+
+The following positions are also counted from that end.
+"""
 VALUE_HEAD_FROM_END = 26
 OFFSET_FROM_END = 23
 EPOCH_FROM_END = 15
@@ -41,5 +44,5 @@ TIMESTAMP_FROM_END = 9
 VALUE_BYTES = 24
 
 END = struct.Struct(">i3xqi2xqx")
-"""Partition, offset, leader epoch and commit timestamp, of the last END_BYTES."""
+"""Partition, offset, leader epoch and commit timestamp, in the last END_BYTES."""
 PARTITION_BYTES = 4

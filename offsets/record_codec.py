@@ -1,12 +1,11 @@
-"""Runs to the bytes of record batches; section_reader.py and record_reader.py read them back.
+"""Encodes runs as record batches; section_reader.py and record_reader.py read them back.
 
-A *records section* is what a magic 2 batch holds behind its 61-byte header. ``run_records`` writes
-the section's part for one run, byte for byte what Kafka's own serializer writes for the same
-records.
+A *records section* is the part of a magic 2 batch after its 61-byte header. ``run_records`` writes
+the section's part for one run, byte for byte as Kafka's own serializer does.
 
-A commit of many partitions differs from record to record in four numbers, so whole runs are packed
-by one precompiled ``struct.Struct`` (100 partitions in 16 us where a loop takes 135), the constant
-bytes between the numbers riding along as ``s`` fields. Keys are encoded once and kept, bounded.
+Records of a commit differ in four numbers, so whole runs are packed by one precompiled
+``struct.Struct`` (100 partitions in 16 us where a loop takes 135), with the constant bytes between
+the numbers as ``s`` fields. Encoded keys are cached, up to a limit.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from offsets.runs import GroupRun, OffsetRun, Run
 from protocol.records.varint import encode_varint
 
 _FIXED_BYTES = 32
-"""Of an offset record's body, without metadata, beside its key head and offset delta."""
+"""Bytes of an offset record's body without metadata, key head and offset delta."""
 
 _PROLOGUE_BYTES_AT_MOST = 17
 """Attributes, timestamp delta, header count, and lengths and delta as varints, five bytes each."""
@@ -42,14 +41,14 @@ _SHAPES_KEPT = 512
 
 
 class _Key:
-    """What the records of one (group, topic) have in common, encoded."""
+    """The encoded bytes that the records of one (group, topic) share."""
 
     __slots__ = ("head", "prologues", "size")
 
     def __init__(self, group_id: str, topic: str) -> None:
         key_head = offset_key_head(group_id, topic)
         self.head = encode_varint(len(key_head) + 4) + key_head
-        """The key's length and the key, but for the partition."""
+        """The key's length and the key, without the partition."""
         self.size = len(self.head)
         self.prologues = tuple(
             encode_varint(_FIXED_BYTES + delta_bytes + self.size) + b"\0\0"
@@ -69,11 +68,11 @@ _two_byte_deltas: list[int] = []
 
 
 def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VERSION) -> bytes:
-    """The records of one run, their offset deltas counted from ``first_delta``.
+    """The records of one run, with offset deltas from ``first_delta`` on.
 
-    Attributes and timestamp deltas are 0 and there are no headers; values of groups are of
-    ``group_version``. UnwritableRun when the formats cannot hold a value; ``run_bytes_at_most``
-    raises it beforehand.
+    Attributes and timestamp deltas are 0, without headers; group values have ``group_version``.
+    Raises UnwritableRun when the formats cannot hold a value; ``run_bytes_at_most`` raises it
+    before.
     """
     if isinstance(run, OffsetRun):
         if run.metadata is None and run.expire_timestamp_ms == -1:
@@ -91,10 +90,10 @@ def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VER
 
 
 def run_bytes_at_most(run: Run) -> int:
-    """An upper bound of the bytes that ``run_records`` will give, without encoding.
+    """An upper bound of the bytes of ``run_records``, without encoding.
 
-    Above the true size by less than 20 bytes a record. UnwritableRun when the formats cannot hold
-    a value, so that a request can be refused before its run is accepted.
+    It exceeds the true size by less than 20 bytes a record. Raises UnwritableRun when the formats
+    cannot hold a value, so that a request can be rejected before its run is accepted.
     """
     if isinstance(run, OffsetRun):
         count = len(run.partitions)
@@ -120,7 +119,7 @@ def run_bytes_at_most(run: Run) -> int:
 
 
 def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
-    """Offsets with neither metadata nor expiry: whole chunks at once."""
+    """Encode offsets without metadata and expiry, in whole chunks."""
     count = len(run.partitions)
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     if count == 1 and first_delta < 8192:  # the commit of one partition
@@ -159,7 +158,7 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
 def _chunk(
     run: OffsetRun, key: _Key, start: int, size: int, delta_bytes: int, deltas: Sequence[int]
 ) -> bytes:
-    """``size`` records from ``start``, whose deltas are given as the integers of their varints."""
+    """``size`` records from ``start``; ``deltas`` are the integers of their varints."""
     partitions, offsets, epochs = run.partitions, run.offsets, run.leader_epochs
     if size < len(partitions):
         stop = start + size
@@ -169,8 +168,8 @@ def _chunk(
             epochs[start:stop],
         )
     prologue = key.prologues[delta_bytes]
-    # What stands between two offsets: no metadata, the timestamp, no headers, the prologue of the
-    # next record; the epoch too when it is the same in all, as it nearly always is.
+    # Between two offsets: no metadata, the timestamp, no headers, and the prologue of the next
+    # record; the epoch too when it is the same in all, as it nearly always is.
     last_tail = NO_METADATA + run.commit_timestamp_ms.to_bytes(8, "big", signed=True) + b"\0"
     same_epoch = epochs.count(epochs[0]) == size
     if same_epoch:
@@ -199,9 +198,8 @@ def _remember_key(group_id: str, topic: str) -> _Key:
 
 
 def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) -> struct.Struct:
-    """Prologue; then delta, key head, partition, value head, offset, epoch unless it is in the
-    tail, tail for each record, the last one's tail without another prologue.
-    """
+    """The shape: prologue; then delta, key head, partition, value head, offset, epoch unless it is
+    in the tail, and tail for each record, the last one's tail without another prologue."""
     if len(_shapes) >= _SHAPES_KEPT:
         _shapes.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
@@ -214,9 +212,8 @@ def _remember_shape(size: int, delta_bytes: int, key: _Key, same_epoch: bool) ->
 
 
 def _remember_single(key: _Key, delta_bytes: int) -> struct.Struct:
-    """A lone record: prologue, delta, key head, partition, value head, offset, epoch, (no
-    metadata), timestamp, (no headers).
-    """
+    """The shape of a single record: prologue, delta, key head, partition, value head, offset,
+    epoch, (no metadata), timestamp, (no headers)."""
     if len(_singles) >= _SHAPES_KEPT:
         _singles.clear()
     prologue, delta = len(key.prologues[delta_bytes]), "BH"[delta_bytes - 1]
@@ -234,9 +231,10 @@ def _two_byte_column(delta: int, size: int) -> list[int]:
 
 
 def _offsets_one_by_one(run: OffsetRun, first_delta: int, start: int = 0) -> bytes:
-    """Any offsets, from the ``start``-th on; ``first_delta`` is that of the run's first record.
+    """Encode any offsets, from entry ``start`` on; ``first_delta`` is that of the run's first
+    record.
 
-    Ten thousand with metadata take a quarter of what they take without the precompiled shapes.
+    Ten thousand with metadata take a quarter of the time without precompiled shapes.
     """
     count = len(run.partitions)
     if count == 1:
@@ -244,7 +242,7 @@ def _offsets_one_by_one(run: OffsetRun, first_delta: int, start: int = 0) -> byt
     parts = []
     while start < count:
         delta_bytes = len(encode_varint(first_delta + start))
-        # The first delta whose varint is longer: 64, 8192, ...
+        # The first delta with a longer varint: 64, 8192, ...
         stop = min(count, (1 << (7 * delta_bytes - 1)) - first_delta)
         parts.append(_offsets_of_a_length(run, first_delta, delta_bytes, start, stop))
         start = stop
@@ -252,12 +250,12 @@ def _offsets_one_by_one(run: OffsetRun, first_delta: int, start: int = 0) -> byt
 
 
 def _single_of_any(run: OffsetRun, delta: int) -> bytes:
-    """A lone record, in a third of the time that columns take."""
+    """Encode a single record, in a third of the time of columns."""
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     text = run.metadata[0].encode() if run.metadata else b""
     size = len(text)
     if size > MAX_STRING_BYTES:
-        string(text.decode())  # which says what is wrong
+        string(text.decode())  # raises the error
     delta_text = encode_varint(delta)
     expires = run.expire_timestamp_ms != -1
     pack, prologue, value_head = _any_shape(key, size, len(delta_text), expires=expires)
@@ -274,13 +272,13 @@ def _single_of_any(run: OffsetRun, delta: int) -> bytes:
 def _offsets_of_a_length(
     run: OffsetRun, first_delta: int, delta_bytes: int, start: int, stop: int
 ) -> bytes:
-    """Offsets from ``start`` to ``stop``, whose deltas have ``delta_bytes``."""
+    """Encode the offsets from ``start`` to ``stop``, whose deltas have ``delta_bytes``."""
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
     metadata = run.metadata[start:stop] if run.metadata else [""] * (stop - start)
     texts = [text.encode() for text in metadata]
     sizes = list(map(len, texts))
     if max(sizes) > MAX_STRING_BYTES:
-        string(metadata[sizes.index(max(sizes))])  # which says what is wrong
+        string(metadata[sizes.index(max(sizes))])  # raises the error
     expires = run.expire_timestamp_ms != -1
     shapes = {
         size: _any_shape(key, size, delta_bytes, expires=expires) for size in dict.fromkeys(sizes)
@@ -326,14 +324,14 @@ def _offsets_of_a_length(
 
 @cache
 def _deltas() -> list[bytes]:
-    """The varints of the first deltas: of nearly all batches."""
+    """The varints of the first deltas, which nearly all batches use."""
     return [encode_varint(delta) for delta in range(_DELTAS)]
 
 
 def _any_shape(key: _Key, size: int, delta_bytes: int, *, expires: bool) -> _AnyShape:
-    """Of a record whose metadata has ``size`` bytes: what packs it, its prologue, its value's head.
+    """The packing function, prologue and value head of a record whose metadata has ``size`` bytes.
 
-    The value of one that expires has version 1: no epoch, and when it expires. Others have 3.
+    A value with an expiry has version 1: no epoch, but an expire timestamp. Others have version 3.
     """
     known = key.size, size, delta_bytes, expires
     if (found := _any_shapes.get(known)) is not None:
@@ -362,4 +360,4 @@ def _record(delta: int, key: bytes, value: bytes | None) -> bytes:
 
 def _string_bytes(text: str) -> int:
     size = len(text) if text.isascii() else len(text.encode())
-    return size if size <= MAX_STRING_BYTES else len(string(text))  # which says what is wrong
+    return size if size <= MAX_STRING_BYTES else len(string(text))  # raises the error

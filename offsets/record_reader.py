@@ -1,8 +1,8 @@
-"""Stored records to runs: what a loader replays.
+"""Decodes stored records into runs, which a loader replays.
 
-Consecutive records of one group and topic that share their timestamps become one ``OffsetRun``, so
-that what was written as a run is replayed as a run. Keys of unknown type are skipped and counted,
-as Kafka does; an unknown value version, or bytes that are not what they claim, are a CorruptRecord.
+Consecutive records of one group and topic with the same timestamps become one ``OffsetRun``, so
+that offsets written as a run are replayed as a run. Keys of unknown type are skipped and counted,
+as in Kafka; an unknown value version, or invalid bytes, raise CorruptRecord.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ BasedRun = tuple[int, Run]
 """(log offset of the run's first record, the run)."""
 
 known_names: dict[bytes, tuple[str, str]] = {}
-"""(group, topic) by the bytes of an offset key before its partition; to be read, not written."""
+"""(group, topic) by the bytes of an offset key before its partition; read-only for callers."""
 
 _NAMES_KEPT = 8192
 _OFFSET_KEY_TYPES = (b"\x00\x01", b"\x00\x00")
 
 
 class RunBuilder:
-    """Collects records in log order into runs; ``take`` gives those that are complete."""
+    """Collects records in log order into runs; ``take`` returns the complete ones."""
 
     def __init__(self, skipped: Counter[int] | None = None) -> None:
         self.skipped: Counter[int] = Counter() if skipped is None else skipped
-        """Records passed over, by their key's type."""
+        """The number of skipped records by key type."""
         self.stretch = 1
-        """How many records followed the first of the last run: a guess at those of the next."""
+        """How many records followed the first of the last run: an estimate for the next run."""
         self._done: list[BasedRun] = []
         self._next_offset = -1
         self._offsets: OffsetRun | None = None
@@ -49,13 +49,13 @@ class RunBuilder:
         self._values = array("q")
         self._epochs = array("i")
         self._metadata: list[str] | None = None
-        """None while all of the run's are empty."""
+        """None while all metadata of the run is empty."""
         self._base = -1
         self._tombstones: list[tuple[str, int]] | None = None
         self._tombstones_group = ""
 
     def add(self, log_offset: int, key: bytes | None, value: bytes | None) -> None:
-        """The next record. CorruptRecord when it cannot be understood and must not be skipped."""
+        """Add the next record. CorruptRecord when it is invalid and must not be skipped."""
         try:
             self._add(log_offset, key, value)
         except Malformed as error:
@@ -81,11 +81,11 @@ class RunBuilder:
             self._done.append((log_offset, GroupRun(group_id, group)))
         else:
             self.skipped[key_type] += 1
-            return  # the gap in log offsets ends the run that is growing
+            return  # the gap in log offsets ends the current run
         self._next_offset = log_offset + 1
 
     def take(self, final: bool = False) -> list[BasedRun]:
-        """The runs completed since the last call; with ``final`` also the one still growing."""
+        """The runs completed since the last call; with ``final`` also the current one."""
         if final:
             self._flush()
         done, self._done = self._done, []
@@ -94,7 +94,7 @@ class RunBuilder:
     def add_plain(
         self, log_offset: int, names: tuple[str, str], plain: tuple[int, int, int, int]
     ) -> None:
-        """The next record, an offset without metadata and expiry.
+        """Add the next record, an offset without metadata and expiry.
 
         ``plain`` is its partition, offset, leader epoch and commit timestamp.
         """
@@ -106,7 +106,8 @@ class RunBuilder:
     def extend_plain(
         self, partitions: Sequence[int], offsets: Sequence[int], epochs: Sequence[int]
     ) -> None:
-        """More of what ``add_plain`` took last: same names, same timestamp, next log offsets."""
+        """Add records like the last one of ``add_plain``: same names, same timestamp, next log
+        offsets."""
         self._partitions.extend(partitions)
         self._values.extend(offsets)
         self._epochs.extend(epochs)
@@ -115,7 +116,7 @@ class RunBuilder:
         self._next_offset += len(partitions)
 
     def extend_alike(self, offsets: array[int]) -> None:
-        """The same, with partitions that go on one by one and all of the same leader epoch."""
+        """Like ``extend_plain``, for consecutive partitions with the same leader epoch."""
         size = len(offsets)
         first = self._partitions[-1] + 1
         self._partitions += ascending(first, first + size)
@@ -198,7 +199,7 @@ def runs_of_records(
 ) -> Iterator[BasedRun]:
     """The runs of decoded records, in log order, each with the log offset of its first record.
 
-    ``skipped`` counts, by key type, the records whose kind is unknown. CorruptRecord as above.
+    ``skipped`` counts the records of unknown kinds by key type. Raises CorruptRecord as above.
     """
     builder = RunBuilder(skipped)
     for record in records:

@@ -1,9 +1,9 @@
-"""The keys and values of ``__consumer_offsets``, one record at a time, written and read.
+"""Encodes and decodes the keys and values of ``__consumer_offsets``, one record at a time.
 
 The formats are Kafka's; docs/formats/consumer-offsets.md has them with a worked example. The broker
 writes key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group
-values of version 3, which every Kafka since 2.3 and every tool reads; beside older brokers group
-values of version 1 or 2. It reads all versions from 0 to 4.
+values of version 3, which every Kafka since 2.3 and every tool reads; in a cluster with older
+brokers, group values of version 1 or 2. It reads all versions from 0 to 4.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
-"""Has no group.instance.id; what Kafka reads from 2.1 on."""
+"""Without group.instance.id; Kafka reads it from 2.1 on."""
 GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
-"""Nor when the state began; from 0.10.1 on."""
+"""Also without the state's timestamp; Kafka reads it from 0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
-"""Of offsets and of groups alike; version 4 is flexible, written by Kafka 4.x."""
+"""For offsets and groups; version 4 is flexible and written by Kafka 4.x."""
 
 MAX_STRING_BYTES = 32767
 
@@ -41,7 +41,7 @@ _none_string = b"\xff\xff"
 
 
 class StoredOffset(NamedTuple):
-    """An offset value as read; -1 where the version has no such field or it is unset."""
+    """A decoded offset value; -1 for a field that the version lacks or that is not set."""
 
     offset: int
     leader_epoch: int
@@ -51,7 +51,7 @@ class StoredOffset(NamedTuple):
 
 
 class Malformed(ValueError):
-    """Bytes that are not the value their version says; the reader adds where they were."""
+    """The bytes are not a value of their version; the reader adds their position."""
 
 
 # ------------------------------------------------------------------------------------- writing
@@ -71,7 +71,7 @@ def string(text: str | None) -> bytes:
 
 
 def offset_key_head(group_id: str, topic: str) -> bytes:
-    """The key of an offset record but for its last four bytes, the partition."""
+    """The key of an offset record without its last four bytes, the partition."""
     return _i16.pack(KEY_OFFSET) + string(group_id) + string(topic)
 
 
@@ -83,7 +83,7 @@ def group_key(group_id: str) -> bytes:
 def offset_value(
     offset: int, leader_epoch: int, metadata: str, commit_ts_ms: int, expire_ts_ms: int
 ) -> bytes:
-    """Version 1 when an expiry is named (it then has no leader epoch), else version 3."""
+    """Version 1 with an explicit expiry (without leader epoch), else version 3."""
     if expire_ts_ms != -1:
         return (
             _offset_v0_head.pack(OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY, offset)
@@ -171,7 +171,7 @@ class _Fields:
         return self._varint() - 1 if self.flexible else self.int32()
 
     def tags(self) -> None:
-        """Passes over a tagged-field section; what it holds is for newer readers (KIP-915)."""
+        """Skip a section of tagged fields, which are for newer readers (KIP-915)."""
         if self.flexible:
             for _ in range(self._varint()):
                 self._varint()
@@ -268,7 +268,7 @@ def _version(data: bytes) -> int:
 
 
 class CorruptRecord(CorruptStoredRecord):
-    """A stored record that can't be what it claims."""
+    """A stored record is invalid."""
 
     def __init__(self, log_offset: int, reason: str) -> None:
         message = f"record at offset {log_offset} of the offsets log: {reason}"
@@ -276,4 +276,4 @@ class CorruptRecord(CorruptStoredRecord):
 
 
 class UnwritableRun(ValueError):
-    """A value that Kafka's record formats cannot hold, such as a group id above 32767 bytes."""
+    """A value does not fit Kafka's record formats, such as a group id above 32767 bytes."""

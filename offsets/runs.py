@@ -1,8 +1,8 @@
-"""Runs: the values in which committed offsets and groups enter and leave the log.
+"""Runs: the values in which committed offsets and groups are written to and read from the log.
 
-A run is the content of one record, or of many records of one kind. Handlers make runs, the runtime
-appends their bytes, and ``replay`` folds them into the cache, both live and at load. Every run is
-one of the three classes below; encoding, replay and loading take a run whole.
+A run is the content of one record, or of many records of one kind. Handlers create runs, the
+runtime appends their bytes, and ``replay`` applies them to the cache, both live and at load.
+Encoding, replay and loading handle a run as a whole.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class OffsetRun:
 
     ``partitions``, ``offsets`` and ``leader_epochs`` are columns of equal length, in request order.
     ``metadata`` is None when every entry's metadata is empty. ``expire_timestamp_ms`` is -1 unless
-    the client named a retention (OffsetCommit v2 to v4): then the value is written as version 1.
-    All entries share one commit timestamp; OffsetCommit v1's own timestamps make several runs.
+    the client set a retention (OffsetCommit v2 to v4), which is written as value version 1. All
+    entries share one commit timestamp; the timestamps of OffsetCommit v1 lead to several runs.
     """
 
     group_id: str
@@ -48,7 +48,7 @@ class OffsetTombstones:
 
 @slotted
 class GroupMember:
-    """A member as a GroupMetadataValue keeps it; ``subscription`` is for the selected protocol."""
+    """A member in a GroupMetadataValue; ``subscription`` is for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -62,7 +62,7 @@ class GroupMember:
 
 @slotted
 class GroupValue:
-    """GroupMetadataValue, version 3 when written. ``state_timestamp_ms`` is -1 where unknown."""
+    """GroupMetadataValue, version 3 when written. ``state_timestamp_ms`` is -1 if unknown."""
 
     protocol_type: str
     generation_id: int
@@ -85,9 +85,9 @@ class GroupRun:
 
 @slotted
 class TransactionalRun:
-    """What one TxnOffsetCommit writes: a batch of its own, with its producer (KIP-98).
+    """The offsets of one TxnOffsetCommit: a batch of its own, with its producer (KIP-98).
 
-    Its offsets are pending until the producer's marker comes. They are written as `OffsetRun` is.
+    The offsets are pending until the producer's marker. They are encoded like an `OffsetRun`.
     """
 
     producer_id: int
@@ -113,4 +113,4 @@ class MarkerRun:
 
 Run = OffsetRun | OffsetTombstones | GroupRun
 OwnBatch = TransactionalRun | MarkerRun
-"""Runs that stand in a batch of their own, which says whose they are."""
+"""Runs with a batch of their own, which has the producer."""

@@ -1,15 +1,15 @@
-"""The records section of a stored batch to runs, at loading speed.
+"""Decodes the records section of a stored batch into runs, at loading speed.
 
-Most of an offsets log is plain offset records (their bytes are drawn in plain_record.py) whose
-neighbours have the same group, topic and timestamp. They are taken in one of three ways, the first
-that fits:
+Most records of an offsets log are plain (their bytes are drawn in plain_record.py), and consecutive
+ones have the same group, topic and timestamp. They are decoded in one of three ways, the first that
+fits:
 
-    alike     partitions and offset deltas ascend one by one and the epoch is the same: the records
+    alike     partitions and offset deltas are consecutive and the epoch is the same: the records
               are compared with the expected bytes, and their offsets become a column at once
     rows      other numbers differ too: the records are unpacked as a table
-    one       any other record: a plain one by its places, the rest field by field
+    one       any other record: a plain one by its positions, the rest field by field
 
-The loader gets the same runs from all three (record_reader.py).
+All three produce the same runs (record_reader.py).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from protocol.records.varint import read_varint, read_varlong
 
 _LONGEST_PROLOGUE = 8
 _ALIKE_MAX = 256
-"""Records that are compared at once: as many as the last byte of a partition counts."""
+"""Records that are compared at once: as many as the last byte of a partition can count."""
 _ROWS_MAX = 64
-"""Records that are unpacked at once: of each size there is a table, 12 KB at most."""
+"""Records that are unpacked at once: each size needs a table, 12 KB at most."""
 _TABLES_KEPT = 256
 _tables: dict[tuple[int, int, int, int], struct.Struct] = {}
 _last_bytes = bytearray(range(256))
@@ -56,9 +56,9 @@ def runs_of_section(
 ) -> list[BasedRun]:
     """The runs of a batch's uncompressed records section, in log order.
 
-    ``base_offset`` and ``count`` are the batch header's; each run comes with the log offset of its
-    first record. ``skipped`` counts, by key type, the records whose kind is unknown. CorruptRecord
-    when the section is not exactly ``count`` records that can be understood.
+    ``base_offset`` and ``count`` are the batch header's; each run has the log offset of its first
+    record. ``skipped`` counts the records of unknown kinds by key type. CorruptRecord when the
+    section is not exactly ``count`` valid records.
     """
     builder = RunBuilder(skipped)
     position = done = 0
@@ -78,7 +78,7 @@ def runs_of_section(
 def _take_plain(
     section: bytes, position: int, base_offset: int, left: int, builder: RunBuilder
 ) -> tuple[int, int]:
-    """(records taken, position behind them); none taken where the next one is not plain."""
+    """(number of records decoded, position after them); 0 where the next record is not plain."""
     head = section[position : position + _LONGEST_PROLOGUE]
     if len(head) < _LONGEST_PROLOGUE or head[0] & 1:
         return 0, position
@@ -131,9 +131,10 @@ def _take_more(
     left: int,
     builder: RunBuilder,
 ) -> int:
-    """How many records behind the one at ``position`` differ from it in their numbers alone.
+    """Decode the records after the one at ``position`` that differ from it only in numbers; how
+    many.
 
-    They are taken. That one ends at ``end``, and its offset delta begins at its byte ``delta_at``.
+    That record ends at ``end``, and its offset delta begins at its byte ``delta_at``.
     """
     size = end - position
     key_at = delta_at + delta_bytes
@@ -170,10 +171,10 @@ def _offsets_alike(
     deltas: bytes,
     count: int,
 ) -> array[int] | None:
-    """The offsets of ``count`` records at ``begin``; None unless these alone are free.
+    """The offsets of ``count`` records at ``begin``; None unless they differ only in their offsets.
 
-    Their deltas and partitions must go on from the ``first`` one by one, all else must be as in it.
-    Fewer than ``count`` where the last byte of the partition runs over.
+    Their deltas and partitions must be consecutive to the ``first`` record's, all other bytes
+    equal. Returns fewer than ``count`` where the last byte of the partition overflows.
     """
     size = len(first)
     partition_at, offset_at = size - END_BYTES + 3, size - OFFSET_FROM_END
@@ -192,7 +193,7 @@ def _offsets_alike(
         column = bytearray(section[start + place : stop : size])
         values[place::8] = due[offset_at + place :: size] = column
         if not place & 3 and section.startswith(due, begin):
-            break  # which mostly is so after four bytes: the others are as in the first offset
+            break  # usually after four bytes: the others equal the first offset's
     else:
         return None
     offsets = array("q", values)
@@ -211,9 +212,10 @@ def _take_rows(
     count: int,
     builder: RunBuilder,
 ) -> int:
-    """Take those of ``count`` records at ``begin`` that have the ``first`` one's constant bytes.
+    """Decode the leading records of ``count`` at ``begin`` with the constant bytes of ``first``;
+    how many.
 
-    Their deltas must go on from it one by one. How many they are.
+    Their deltas must be consecutive to the first one's.
     """
     size = len(first)
     key_at = delta_at + delta_bytes
@@ -231,7 +233,7 @@ def _take_rows(
         constant = (between, key, VALUE_HEAD)
         rows = zip(fields[:-1:6], fields[1::6], fields[3::6], strict=True)
         count = next(n for n, row in enumerate(rows) if row != constant)
-    if count and fields[6 * count][:TAIL_BYTES] != tail:  # the last one's stands in the next row
+    if count and fields[6 * count][:TAIL_BYTES] != tail:  # the last one's tail is in the next row
         count -= 1
     stop = begin + count * size
     for place in range(delta_bytes):
@@ -244,10 +246,10 @@ def _take_rows(
 
 
 def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> struct.Struct:
-    """``count`` rows, from the tail of the record before the first to that of the last.
+    """A table of ``count`` rows, from the tail of the record before the first to that of the last.
 
-    A row: the tail of the record before and the prologue of this one; the head of the key, the
-    partition, the value's head, offset and epoch. The offset deltas are passed over.
+    A row has the tail of the previous record and the prologue of this one; the head of the key, the
+    partition, the value's head, offset and epoch. The offset deltas are skipped.
     """
     if len(_tables) >= _TABLES_KEPT:
         _tables.clear()
@@ -259,7 +261,7 @@ def _remember_table(delta_at: int, delta_bytes: int, size: int, count: int) -> s
 
 
 def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, guess: int) -> int:
-    """About how many records ``step`` bytes apart, the first of which has ``key``, have it too."""
+    """About how many records ``step`` bytes apart have ``key``, as the first one does."""
     size = len(key)
     guess = min(guess, at_most)
     last = at + (guess - 1) * step
@@ -281,7 +283,7 @@ def _same_key(section: bytes, at: int, step: int, key: bytes, at_most: int, gues
 
 
 def _common(found: bytes, due: bytes) -> int:
-    """Length of the common beginning."""
+    """The length of the common beginning."""
     if found == due:
         return len(found)
     for i, (one, other) in enumerate(zip(found, due, strict=False)):
@@ -291,7 +293,7 @@ def _common(found: bytes, due: bytes) -> int:
 
 
 def _take_any(section: bytes, position: int, base_offset: int, builder: RunBuilder) -> int:
-    """Take one record of any shape; the position behind it."""
+    """Decode one record of any kind; returns the position after it."""
     try:
         length, start = read_varint(section, position)
         end = start + length

@@ -1,17 +1,18 @@
-"""A snapshot of one shard as bytes (``groups.image``), and back: docs/formats/groups-image.md.
+"""Encodes and decodes a snapshot of one shard (``groups.image``): docs/formats/groups-image.md.
 
-A snapshot is fuzzy: it is made in slices while commits go on. It says from which log offset the log
-must be replayed over it (*begin*), and up to which offset it may contain records (*end*). The
+A snapshot is fuzzy: it is made in slices while commits continue. It names the log offset from which
+the log must be replayed over it (*begin*), and the offset below which its records are (*end*). The
 loader replays all records from *begin* on, in order. Each of them overwrites or removes the value
-of its key, so that it does not matter which of them the snapshot contained. All records below
-*begin* are in the snapshot.
+of its key, so it does not matter which of them the snapshot contained. All records below *begin*
+are in the snapshot.
 
-What transactions have pending comes first, and of it only what lies below *begin*: a marker behind
-it must not end what its producer wrote later, and whoever is no more pending when it is looked at
-has been committed when the offsets are.
+Pending offsets come first, and only those below *begin*: a marker after *begin* must not end what
+its producer wrote later. A pending offset that is gone when the snapshot reaches it was committed
+before the snapshot reaches the committed offsets.
 
-That holds only for the log that it was made from, with nothing missing from *begin* on. The two
-marks name the last batches below *begin* and below *end*, and the loader checks both.
+This holds only for the log that the snapshot was made from, if no record from *begin* on is
+missing. The two marks name the last batches below *begin* and below *end*, and the loader checks
+both.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
 VERSION = 4
-"""1 had nothing pending, 2 no leader epochs; in 3 there may be commits that came after the end of
-their transaction (broker/cores/groups/records.py)."""
+"""Version 1 had no pending offsets, 2 no leader epochs; 3 may have commits that were written after
+the end of their transaction (broker/cores/groups/records.py)."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
@@ -42,33 +43,33 @@ HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
 
 
 class BatchMark(NamedTuple):
-    """A batch of the log, to be known again.
+    """Identifies a batch of the log.
 
-    A leader epoch has one leader, who gives each offset once; a log that has a batch of it has all
-    that lay below in that leader's log. So a log that was truncated, and has grown under another
-    leader since, is never taken for the one that a snapshot was made from.
+    A leader epoch has one leader, which assigns each offset once; a log with a batch of an epoch
+    has all batches before it in that leader's log. So a log that was truncated, and has grown under
+    another leader since, is never mistaken for the log of the snapshot.
     """
 
     base_offset: int
     crc: int
     leader_epoch: int
-    """-1: none."""
+    """-1 for none."""
 
 
 class ImageHead(NamedTuple):
-    """Whose snapshot it is, and where in the log it begins."""
+    """The partition of a snapshot, and where in the log it begins."""
 
     topic_id: bytes
     partition: int
     log_start_offset: int
     begin_offset: int
-    """All records below are in the snapshot; those from here on are replayed over it."""
+    """All records below are in the snapshot; the others are replayed over it."""
     begin_mark: BatchMark
     """The last batch below ``begin_offset``."""
 
 
 class ImageEnd(NamedTuple):
-    """How far the log was when the snapshot was whole, and what is in it."""
+    """The log offset at which the snapshot was complete, and its numbers of entries."""
 
     end_offset: int
     """No record at or above it is in the snapshot."""
@@ -76,13 +77,13 @@ class ImageEnd(NamedTuple):
     """The last batch below ``end_offset``."""
     offsets: int
     groups: int
-    """Group records; groups of offsets alone have none."""
+    """Group records; groups with only offsets have none."""
     pending: int
     """Offsets of transactions that had not ended."""
 
 
 class ImageWriter:
-    """Gives the bytes of a snapshot piece by piece, in order: ``head``, ``block`` ..., ``end``."""
+    """Encodes a snapshot piece by piece, in this order: ``head``, ``block`` ..., ``end``."""
 
     def __init__(self) -> None:
         self._crc = 0
@@ -104,27 +105,27 @@ class ImageWriter:
         return self._sealed(HEAD, [payload])
 
     def offsets_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """A piece of ``offsets`` entries, from ``encode_columns``."""
+        """A piece with ``offsets`` entries, from ``encode_columns``."""
         self.offsets += offsets
         return self._sealed(OFFSETS, encoded)
 
     def pending_block(self, encoded: list[bytes], offsets: int) -> bytes:
-        """A piece of what is pending, from ``encode_pending``."""
+        """A piece with pending offsets, from ``encode_pending``."""
         self.pending += offsets
         return self._sealed(PENDING, encoded)
 
     def groups_block(self, encoded: list[bytes]) -> bytes:
-        """A piece of group records, from ``encode_group``."""
+        """A piece with group records, from ``encode_group``."""
         self.groups += len(encoded)
         return self._sealed(GROUPS, encoded)
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
-        """The last piece; without it there is no snapshot."""
+        """The last piece; a snapshot without it is invalid."""
         payload = _END.pack(end_offset, *end_mark, self.offsets, self.groups, self.pending)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
-        """A block with its checksum, which goes over that of the block before it too."""
+        """A block with its checksum, which also covers the previous block's."""
         size = sum(map(len, parts))
         block = b"".join((_CRC.pack(self._crc), _BLOCK.pack(kind, size), *parts))
         self._crc = crc32c(block)
@@ -132,7 +133,10 @@ class ImageWriter:
 
 
 def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
-    """A group's last record: its log offset and its value. UnwritableRun for what fits none."""
+    """A group's last record: its log offset and its value.
+
+    UnwritableRun for a value that does not fit.
+    """
     name, raw = group_id.encode(), group_value(value)
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
 
@@ -140,12 +144,12 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
 def encode_pending(
     producer_id: int, producer_epoch: int, group_id: str, topic: str, columns: TopicColumns
 ) -> bytes:
-    """What a producer has pending in a (group, topic)."""
+    """The pending offsets of a producer in a (group, topic)."""
     return _PRODUCER.pack(producer_id, producer_epoch) + encode_columns(group_id, topic, columns)
 
 
 class Image:
-    """A whole snapshot whose checksums are right."""
+    """A complete snapshot with valid checksums."""
 
     def __init__(self, view: memoryview, head: ImageHead, end: ImageEnd, blocks: Blocks) -> None:
         self.head = head
@@ -155,7 +159,7 @@ class Image:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole file."""
+        """The bytes of the whole file."""
         return len(self._view)
 
     def offsets(self) -> Iterator[tuple[str, str, TopicColumns]]:
@@ -168,7 +172,7 @@ class Image:
                 yield group_id, topic, columns
 
     def pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """Producer, epoch, group id, topic and columns of what was pending. Raises BadImage."""
+        """Producer, epoch, group id, topic and columns of the pending offsets. Raises BadImage."""
         for kind, start, end in self._blocks:
             view = self._view[:end]
             position = start
@@ -194,7 +198,7 @@ Blocks = list[tuple[int, int, int]]
 
 
 def read_image(data: bytes) -> Image:
-    """Check a file's bytes, every checksum of them. Raises BadImage."""
+    """Read a file's bytes and verify all checksums. Raises BadImage."""
     view = memoryview(data)
     blocks: Blocks = []
     position, crc = 0, 0

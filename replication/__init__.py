@@ -1,1 +1,8 @@
-"""Pure: the replicas of a partition. Its leader's in-sync replicas, its followers' truncation."""
+"""Pure code for the replicas of a partition: the leader's in-sync replicas, the followers'
+truncation.
+
+Where to change:
+
+- the in-sync replicas and the high watermark: `replication/leader.py`. Then
+  `tests/golden/replication`, `tests/replication/world.py`.
+"""

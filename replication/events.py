@@ -1,4 +1,4 @@
-"""Facts about the replicas of a broker, reported once each, for its journal."""
+"""The events of a broker's replicas, for its journal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 
 class Session(Enum):
-    """What became of the session with ZooKeeper."""
+    """The state of the session with ZooKeeper."""
 
     BEGUN = "begun"
     LOST = "lost"
-    """The connection is; the session may live on."""
+    """The connection is lost; the session may still be valid."""
     BACK = "back"
     EXPIRED = "expired"
 
@@ -20,15 +20,15 @@ class Behind(NamedTuple):
     """How far a replica is behind its leader."""
 
     records: int
-    """-1: it has not fetched since this broker leads."""
+    """-1 if it has not fetched since this broker became leader."""
     fetched_ago_ms: int
-    """When it fetched last; -1: it has not."""
+    """The time since its last fetch; -1 without one."""
     caught_up_ago_ms: int
-    """When it had all that the leader had; -1: never since this broker leads."""
+    """The time since it was last fully caught up; -1 if never since this broker became leader."""
 
 
-class LeaderTold(NamedTuple):
-    """The controller says that a partition with a replica here has another leader."""
+class LeaderReported(NamedTuple):
+    """The controller reports another leader of a partition that has a replica here."""
 
     topic: str
     partition: int
@@ -38,11 +38,11 @@ class LeaderTold(NamedTuple):
     isr: tuple[int, ...]
     controller_epoch: int
     before_lives: bool
-    """Whether the leader before is known to live."""
+    """Whether the previous leader is known to be alive."""
 
 
 class ReplicaOut(NamedTuple):
-    """A replica of a partition that is led here is no longer in sync."""
+    """A replica of a partition that this broker leads is no longer in sync."""
 
     topic: str
     partition: int
@@ -52,16 +52,16 @@ class ReplicaOut(NamedTuple):
     leader: int
     leader_epoch: int
     by_controller: bool
-    """The controller took it out, and not its leader."""
+    """The controller removed it, rather than its leader."""
     is_alive: bool
-    """Whether its broker is known to live."""
+    """Whether its broker is known to be alive."""
     is_assigned: bool
     behind: Behind
     lag_time_max_ms: int
 
 
 class ReplicaIn(NamedTuple):
-    """A replica of a partition that is led here is in sync."""
+    """A replica of a partition that this broker leads is in sync again."""
 
     topic: str
     partition: int
@@ -73,8 +73,8 @@ class ReplicaIn(NamedTuple):
     by_controller: bool
 
 
-class ControllerTold(NamedTuple):
-    """Another controller than before tells this broker what to do."""
+class ControllerChanged(NamedTuple):
+    """This broker has received a request from a new controller."""
 
     controller: int
     epoch: int
@@ -87,10 +87,10 @@ class SessionChanged(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """This broker is registered, with that epoch."""
+    """This broker is registered, with this broker epoch."""
 
     broker: int
     epoch: int
 
 
-Event = LeaderTold | ReplicaOut | ReplicaIn | ControllerTold | SessionChanged | Registered
+Event = LeaderReported | ReplicaOut | ReplicaIn | ControllerChanged | SessionChanged | Registered

@@ -1,14 +1,15 @@
-"""A follower: where its log begins to differ from its leader's, and what it does on an error.
+"""A follower: where its log diverges from its leader's, and how it handles an error.
 
-A follower asks its leader, by the epoch of its own last record, where that epoch ended there
-(KIP-101, KIP-279), or is told so by a Fetch (KIP-595). What it has behind that was never committed
-under this leader, and goes. Which of the two it does is a matter of the cluster's version:
+A follower asks its leader where the epoch of its last record ended (OffsetForLeaderEpoch: KIP-101,
+KIP-279), or a Fetch response says so (KIP-595). The follower's records after that end were never
+committed under this leader, and are truncated. The version of the cluster decides which of the two
+is used:
 
 | version of the cluster | a new follower begins by |
 |---|---|
-| 2.7 and newer | fetching from its end; a log without epochs is cut to the high watermark |
-| 0.11 to 2.6 | asking OffsetForLeaderEpoch until no more is cut, and then fetching |
-| older | cutting its log to the high watermark, and then fetching |
+| 2.7 and newer | fetching from its end; a log without epochs is truncated to the high watermark |
+| 0.11 to 2.6 | sending OffsetForLeaderEpoch until no more is truncated, and then fetching |
+| older | truncating its log to the high watermark, and then fetching |
 
 Source: Kafka 3.9 ``AbstractFetcherThread.scala``, ``ReplicaFetcherThread.scala``.
 """
@@ -37,11 +38,12 @@ from protocol.errors import (
 UNKNOWN = -1
 
 EndOf = Callable[[int], tuple[int, int]]
-"""The largest epoch of one's own log at or below the one given, and where it ended; (-1, -1)."""
+"""The largest epoch of the follower's own log at or below the argument, and its end offset; (-1,
+-1) if unknown."""
 
 
 class Way(Enum):
-    """How a follower finds out what it must cut."""
+    """How a follower finds the offset to truncate to."""
 
     BY_FETCH = "by_fetch"
     BY_EPOCH = "by_epoch"
@@ -49,46 +51,47 @@ class Way(Enum):
 
 
 class Begin(Enum):
-    """What a follower does first."""
+    """The first action of a follower."""
 
     FETCH = "fetch"
     ASK = "ask"
-    """OffsetForLeaderEpoch with the epoch of its own last record."""
+    """It sends OffsetForLeaderEpoch with the epoch of its last record."""
     CUT = "cut"
-    """Its log to the high watermark; then it fetches."""
+    """It truncates its log to the high watermark, then fetches."""
 
 
 class Cut(NamedTuple):
-    """To what end a follower's log is cut."""
+    """The offset to which a follower's log is truncated."""
 
     offset: int
     done: bool
-    """It may fetch now; else it asks again, with the epoch that is its last then."""
+    """The follower may fetch now; otherwise it sends OffsetForLeaderEpoch again, with its new last
+    epoch."""
 
 
 class Reset(NamedTuple):
-    """Where a follower goes on whose offset its leader does not have."""
+    """The offset at which a follower continues after OFFSET_OUT_OF_RANGE."""
 
     offset: int
     drop_all: bool = False
-    """Nothing of its log is of use: it begins anew at ``offset``."""
+    """Its whole log is useless: it is emptied and begins at ``offset``."""
 
 
 class OnError(Enum):
-    """What becomes of a partition whose Fetch was refused."""
+    """The action for a partition whose Fetch failed."""
 
     RESET = "reset"
-    """The leader's ends are asked for; see `reset`."""
+    """Get the leader's start and end offsets; see `reset`."""
     RETRY = "retry"
-    """It is fetched again after `replica.fetch.backoff.ms`."""
+    """Fetch again after `replica.fetch.backoff.ms`."""
     AGAIN = "again"
-    """It is fetched again at once, with what is known now."""
+    """Fetch again at once, with the present leader epoch."""
     WAIT = "wait"
-    """Until the controller names another leader epoch."""
+    """Wait until the controller announces another leader epoch."""
 
 
 def begin(way: Way, latest_epoch: int) -> Begin:
-    """What a follower does first whose last record has ``latest_epoch``; -1 without epochs."""
+    """The first action of a follower whose last record has ``latest_epoch``; -1 without epochs."""
     if latest_epoch < 0 or way is Way.BY_HIGH_WATERMARK:
         return Begin.CUT
     return Begin.FETCH if way is Way.BY_FETCH else Begin.ASK
@@ -97,10 +100,11 @@ def begin(way: Way, latest_epoch: int) -> Begin:
 def cut_to(
     leader_epoch: int, leader_end: int, own_end_of: EndOf, end_offset: int, high_watermark: int
 ) -> Cut:
-    """Where the log is cut, when the leader's answer is this epoch and where it ended there.
+    """Where to truncate the log, for the leader's epoch and the offset at which that epoch ended
+    there.
 
-    The answer is that of OffsetForLeaderEpoch, or the diverging epoch of a Fetch. A leader that
-    knows no end has told nothing: what is not committed goes.
+    They come from OffsetForLeaderEpoch, or are the diverging epoch of a Fetch response. If the
+    leader knows no end, records above the high watermark are truncated.
     """
     if leader_end == UNKNOWN:
         return Cut(min(high_watermark, end_offset), done=True)
@@ -115,10 +119,10 @@ def cut_to(
 
 
 def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
-    """Where to go on after OFFSET_OUT_OF_RANGE, by the ends of the leader's log.
+    """Where to continue after OFFSET_OUT_OF_RANGE, by the start and end of the leader's log.
 
-    The leader's log may be the shorter one, after an unclean election; or all that is here may be
-    older than what the leader still has.
+    The leader's log may be shorter, after an unclean election; or the follower's log may end before
+    the leader's begins.
     """
     if leader_end < end_offset:
         return Reset(leader_end)
@@ -128,7 +132,7 @@ def reset(leader_start: int, leader_end: int, end_offset: int) -> Reset:
 
 
 def follower_high_watermark(leader_high_watermark: int, end_offset: int, start_offset: int) -> int:
-    """A follower's high watermark behind an append; it may be lower than before."""
+    """A follower's high watermark after an append; it may be lower than before."""
     return max(min(leader_high_watermark, end_offset), start_offset)
 
 
@@ -149,11 +153,11 @@ _EXPECTED = frozenset(
 
 
 def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
-    """What to do when a Fetch of ``asked_epoch`` was refused, and ours is ``leader_epoch``.
+    """The action after a failed Fetch with ``asked_epoch``, now that ``leader_epoch`` is known.
 
-    What nobody expects is tried again too. One partition may fail for the sake of another: Kafka
-    0.10.2 answers UNKNOWN_SERVER_ERROR for all of a request that names one which it does not know
-    to be the follower's yet.
+    Unexpected errors are retried too. One partition may fail because of another: Kafka 0.10.2
+    answers UNKNOWN_SERVER_ERROR for a whole request if it does not know yet that one of its
+    partitions belongs to the follower.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET
@@ -163,5 +167,5 @@ def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
 
 
 def is_expected(error_code: int) -> bool:
-    """Whether an error comes and goes while leaders move; others are told to the operator."""
+    """Whether an error is normal while leaders move; other errors are logged."""
     return error_code in _EXPECTED

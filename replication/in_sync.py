@@ -1,4 +1,4 @@
-"""What a change of in-sync replicas has to tell: who is out or in, and how far behind."""
+"""The events of a change of in-sync replicas: which are out or in, and how far behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why replicas fell out of sync, who leads and who says so: events told for a broker's journal."""
+"""The journal's entries about in-sync replicas, leaders, the controller and the session."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from journal.happened import CONTROLLER, SESSION, Happened, Kind, Named, of_part
 from protocol.now import Now
 from replication.events import (
     Behind,
-    ControllerTold,
+    ControllerChanged,
     Event,
-    LeaderTold,
+    LeaderReported,
     Registered,
     ReplicaIn,
     ReplicaOut,
@@ -26,15 +26,15 @@ _SESSIONS = {
 
 
 def entry(event: Event, now: Now) -> Named:
-    """What an event has to tell, and the name that it is about."""
+    """The journal's entry of an event, and the name of its page."""
     match event:
-        case LeaderTold():
+        case LeaderReported():
             return of_partition(event.topic, event.partition), _led(event, now)
         case ReplicaOut():
             return of_partition(event.topic, event.partition), _out(event, now)
         case ReplicaIn():
             return of_partition(event.topic, event.partition), _in(event, now)
-        case ControllerTold(controller, epoch):
+        case ControllerChanged(controller, epoch):
             why = f"broker {controller} is the controller (epoch {epoch})"
             told = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
             return CONTROLLER, told
@@ -58,7 +58,7 @@ def words_of(behind: Behind) -> str:
     return f"{fetched}, is {records} and was last caught up {_seconds(behind.caught_up_ago_ms)} ago"
 
 
-def _led(event: LeaderTold, now: Now) -> Happened:
+def _led(event: LeaderReported, now: Now) -> Happened:
     before = event.leader_before
     if event.leader == NO_LEADER:
         why = "the controller reports no leader"

@@ -1,20 +1,20 @@
-"""A led partition: how far each replica is, who is in sync, and how far the high watermark may go.
+"""A led partition: the progress of each replica, the in-sync replicas, and the high watermark.
 
-| what is learnt | high watermark | in-sync replicas |
+| event | high watermark | in-sync replicas |
 |---|---|---|
-| a replica fetches at an offset | it may rise | one that has all may be wanted in |
-| a replica had all still | | |
-| the leader appends | it may rise, where it is alone | |
-| time passes | | one that was behind for too long is wanted out |
-| the wanted change is written | it may rise | as written |
-| it is refused | | as before, or asked for again, or no more is asked for |
-| the controller speaks | it may rise | as the controller says |
+| a replica fetches at an offset | may rise | the leader may ask to add a caught-up replica |
+| a replica was still caught up | | |
+| the leader appends | may rise, if it is alone | |
+| time passes | | the leader asks to remove a replica that lags too long |
+| the requested change is written | may rise | as written |
+| the change is rejected | | unchanged, or requested again, or no more requests |
+| the controller sends a state | may rise | as the controller says |
 
-One change is in flight at a time. Until it is decided the high watermark waits for everybody who is
-in sync before it *or* after it: a member that leaves still counts, and so does one that enters
-(the maximal ISR, KIP-497). A replica that is about to catch up is waited for too. While fewer than
-`min.insync.replicas` are in sync the high watermark stands still, as it does in Kafka since 3.7.
-Source: Kafka 3.9 ``Partition.scala``, ``Replica.scala``.
+One change is in flight at a time. Until it is decided the high watermark waits for all replicas
+that are in sync before it *or* after it: a replica being removed still counts, and so does one
+being added (the maximal ISR, KIP-497). A replica that is about to catch up is waited for too. While
+fewer than `min.insync.replicas` are in sync the high watermark does not move, as in Kafka since
+3.7. Source: Kafka 3.9 ``Partition.scala``, ``Replica.scala``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNKNOWN = -1
 NEVER = -(1 << 62)
 
 GIVEN_UP = frozenset((INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED))
-"""Refusals after which the in-sync replicas are those that were, and may be changed again."""
+"""Errors after which the in-sync replicas are unchanged, and another change may be requested."""
 OUTDATED = frozenset(
     (
         UNKNOWN_TOPIC_OR_PARTITION,
@@ -46,26 +46,26 @@ OUTDATED = frozenset(
         INVALID_REQUEST,
     )
 )
-"""Refusals of a leader that knows less than others: it waits for the controller."""
+"""Errors of an outdated leader, which then waits for the controller."""
 
 
 class Follower:
-    """How far another replica is, as its fetches tell."""
+    """The progress of another replica, by its fetches."""
 
     __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset")
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end_offset = UNKNOWN
-        """Its log ends here; UNKNOWN until it has fetched."""
+        """Its log end offset; UNKNOWN until it has fetched."""
         self.caught_up_ms = caught_up_ms
-        """When it had all that the leader had, the last time (monotonic)."""
+        """When it was last fully caught up (monotonic)."""
         self.leader_end_offset = UNKNOWN
-        """Where the leader's log ended at its last fetch."""
+        """The leader's log end offset at its last fetch."""
         self.fetched_ms = NEVER
-        """When that was."""
+        """The time of its last fetch (monotonic)."""
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """It has all below ``offset``."""
+        """Note a fetch at ``offset``: the replica has all records below it."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
@@ -75,12 +75,12 @@ class Follower:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Whether it is where the leader is, or was so lately."""
+        """Whether it is caught up, or was so within ``lag_time_max_ms``."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
 
 
 class LedReplicas:
-    """The replicas of one partition, as its leader sees them."""
+    """The replicas of one partition, from the leader's view."""
 
     def __init__(
         self,
@@ -96,35 +96,35 @@ class LedReplicas:
         self.rules = rules
         self.state = state
         self.end_offset = end_offset
-        """Where the leader's log ends."""
+        """The leader's log end offset."""
         self.high_watermark = high_watermark
         self.epoch_start_offset = epoch_start_offset
-        """Where the log ended when this broker became leader."""
+        """The log end offset when this broker became leader."""
         self.pending: WantedIsr | None = None
-        """The change in flight. After some refusals it stays until the controller speaks."""
+        """The change in flight. After some errors it stays until the controller sends a state."""
         self.maximal_isr = frozenset(state.isr)
-        """Who may be in sync, whatever becomes of the change in flight."""
+        """The replicas that may be in sync, whatever the result of the change in flight."""
         self.followers = {
             replica: Follower(now_ms if replica in state.isr else NEVER)
             for replica in state.replicas
             if replica != node_id
         }
         self.out_since_ms: dict[int, int] = {}
-        """Since when a replica has not been in sync (monotonic), as far as this leader has seen."""
+        """Since when each replica has not been in sync (monotonic), as seen by this leader."""
         self._note_out(now_ms)
         self.waits_since_ms = NEVER
-        """Since when records wait and the high watermark stands (monotonic); NEVER: none do."""
+        """Since when records have waited for the high watermark (monotonic); NEVER if none do."""
 
-    # -- what is learnt
+    # -- events
 
     def begun(self, now_ms: int) -> Step:
-        """It leads from now on: it may be alone, and then all that it has is committed."""
+        """Begin to lead: a leader that is alone commits all its records."""
         return self._step(now_ms)
 
     def follower_fetched(self, replica_id: int, offset: int, end_offset: int, now_ms: int) -> Step:
-        """A replica of the assignment fetches at ``offset``: all below is in its log.
+        """Note that an assigned replica fetches at ``offset``: its log has all records below.
 
-        Raises KeyError for any other.
+        Raises KeyError for any other broker.
         """
         follower = self.followers[replica_id]
         self.end_offset = end_offset
@@ -138,7 +138,8 @@ class LedReplicas:
         return Step(self.high_watermark, wanted)
 
     def had_all(self, replica_id: int, fetched_ms: int) -> None:
-        """A member that has all fetched at that time, and had all still."""
+        """Note that an in-sync replica, fully caught up, fetched at ``fetched_ms`` and got nothing
+        new."""
         follower = self.followers.get(replica_id)
         if (
             follower is not None
@@ -149,14 +150,14 @@ class LedReplicas:
             follower.fetched(follower.end_offset, self.end_offset, fetched_ms)
 
     def appended(self, end_offset: int, now_ms: int) -> Step:
-        """The leader's log has grown."""
+        """Note that the leader's log has grown."""
         self.end_offset = end_offset
         return self._step(now_ms)
 
     def tick(self, now_ms: int) -> Step:
-        """Looks for members that are behind; to be called every half of the lag's time.
+        """Look for lagging replicas; to be called every half of `replica.lag.time.max.ms`.
 
-        What waited for a replica that seemed about to catch up waits no longer.
+        The high watermark stops waiting for a replica that was about to catch up and did not.
         """
         wanted = None
         if self.pending is None:
@@ -168,13 +169,14 @@ class LedReplicas:
                 and not self.followers[replica].is_caught_up(self.end_offset, now_ms, lag_ms)
             }
             if behind:
-                # A planned removal frees nobody yet: it may fail (the high watermark waits).
+                # The high watermark still waits for a replica being removed, since the removal may
+                # fail.
                 left = tuple(replica for replica in self.state.isr if replica not in behind)
                 wanted = self._ask(left)
         return self._step(now_ms, wanted)
 
     def isr_written(self, partition_epoch: int, now_ms: int) -> Step:
-        """The change in flight stands in ZooKeeper, as this version."""
+        """Note that the change in flight is written to ZooKeeper, with this version."""
         pending = self.pending
         if pending is None or partition_epoch <= self.state.partition_epoch:
             return Step(self.high_watermark)
@@ -184,11 +186,11 @@ class LedReplicas:
         return self._step(now_ms)
 
     def isr_refused(self, error_code: int) -> Step:
-        """The change in flight was refused.
+        """Note that the change in flight was rejected.
 
-        Where a replica may not join, the members are those that were. Where this broker knows less
-        than others (an older version, an older epoch, no such partition) nothing more is asked for
-        until the controller speaks. Anything else is no answer, and the same is asked for again.
+        If a replica may not join, the in-sync replicas are unchanged. If this broker is outdated
+        (an older version, an older epoch, unknown partition) it requests no change until the
+        controller sends a state. After any other error the same change is requested again.
         """
         if self.pending is None:
             return Step(self.high_watermark)
@@ -199,9 +201,10 @@ class LedReplicas:
         return Step(self.high_watermark)
 
     def new_state(self, state: PartitionState, end_offset: int, now_ms: int) -> Step:
-        """The controller says that this broker leads on; in another leader epoch begins anew.
+        """Apply a state from the controller in which this broker is still the leader.
 
-        A follower keeps its end, and its time: members have theirs from now on.
+        Followers keep their end offsets. In a new leader epoch their times are reset: in-sync
+        replicas count as caught up now.
         """
         if state.leader_epoch > self.state.leader_epoch:
             self.epoch_start_offset = end_offset
@@ -221,21 +224,22 @@ class LedReplicas:
         self._note_out(now_ms)
         return self._step(now_ms)
 
-    # -- what a producer is told
+    # -- acks=all
 
     @property
     def min_isr(self) -> int:
-        """How many must be in sync; never more than there are replicas."""
+        """The required number of in-sync replicas, at most the number of replicas."""
         return min(self.rules.min_isr, len(self.followers) + 1)
 
     def acks_all_error(self) -> int:
-        """Why nothing is appended for a producer that waits for all in-sync replicas; 0: it is."""
+        """The error for a produce with acks=all when too few replicas are in sync; 0 if there are
+        enough."""
         return NOT_ENOUGH_REPLICAS if len(self.state.isr) < self.min_isr else NONE
 
     # -- the rules
 
     def _step(self, now_ms: int, wanted: WantedIsr | None = None) -> Step:
-        """Moves the high watermark as far as it may go."""
+        """Raise the high watermark as far as possible."""
         if len(self.state.isr) >= self.min_isr:
             reached, lag_ms = self.end_offset, self.rules.lag_time_max_ms
             for replica, follower in self.followers.items():

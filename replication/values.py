@@ -1,4 +1,4 @@
-"""What the controller says of a partition, and what its leader wants to be written of it."""
+"""The state of a partition from the controller, and the changes that its leader requests."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ NO_LEADER = -1
 
 
 class PartitionState(NamedTuple):
-    """A partition as a LeaderAndIsr request has it."""
+    """The state of a partition in a LeaderAndIsr request."""
 
     controller_epoch: int
     leader: int
     """A broker id, or NO_LEADER."""
     leader_epoch: int
-    """Raised by the controller with each of its changes, and by nobody else."""
+    """Only the controller raises it, with each of its changes."""
     isr: tuple[int, ...]
-    """The replicas that have all that is committed, as ZooKeeper has them."""
+    """The in-sync replicas in ZooKeeper; they have all committed records."""
     partition_epoch: int
     """The version of the `state` znode, which each change raises."""
     replicas: tuple[int, ...]
@@ -26,32 +26,33 @@ class PartitionState(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
-    """Its leader was elected out of those that had fallen behind."""
+    """Its leader was elected from replicas that were not in sync."""
 
 
 class WantedIsr(NamedTuple):
-    """In-sync replicas that a leader asks for; to be written over one version of `state` alone."""
+    """The in-sync replicas that a leader requests; to be written only over the expected version of
+    `state`."""
 
     isr: tuple[int, ...]
     expected_partition_epoch: int
 
 
 class Step(NamedTuple):
-    """What follows from something that a leader learnt."""
+    """The result of an event at the leader."""
 
     high_watermark: int
     """It never falls while the leader leads."""
     wanted_isr: WantedIsr | None = None
-    """None: no change is asked for now."""
+    """The change to request now; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for a led partition; it may change at any time."""
+    """The settings of a led partition; they may change at any time."""
 
     lag_time_max_ms: int = 30_000
-    """`replica.lag.time.max.ms`: a member may be behind for so long."""
+    """`replica.lag.time.max.ms`: how long an in-sync replica may lag."""
     min_isr: int = 1
-    """`min.insync.replicas`; more than there are replicas means all of them."""
+    """`min.insync.replicas`; a number above that of the replicas means all of them."""
     is_alive: Callable[[int], bool] = lambda _: True
-    """Whether a broker may join the in-sync replicas."""
+    """Whether a broker is alive, and so may join the in-sync replicas."""

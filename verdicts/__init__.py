@@ -1,1 +1,1 @@
-"""Pure: what is wrong with a group, if anything. Facts in, one verdict and its sentences out."""
+"""Pure code for the health of a group: facts in, one verdict and its sentences out."""

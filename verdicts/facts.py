@@ -1,10 +1,10 @@
-"""What is known of a group when it is judged; None stands for what is not known.
+"""The facts about a group, from which it is judged; None means unknown.
 
-The broker fills all of it in. Over the wire of another Kafka there is no history: no times at which
-an offset moved, no returns, no rebalances. The judge then leaves out what it can't know.
+The broker supplies all of them. Over the wire of another Kafka the history is missing: the times at
+which offsets moved, restarts, rebalances. The judge then leaves out what it can't know.
 
-Times are wall milliseconds since 1970 where they end in ``_ms``, but for ``silent_ms`` and
-``session_timeout_ms``, which are lengths.
+Fields that end in ``_ms`` are wall milliseconds since 1970, except for ``silent_ms``,
+``session_timeout_ms``, ``closed_for_ms``, ``session_left_ms`` and ``away_ms``, which are durations.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ class MemberFacts(NamedTuple):
     client: str | None = None
     host: str | None = None
     silent_ms: int | None = None
-    """How long nothing has been heard of it; None also while a request of it waits."""
+    """The time since its last request; None also while a request of it is parked."""
     is_heard: bool = True
-    """By that it is alive; who gathers the facts has the rule."""
+    """Whether that means that it is alive; the rule is with the code that collects the facts."""
     session_timeout_ms: int | None = None
     closed_for_ms: int | None = None
-    """How long ago its connection closed; None while it is open, or where nobody knows."""
+    """The time since its connection closed; None while it is open or if unknown."""
     session_left_ms: int | None = None
-    """How long its session still runs; None while a request of it waits, or where nobody knows."""
+    """The rest of its session; None while a request of it is parked or if unknown."""
 
 
 class HoldFacts(NamedTuple):
-    """The oldest open transaction of a partition, at which who reads committed records stops."""
+    """The oldest open transaction of a partition, at which read_committed consumers stop."""
 
     transactional_id: str | None
-    """None: no id that the broker knows has its producer; it hangs, unless ``is_elsewhere``."""
+    """None if the broker knows no id with this producer: it is hanging, unless ``is_elsewhere``."""
     producer_id: int
     producer_epoch: int
     offset: int
-    """Where it begins."""
+    """Its first offset."""
     since_ms: int
-    """Since when it is open."""
+    """When it began."""
     ends_ms: int | None = None
-    """When it is aborted at the latest; None where it is ending, or hangs."""
+    """When it is aborted at the latest; None while it is ending, or if it is hanging."""
     client: str | None = None
     host: str | None = None
     is_elsewhere: bool = False
-    """An id that another broker coordinates may have it."""
+    """A transactional id of another broker's coordinator may have it."""
 
 
 class PartitionFacts(NamedTuple):
@@ -60,14 +60,14 @@ class PartitionFacts(NamedTuple):
     topic: str
     partition: int
     committed: int | None = None
-    """None: nothing is committed."""
+    """None without a committed offset."""
     log_start: int | None = None
-    """None, as the end: there is no such partition here."""
+    """None, like the end, if the partition does not exist here."""
     log_end: int | None = None
     committed_ms: int | None = None
-    """When something was committed last, the same offset again included."""
+    """The time of the last commit, even of the same offset."""
     moved_ms: int | None = None
-    """When the committed offset last became another one."""
+    """The time when the committed offset last changed."""
     stands_since_ms: int | None = None
     """Since when there have been unread records and the committed offset has not moved."""
     unread_since_ms: int | None = None
@@ -75,14 +75,18 @@ class PartitionFacts(NamedTuple):
     owner: str | None = None
     """The id of the member that it is assigned to."""
     has_grown: bool = True
-    """Records have come since its owner has it. Those of before need not concern an owner that
-    has never committed: it may have begun at the end."""
+    """Records were appended since its owner got it.
+
+    An owner that has never committed may have begun at the end, and then older records do not
+    concern it.
+    """
     hold: HoldFacts | None = None
-    """What the group waits for, where all below it is read and nothing beyond."""
+    """The transaction that the group waits for, if all records below it are read and none beyond.
+    """
 
     @property
     def unread(self) -> int | None:
-        """Records from the committed offset, or from the start of the log, to its end."""
+        """The number of records from the committed offset or the log start to the log end."""
         if self.log_start is None or self.log_end is None:
             return None
         first = self.log_start if self.committed is None else max(self.committed, self.log_start)
@@ -90,21 +94,21 @@ class PartitionFacts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Records that were removed from the log before the group read them."""
+        """Records that were deleted before the group read them."""
         if self.committed is None or self.log_start is None:
             return 0
         return max(0, self.log_start - self.committed)
 
     @property
     def above(self) -> int:
-        """How far the committed offset is above the end of the log."""
+        """By how many offsets the committed offset is above the log end offset."""
         if self.committed is None or self.log_end is None:
             return 0
         return max(0, self.committed - self.log_end)
 
 
 class AwaitedFacts(NamedTuple):
-    """A running phase of a rebalance and whom it waits for."""
+    """A running phase of a rebalance and the members that it waits for."""
 
     phase: str
     """"join" or "sync"; other phases wait for time, not for members."""
@@ -114,106 +118,107 @@ class AwaitedFacts(NamedTuple):
 
 
 class StreakFacts(NamedTuple):
-    """What has happened again and again without a long pause."""
+    """A series of events without a long pause between them."""
 
     times: int
     since_ms: int
-    """When it happened first."""
+    """The time of the first event."""
 
 
 class ReturnFacts(NamedTuple):
-    """A client that was out and came back, or a member that rejoined as another."""
+    """A client that was out and returned, or a member that rejoined as another."""
 
     member: str
-    """Its id now."""
+    """Its present id."""
     client: str | None
     host: str | None
     at_ms: tuple[int, ...]
-    """When, the latest last; the last few of them."""
+    """The times of its last few returns, ascending."""
     has_new_id: bool = True
-    """It came back under a new member id each time."""
+    """It returned with a new member id each time."""
     why: str | None = None
-    """What it does, where that is known in words."""
+    """Its behaviour, in words, if known."""
     streak: StreakFacts | None = None
-    """All of the last ones; None where nobody has counted."""
+    """The whole series of its returns; None if they are not counted."""
     ways: Sequence[tuple[str, int]] = ()
-    """How often its old id was lost in which way, such as ``restarted``: verdicts/flapping_words;
-    nothing where that is not known."""
+    """How often its old id was lost in each way, such as ``restarted`` (verdicts/flapping_words);
+    empty if unknown."""
     instance: str | None = None
-    """Of a static member, which was away for longer than its session."""
+    """The group.instance.id of a static member that was away for longer than its session."""
     away_ms: int | None = None
     """How long it was away the last time."""
 
 
 class FencedFacts(NamedTuple):
-    """A group.instance.id that two living processes use: each join of one fences the other."""
+    """A group.instance.id that two running processes use: each join of one fences the other."""
 
     instance: str
     member: str
-    """Whose it is now."""
+    """The member that has it now."""
     client: str | None
     host: str | None
     other_client: str | None
-    """Of the process that was fenced last."""
+    """The client id of the process that was fenced last."""
     other_host: str | None
     at_ms: tuple[int, ...]
-    """When, the latest last; the last few of them."""
+    """The times of the last few fencings, ascending."""
     streak: StreakFacts | None = None
-    """All of the last ones."""
+    """The whole series of them."""
 
 
 class RefusedFacts(NamedTuple):
-    """A client whose joins are refused until a setting is changed, its own or the broker's."""
+    """A client whose joins are rejected until a setting of the client or the broker is changed."""
 
     error: str
-    """Its name, such as INVALID_SESSION_TIMEOUT."""
+    """The error's name, such as INVALID_SESSION_TIMEOUT."""
     client: str | None
     host: str | None
     since_ms: int
     last_ms: int
     times: int
     why: str
-    """What was wrong with the last one, in words."""
+    """The reason of the last rejection, in words."""
 
 
 class GroupFacts(NamedTuple):
-    """A group as it is now, and what is known of its past."""
+    """A group's present state, and the known facts of its past."""
 
     group: str
     state: str
     """Its name on the wire, such as Stable."""
     state_since_ms: int | None = None
     protocol_type: str | None = None
-    """None or "": nobody ever joined, its clients assign partitions to themselves."""
+    """None or "" if no member ever joined: its clients assign partitions to themselves."""
     members: Sequence[MemberFacts] = ()
     partitions: Sequence[PartitionFacts] = ()
     all_read: int = 0
-    """So many partitions are not in ``partitions``, since all of the group is read to the end."""
+    """The number of partitions left out of ``partitions``, since the group has read all its
+    records."""
     subscribed: Collection[str] | None = None
-    """The topics that its members subscribe."""
+    """The topics that its members subscribe to."""
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
     fenced: Sequence[FencedFacts] | None = None
     refused: Sequence[RefusedFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
-    """When its last few rebalances began, the latest last; those that only a new member began are
-    left out: a group that grows does not flap."""
+    """When its last few rebalances began, ascending; without those that only a new member caused,
+    since a growing group does not flap."""
     rebalances_streak: StreakFacts | None = None
-    """All of the last ones of these."""
+    """The whole series of these rebalances."""
     last_why: str | None = None
-    """Why the last of these began, in words."""
+    """The cause of the last of these, in words."""
     reads_nothing_since_ms: int | None = None
-    """Since when no member has read although records wait; the judge works it out."""
+    """Since when no member has read although records wait; computed by the judge."""
     state_counts_from_ms: int | None = None
-    """From when on its time in its state counts, where pauses of the broker are left out."""
+    """When the time in its state begins to count, since pauses of the broker are left out."""
 
     @property
     def counts_from_ms(self) -> int | None:
-        """From when on its time in its state counts."""
+        """When the time in its state begins to count."""
         if self.state_counts_from_ms is None or self.state_since_ms is None:
             return self.state_since_ms
         return max(self.state_counts_from_ms, self.state_since_ms)
 
     def member(self, member_id: str | None) -> MemberFacts | None:
-        """A member by its id."""
+        """The member with this id, or None."""
         return next((each for each in self.members if each.member == member_id), None)

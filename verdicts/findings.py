@@ -1,4 +1,4 @@
-"""What a judge finds: a mark, which is quick to make, and the finding that people read."""
+"""The results of the judge: a mark, which is cheap to make, and the finding that users read."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from verdicts.names import Verdict
 
 
 class Mark(NamedTuple):
-    """A finding before it has words."""
+    """A finding without its texts."""
 
     verdict: Verdict
     since_ms: int | None
     partitions: tuple[PartitionFacts, ...]
-    """Those that it is about, the one to look at first in front."""
+    """The affected partitions, the one to check first at the front."""
     member_id: str | None
-    """Whom it is about."""
+    """The affected member."""
     returned: ReturnFacts | None = None
-    """FLAPPING: the client. STALLED: the same, if it restarts again and again."""
+    """FLAPPING: the client. STALLED: the client, if it restarts again and again."""
     times: int = 0
-    """FLAPPING: how often."""
+    """FLAPPING: the number of times."""
     fenced: FencedFacts | None = None
     """FLAPPING: the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
-    """REFUSED: the clients that got the same error, the one that was refused last in front."""
+    """REFUSED: the clients that got the same error, the most recently rejected one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, in words; the fields are those of /api (docs/use/http-api.md)."""
+    """One problem, in words; the fields are those of /api (docs/use/http-api.md)."""
 
     verdict: Verdict
     since_ms: int | None
-    """Since when, wall time; None where that is not known."""
+    """Wall time; None if unknown."""
     topic: str | None
     partition: int | None
-    """The partition to look at first, where it is about partitions."""
+    """The partition to check first, if partitions are affected."""
     member: str | None
     instance: str | None
     client: str | None
     host: str | None
     sentence: str
-    """What is wrong, since when, with whom."""
+    """The problem, its start, and the affected members."""
     advice: str
-    """What to do; "" where nothing is to be done."""
+    """The advice; "" for none."""
     command: str | None
     """A command to copy, without --bootstrap."""

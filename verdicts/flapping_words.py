@@ -1,4 +1,4 @@
-"""The words of FLAPPING: what a client does again and again, and what helps against that."""
+"""The texts of FLAPPING: a client's repeated behaviour, and the advice against it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _HELPS: Mapping[str, str] = {
 
 
 def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Words:
-    """Sentence, advice and command for what rejoins again and again."""
+    """The sentence, advice and command for a client or group that rejoins again and again."""
     why = command("groups why", facts.group)
     if mark.fenced is not None:
         return _fenced(mark, mark.fenced, why)
@@ -107,7 +107,7 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
 def _static(
     mark: Mark, returned: ReturnFacts, member: MemberFacts, facts: GroupFacts, why: str
 ) -> _Words:
-    """A static member, which its session may outlive or not."""
+    """The texts for a static member, which may return within its session or after it."""
     sentence = (
         f"static member {named(member)} {returned_again(returned, mark.times)}"
         f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
@@ -130,7 +130,7 @@ def _static(
 
 
 def _alike(returned: ReturnFacts, facts: GroupFacts) -> str:
-    """How many members share its client id and host."""
+    """A note if several members share the client id and host."""
     who = (returned.client, returned.host)
     alike = [each for each in facts.members if (each.client, each.host) == who]
     living = [each for each in alike if each.closed_for_ms is None]
@@ -158,12 +158,12 @@ def _client(client: str | None, host: str | None) -> str:
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:
-    """What a client did, and how often."""
+    """The client's behaviour, and how often it occurred."""
     return f"{what_it_did(returned.ways)} {counted(times, 'time')}"
 
 
 def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
-    """What a client did, whose old ids were lost in these ways."""
+    """The behaviour of a client whose old ids were lost in these ways."""
     if not ways:
         return _UNKNOWN
     is_mixed = len(ways) > 1 and not is_restart(ways)
@@ -176,20 +176,20 @@ def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
 
 
 def what_helps(ways: Sequence[tuple[str, int]]) -> str:
-    """What to do against the way in which most of its ids were lost."""
+    """The advice against the way in which most of its ids were lost."""
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     return _HELPS.get(most[0], _HELPS["left"])
 
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
-    """The same for a static member, which has its group.instance.id."""
+    """The advice for a static member, which has a group.instance.id already."""
     if is_restart(ways) and "restarted" in dict(ways):
         return f"{_ENDS}; raise session.timeout.ms above the duration of a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 
 def restarts(member: MemberFacts, facts: GroupFacts) -> str:
-    """How often the client of a member has restarted lately, where that is known."""
+    """How often the client of a member has restarted lately, if known."""
     for each in facts.returns or ():
         if each.member == member.member and each.has_new_id and each.streak is not None:
             again = returned_again(each, each.streak.times)

@@ -1,7 +1,7 @@
-"""The judge: from the facts about a group to its verdict, that of each partition, and the findings.
+"""The judge: computes from a group's facts its verdict, that of each partition, and the findings.
 
-Pure and quick: rules give marks, and a mark becomes a `Finding` with its sentences only when it is
-asked for. docs/use/verdicts.md has the rules in one table, which a test holds against this module.
+Pure and quick: rules return marks, and a mark becomes a `Finding` with its sentences only when
+requested. docs/use/verdicts.md has the rules in one table, which a test compares with this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEEDS_HISTORY = (
     Verdict.FLAPPING,
     Verdict.ABANDONED,
 )
-"""What can't be judged by one look over the wire."""
+"""The verdicts that need history, which a client of another Kafka does not have."""
 
 _PHASES = ("join", "sync")
 
@@ -43,37 +43,37 @@ Place = tuple[str, int]
 
 
 class Judgement:
-    """What is wrong with a group, the worst first."""
+    """The problems of a group, the worst first."""
 
     def __init__(self, facts: GroupFacts, marks: Iterable[Mark]) -> None:
         self.facts = facts
         self.marks: Sequence[Mark] = sorted(marks, key=_worst_first)
-        """The findings before they have words."""
+        """The findings without their texts."""
 
     @property
     def verdict(self) -> Verdict:
-        """That of the group: the worst of all."""
+        """The verdict of the group: the worst of all."""
         return self.marks[0].verdict if self.marks else Verdict.OK
 
     @cached_property
     def worst(self) -> Finding:
-        """The finding that gives the group its verdict; what is well where nothing is wrong."""
+        """The finding that determines the verdict; for a group without problems, a summary."""
         if not self.marks:
             return nothing_wrong(self.facts)
         return finding(self.marks[0], self.facts)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """All of them; none where the group is OK."""
+        """All findings; empty for a group that is OK."""
         return tuple(self.first(len(self.marks)))
 
     def first(self, count: int) -> Iterator[Finding]:
-        """The worst so many of them."""
+        """The worst ``count`` findings."""
         for mark in islice(self.marks, count):
             yield finding(mark, self.facts)
 
     def of_partition(self, topic: str, partition: int) -> Verdict:
-        """That of one partition."""
+        """The verdict of one partition."""
         return self._of_partitions.get((topic, partition), Verdict.OK)
 
     @cached_property
@@ -86,7 +86,7 @@ class Judgement:
 
 
 def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """What is wrong with a group at a time."""
+    """The problems of a group at ``now_ms``."""
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
     marks = [
@@ -100,7 +100,7 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
 
 
 def _worst_first(mark: Mark) -> tuple[int, int, str, int]:
-    """By verdict, then by what stands out of the same: most records, longest standing."""
+    """Orders by verdict; within one verdict by the number of records, or by age."""
     first = mark.partitions[0] if mark.partitions else None
     size = 0
     if mark.verdict is Verdict.OUT_OF_RANGE and first is not None:
@@ -120,13 +120,13 @@ class _Rules:
         self.now_ms = now_ms
 
     def _for(self, since_ms: int) -> int:
-        """How long it has been so; never negative, since clocks are set."""
+        """The time since ``since_ms``; never negative, since clocks may be set back."""
         return max(0, self.now_ms - since_ms)
 
     # -- offsets outside their log
 
     def out_of_range(self) -> Iterator[Mark]:
-        """A mark for each offset that is outside its log."""
+        """A mark for each committed offset that is outside its log."""
         for each in self.facts.partitions:
             if each.above:
                 yield Mark(Verdict.OUT_OF_RANGE, each.committed_ms, (each,), each.owner)
@@ -156,7 +156,7 @@ class _Rules:
             yield Mark(Verdict.REFUSED, since_ms, (), None, refused=tuple(found))
 
     def flapping(self) -> Iterator[Mark]:
-        """A mark for each client that comes back too often, or one for the group."""
+        """A mark for each client that returns too often, or one for the group."""
         found = False
         for fenced in self.facts.fenced or ():
             recent = self._recent(fenced.at_ms)
@@ -176,13 +176,13 @@ class _Rules:
 
     @cached_property
     def _returned_often(self) -> Sequence[tuple[ReturnFacts, list[int]]]:
-        """Clients that come back too often, and when they did lately."""
+        """Clients that return too often, and the times of their recent returns."""
         found = [(each, self._recent(each.at_ms)) for each in self.facts.returns or ()]
         return [each for each in found if len(each[1]) >= self.thresholds.flapping_returns]
 
     @cached_property
     def _restarting(self) -> Mapping[str | None, ReturnFacts]:
-        """Members whose process ends again and again."""
+        """Clients that return too often because their process restarts, by member."""
         return {each.member: each for each, _ in self._returned_often if is_restart(each.ways)}
 
     def _recent(self, at_ms: Sequence[int]) -> list[int]:
@@ -191,7 +191,8 @@ class _Rules:
     # -- reading
 
     def reads_nothing_since(self) -> int | None:
-        """Since when no member has read although records wait; None if one may have, lately."""
+        """The time of the last progress of any member, if unread records wait and that is at least
+        ``stalled_ms`` ago; None otherwise."""
         if not self.facts.members:
             return None
         stood = []
@@ -207,9 +208,9 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.stalled_ms else None
 
     def reading(self) -> Iterator[Mark]:
-        """Marks about unread records: who should read them, and does not."""
+        """Marks about unread records and the members that do not read them."""
         behind = [each for each in self.facts.partitions if each.unread and not each.above]
-        if self._somebody_reads():
+        if self._has_clients():
             held = [each for each in behind if each.hold is not None]
             if held:
                 behind = [each for each in behind if each.hold is None]
@@ -220,7 +221,7 @@ class _Rules:
             yield from self._of_owners([each for each in behind if self._concerns(each)])
         elif self.facts.state != EMPTY or self.facts.members:
             yield from self._lagging([each for each in behind if self._concerns(each)])
-        elif self._somebody_commits():
+        elif self._has_recent_non_member_commit():
             yield from self._of_owners(behind)
         elif (since_ms := self._abandoned_since(behind)) is not None:
             behind.sort(key=lambda each: -(each.unread or 0))
@@ -228,9 +229,9 @@ class _Rules:
         else:
             yield from self._lagging(behind)
 
-    def _somebody_reads(self) -> bool:
-        """Whether there is anybody who can wait."""
-        return bool(self.facts.members) or self._somebody_commits()
+    def _has_clients(self) -> bool:
+        """Whether the group has members, or a client with assign() that commits."""
+        return bool(self.facts.members) or self._has_recent_non_member_commit()
 
     def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
         """A mark for each transaction that has held readers back for too long."""
@@ -245,7 +246,8 @@ class _Rules:
                 yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
-        """Whether anybody in the group is to read it: an old topic's lag grows for ever."""
+        """Whether the group should read the partition; otherwise the lag of an old topic would grow
+        forever."""
         if each.owner is not None:
             return self._may_be_read(each)
         if self.facts.subscribed is not None:
@@ -253,10 +255,11 @@ class _Rules:
         return not self._have_commits
 
     def _may_be_read(self, each: PartitionFacts) -> bool:
-        """Whether its unread records are unread: an owner without a commit may be at the end.
+        """Whether the unread records of an owned partition count.
 
-        A client that begins at the end (auto.offset.reset=latest) may commit only once it has read.
-        So records of before count against it only where it has never committed anywhere.
+        A client that begins at the end (auto.offset.reset=latest) may commit only after it has read
+        a record. So the records of a partition without a commit, to which nothing was appended,
+        count only if the owner has not committed in any partition.
         """
         if each.committed is not None or each.has_grown:
             return True
@@ -264,15 +267,16 @@ class _Rules:
 
     @cached_property
     def _have_commits(self) -> Mapping[str | None, bool]:
-        """The owners of partitions, and whether each has committed in any of its own."""
+        """The owners of partitions, and whether each has committed in any of its partitions."""
         found: dict[str | None, bool] = {}
         for each in self.facts.partitions:
             if each.owner is not None:
                 found[each.owner] = found.get(each.owner, False) or each.committed is not None
         return found
 
-    def _somebody_commits(self) -> bool:
-        """Whether a client without membership reads, as assign() users do."""
+    def _has_recent_non_member_commit(self) -> bool:
+        """Whether a client with assign() commits: the group has no protocol type and a commit is
+        younger than ``abandoned_ms``."""
         if self.facts.protocol_type:
             return False
         stamps = [each.committed_ms for each in self.facts.partitions]
@@ -282,16 +286,18 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Since when nobody has read on; None if somebody may, or where that is not known."""
+        """The time of the last progress of any client, if that is at least ``abandoned_ms`` ago;
+        None if not, or if unknown."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
-        if not stood:  # one look over the wire: its members may have left a moment ago
+        if not stood:  # read once over the wire: the members may have left a moment ago
             return None
         since_ms = max(self.facts.counts_from_ms or 0, min(stood), *moved)
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """STALLED by owner, STUCK_RECORD by partition, LAGGING by owner of what is left."""
+        """Marks of partitions with unread records: STALLED by owner, STUCK_RECORD by partition, and
+        LAGGING by owner for the other partitions."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
         for each in behind:
@@ -309,14 +315,14 @@ class _Rules:
         yield from self._lagging(left)
 
     def _of_standing(self, each: PartitionFacts) -> Verdict:
-        """STALLED or STUCK_RECORD for a partition that stands, else OK."""
+        """STALLED or STUCK_RECORD for a partition that is stuck, else OK."""
         if each.owner is None and self.facts.state != EMPTY:
             return Verdict.OK
         thresholds = self.thresholds
         if not self._stands(each, min(thresholds.stuck_record_ms, thresholds.stalled_ms)):
             return Verdict.OK
         if each.owner is None:
-            return self._of_nobodys(each)
+            return self._of_unowned(each)
         since_ms = each.stands_since_ms or 0
         place = (each.owner, each.topic)
         others = self._others
@@ -329,10 +335,11 @@ class _Rules:
             return Verdict.OK  # its owner works through a backlog, partition by partition
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
 
-    def _of_nobodys(self, each: PartitionFacts) -> Verdict:
-        """The same where clients assign partitions to themselves, or somebody sets offsets by hand.
+    def _of_unowned(self, each: PartitionFacts) -> Verdict:
+        """The verdict of a stuck partition without an owner.
 
-        That leaves one commit; a client that reads goes on committing.
+        Either clients assign partitions to themselves, and a client that reads keeps committing, or
+        an operator set the offset, which is a single commit.
         """
         stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
@@ -351,14 +358,14 @@ class _Rules:
         )
 
     def _stands(self, each: PartitionFacts, at_least_ms: int) -> bool:
-        """Whether it has stood so long, and its owner has had it so long."""
+        """Whether the partition has been stuck for ``at_least_ms`` under its present owner."""
         if each.stands_since_ms is None:
             return False
         since_ms = max(each.stands_since_ms, self.facts.counts_from_ms or 0)
         return self._for(since_ms) >= at_least_ms
 
     def _is_committed_again(self, each: PartitionFacts) -> bool:
-        """Whether its owner lives on and commits the offset at which it stands."""
+        """Whether the owner keeps committing the offset at which the partition is stuck."""
         if each.committed_ms is None or each.stands_since_ms is None:
             return False
         is_recent = self._for(each.committed_ms) < self.thresholds.stalled_ms
@@ -377,13 +384,15 @@ class _Rules:
 
 
 def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
-    """How often and since when: only the last few times are kept, all of them are counted."""
+    """The number of events and the time of the first: a longer streak also counts events whose
+    times are no longer kept."""
     if streak is not None and streak.times > len(recent):
         return streak
     return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:
-    """Since when readers have waited in a partition: all below the transaction was read then."""
+    """The time since which readers wait in a partition: the transaction was open, and they had read
+    all records before it."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)

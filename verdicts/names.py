@@ -1,4 +1,4 @@
-"""The verdicts by name, the worst first: what an operator should look at first comes first."""
+"""The names of the verdicts, the worst first: the order in which an operator should check them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
 
 
 class Verdict(StrEnum):
-    """What is said of a group, and of each of its partitions.
+    """The verdict on a group, and on each of its partitions.
 
     docs/use/verdicts.md has the rules.
     """
 
     OUT_OF_RANGE = "OUT_OF_RANGE"
-    """The committed offset is above the end of its log, or below its start."""
+    """The committed offset is above the log end offset, or below the log start offset."""
     BLOCKED = "BLOCKED"
     """A rebalance waits for a member that does not rejoin."""
     REFUSED = "REFUSED"
-    """Clients are refused when they join, until somebody changes a setting."""
+    """Clients are rejected when they join, until a setting is changed."""
     HELD_BACK = "HELD_BACK"
     """Its readers wait for an open transaction to end."""
     STALLED = "STALLED"
     """A member is alive, owns the partition, and makes no progress with its unread records."""
     STUCK_RECORD = "STUCK_RECORD"
-    """One partition is stuck at a record while its neighbours move."""
+    """One partition is stuck at a record while the owner's other partitions of the topic move."""
     FLAPPING = "FLAPPING"
     """A client, or the whole group, rejoins again and again."""
     ABANDONED = "ABANDONED"
-    """Nobody is in the group, and records wait for it."""
+    """The group has no members, and records wait for it."""
     LAGGING = "LAGGING"
     """The oldest unread record is old."""
     OK = "OK"
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 
 def rank_of(verdict: str | None) -> int:
-    """0 for the worst; what is not known comes last."""
+    """0 for the worst; an unknown verdict comes last."""
     return Verdict(verdict).rank if verdict else len(Verdict)
 
 

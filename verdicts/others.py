@@ -1,4 +1,4 @@
-"""What the other partitions of a topic and of an owner do while one partition is stuck."""
+"""The progress of a topic's and an owner's other partitions while one partition is stuck."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = TypeVar("Key")
 
 
 class Others:
-    """Made once for a group, by owner and topic."""
+    """Computed once for a group, by owner and topic."""
 
     def __init__(
         self,
@@ -21,19 +21,19 @@ class Others:
         backlog_before_ms: int,
     ) -> None:
         self.unread: Counter[tuple[str | None, str]] = Counter()
-        """How many have unread records."""
+        """The number of partitions with unread records."""
         self.moved: dict[str, int] = {}
-        """By topic: when one of them moved last."""
+        """By topic: when one of its partitions last moved."""
         self.read_to: dict[tuple[str | None, str], int] = {}
-        """Up to records of which time one of them is read, and has moved since then."""
+        """Up to which record time a moving partition has been read."""
         self.catching_up: dict[str | None, int] = {}
-        """By owner: when one moved last that still has old records to read."""
+        """By owner: when a partition that still has old records to read last moved."""
         for each in partitions:
             place = (each.owner, each.topic)
             if each.unread:
                 self.unread[place] += 1
             if each.moved_ms is None or each.above or (each.unread and stands(each)):
-                continue  # it does not move, or a client of it reads nothing
+                continue  # it does not move, or its client reads nothing
             _raise(self.moved, each.topic, each.moved_ms)
             oldest_ms = each.unread_since_ms or 0
             _raise(

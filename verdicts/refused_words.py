@@ -1,4 +1,4 @@
-"""The words of REFUSED: which clients can't join a group, why, and what to change."""
+"""The texts of REFUSED: which clients can't join a group, why, and what to change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from verdicts.findings import Mark
 from verdicts.spelling import counted, plain_host, since, verb
 
 NEW_PROTOCOL = "unsupported request: the client uses group.protocol=consumer"
-"""Why a client of KIP-848 is not in its group."""
+"""The reason why a client of KIP-848 is not in its group."""
 
 
 def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
-    """Sentence, advice and command for clients whose JoinGroup is refused."""
+    """The sentence, advice and command for clients whose JoinGroup is rejected."""
     last = mark.refused[0]
     times = sum([each.times for each in mark.refused])
     where = f" on {plain_host(last.host)}" if last.host else ""
@@ -50,4 +50,4 @@ _CHANGES = {
         "raise max.message.bytes of __consumer_offsets, or reduce the group's members or topics"
     ),
 }
-"""What helps, by the error that clients get."""
+"""The advice, by the error that clients get."""

@@ -1,4 +1,4 @@
-"""How partitions, hosts, times and numbers are spelled in findings and by the command line."""
+"""Formats partitions, hosts, times and numbers for findings and the command line."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def plain_host(host: str) -> str:
-    """A client's host as its address alone: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
+    """A client's host as only its address: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
     return host.rpartition("/")[2]
 
 
 def instant(wall_ms: int) -> str:
-    """A time as people read it: UTC, with its zone."""
+    """A time in UTC, with its zone."""
     try:
         return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return f"{wall_ms} ms since 1970"  # a timestamp that a client made up
+        return f"{wall_ms} ms since 1970"  # an invalid timestamp from a client
 
 
 def span(milliseconds: int) -> str:
-    """A length of time."""
+    """A duration with its unit."""
     seconds = max(0, milliseconds) / 1000
     if seconds < 120:
         return f"{seconds:.1f} s"
@@ -43,7 +43,7 @@ def span(milliseconds: int) -> str:
 
 
 def since(wall_ms: int | None) -> str:
-    """The words "since" and a time, as the end of a clause; nothing where it is not known."""
+    """The words "since" and a time, as the end of a clause; empty if unknown."""
     return "" if wall_ms is None else f" since {instant(wall_ms)}"
 
 
@@ -53,12 +53,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """The verb for so many."""
+    """The verb's form for a number."""
     return one if number == 1 else many
 
 
 def named(member: MemberFacts) -> str:
-    """A member by its instance or its id, and its host where that is known."""
+    """A member by its instance or its id, and its host if known."""
     name = member.member
     if member.instance is not None:
         name = f"{member.instance} ({member.member})"

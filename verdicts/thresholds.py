@@ -1,4 +1,4 @@
-"""From when on a rule speaks: the thresholds, each with the broker setting that changes it."""
+"""The thresholds of the rules, each with the broker setting that changes it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ class Thresholds:
     """See docs/use/verdicts.md; times in milliseconds."""
 
     blocked_ms: int = 10_000
-    """A rebalance may wait for a member so long."""
+    """How long a rebalance may wait for a member."""
     refused_ms: int = 600_000
-    """So long after its last refused join a client counts, unless it has joined since."""
+    """How long a client counts after its last rejected join, unless it has joined since."""
     held_back_ms: int = 30_000
-    """Readers may wait for an open transaction so long."""
+    """How long readers may wait for an open transaction."""
     stalled_ms: int = 30_000
-    """A committed offset may stand so long while unread records wait."""
+    """How long a committed offset may stay while unread records wait."""
     stuck_record_ms: int = 30_000
-    """The same where the owner goes on with other partitions of the topic."""
+    """The same, while the owner reads other partitions of the topic."""
     flapping_ms: int = 300_000
-    """So far back returns and rebalances count."""
+    """The period in which returns and rebalances count."""
     flapping_returns: int = 3
-    """A client flaps that has come back so often."""
+    """The number of returns at which a client flaps."""
     flapping_rebalances: int = 8
-    """A group flaps that has rebalanced so often, joins of new members left out."""
+    """The number of rebalances at which a group flaps, without joins of new members."""
     abandoned_ms: int = 60_000
-    """A group may be empty so long with unread records."""
+    """How long a group may be empty with unread records."""
     lagging_ms: int = 60_000
-    """The oldest unread record may be so old."""
+    """The maximum age of the oldest unread record."""
 
     @classmethod
     def of(cls, settings: Mapping[str, int]) -> Thresholds:
-        """From settings by their names; the defaults for those that are not there."""
+        """The thresholds in settings, by their names; the default for a missing one."""
         given = {field: settings[name] for name, field in SETTINGS.items() if name in settings}
         for old, name in OLD_SETTINGS.items():
             field = SETTINGS[name]
@@ -54,7 +54,7 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.abandoned.ms": "abandoned_ms",
     "group.verdict.lagging.ms": "lagging_ms",
 }
-"""Setting -> field of `Thresholds`."""
+"""Setting to field of `Thresholds`."""
 
 OLD_SETTINGS: Mapping[str, str] = {"group.verdict.dead.letter.ms": "group.verdict.stuck.record.ms"}
-"""Names that are accepted until the release after 0.1; the new one is stronger."""
+"""Names that are accepted until the release after 0.1; the new name takes precedence."""

@@ -1,6 +1,6 @@
-"""The words of a finding: its sentence, what to do, and the command to copy.
+"""The texts of a finding: its sentence, what to do, and the command to copy.
 
-Sentences name the instant in UTC with its zone, the partition, and the member with its host.
+Sentences have the time in UTC with its zone, the partition, and the member with its host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEEDS_STOP = "stop all consumers of the group before a reset"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
-    """A mark in words."""
+    """A mark with its texts."""
     sentence, advice, command = _WORDS[mark.verdict](mark, facts)
     member = _member(mark, facts)
     client = member or (mark.refused[0] if mark.refused else None)
@@ -51,7 +51,7 @@ def finding(mark: Mark, facts: GroupFacts) -> Finding:
 
 
 def nothing_wrong(facts: GroupFacts) -> Finding:
-    """That of a group that is OK."""
+    """The finding of a group that is OK."""
     owned = [each for each in facts.partitions if each.owner is not None]
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
@@ -65,8 +65,8 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
         sentence = "no offset is committed yet"
     if facts.state == EMPTY:
         sentence += "; the group has no members"
-    nobody = (None, None, None, None, None, None, None)
-    return Finding(Verdict.OK, *nobody, sentence, "", None)
+    no_details = (None, None, None, None, None, None, None)
+    return Finding(Verdict.OK, *no_details, sentence, "", None)
 
 
 # ------------------------------------------------------------------------------- each verdict
@@ -117,7 +117,7 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         sentence += "it received its member id but has not joined with it"
     else:
         heard = known
-        if until:  # it counts the sessions in, and one deadline is enough
+        if until:  # it includes the sessions, and one deadline is enough
             heard = known._replace(session_timeout_ms=None, session_left_ms=None)
         sentence += _sign(heard, "sync" if is_sync else "rejoin")
         sentence += restarts(known, facts)
@@ -127,7 +127,7 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     if known is not None and known.closed_for_ms is not None:
         advice = f"{_ENDED}; the other members continue when its session expires"
         return sentence, advice, command("groups why", facts.group)
-    if known is None:  # what is not a member yet can't be evicted
+    if known is None:  # only members can be evicted
         advice = "no action is needed: the coordinator drops it after its session timeout"
         return sentence, advice, command("groups why", facts.group)
     process = "it heartbeats but does not poll: take a thread dump"
@@ -275,7 +275,7 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
 
 
 def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
-    """Whom a mark is about; a member that is gone is known by its id, and by its client."""
+    """The member of a mark; one that is gone has only its id and its client."""
     if mark.member_id is None:
         return None
     found = facts.member(mark.member_id)
@@ -290,7 +290,7 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
 
 
 def _sign(member: MemberFacts, omits: str) -> str:
-    """What is heard of a member that is awaited."""
+    """The last sign of life of a member that a rebalance waits for."""
     if member.closed_for_ms is not None:
         return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
     silent_ms = member.silent_ms
@@ -339,7 +339,7 @@ def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None)
 
 
 def spelled(partitions: Iterable[PartitionFacts]) -> str:
-    """Partitions as commands take them: ``orders:0-1,5``."""
+    """Partitions in the syntax of commands: ``orders:0-1,5``."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
         topics.setdefault(each.topic, []).append(each.partition)
@@ -351,7 +351,7 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:
-    """Where a partition stands and since when."""
+    """The offset at which a partition is stuck, and since when."""
     at = since(each.stands_since_ms)
     if each.committed is None:
         return f"{subject} has had unread records{at} and was never committed"
