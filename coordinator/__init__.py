@@ -1,1 +1,14 @@
-"""The group coordinator, pure: groups, members and the state machine."""
+"""The group coordinator as pure code: groups, members and the state machine.
+
+Where to change:
+
+- the answer of an API in a group state: the handler: `coordinator/classic/joining.py`,
+  `membership.py`, `coordinator/commits.py`, `deletion.py` or `views.py`. Then the table in
+  docs/internals/coordinator.md, `make golden`.
+- the actions of an administrator that make a group miss records: `LostByAdmin` in
+  `coordinator/events.py`; trims and deleted topics in `broker/apis/shared/losses.py`; shown by
+  `broker/web/views/noticed.py`. Then `broker/web/openapi.json`,
+  `tests/coordinator/test_losses.py`.
+- which joins are refused, and the words: `coordinator/classic/refused_joins.py`. Then
+  `tests/coordinator/test_refused_joins.py`, `tests/coordinator/test_golden.py`.
+"""

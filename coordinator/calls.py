@@ -42,11 +42,11 @@ class JoinGroup:
     protocols: Sequence[tuple[str, bytes]]
     reason: str | None
     member_id_required: bool
-    """v4 and up: an unknown dynamic member is first given its id (KIP-394)."""
+    """v4 and up: a dynamic member without an id receives one first (KIP-394)."""
     supports_skip_assignment: bool
     """v9 and up: a static leader that rejoins may be asked to skip the assignment (KIP-814)."""
     fresh_id: str
-    """A new UUID as text, used only when the core makes a member id; "" when one is given."""
+    """A new UUID as text, used only when the core makes a member id; "" if the request has one."""
     connection: Hashable = None
 
 
@@ -78,7 +78,7 @@ class Heartbeat:
 
 
 class Leaver(NamedTuple):
-    """One member of a LeaveGroup; v0 to v2 name a single one, by id."""
+    """One member of a LeaveGroup; v0 to v2 have a single one, identified by its id."""
 
     member_id: str
     group_instance_id: str | None
@@ -95,7 +95,7 @@ class LeaveGroup:
 
 
 class TopicOffsets(NamedTuple):
-    """The offsets that a commit names in one topic, as columns of equal length."""
+    """The offsets of one topic in a commit, as columns of equal length."""
 
     topic: str
     partitions: Sequence[int]
@@ -127,7 +127,7 @@ class OffsetCommit:
 
 @slotted
 class OffsetFetch:
-    """One group of an OffsetFetch; ``topics`` None asks for all offsets of the group."""
+    """One group of an OffsetFetch; ``topics`` None requests all offsets of the group."""
 
     ticket: Ticket
     group_id: str
@@ -139,10 +139,10 @@ class OffsetFetch:
 
 @slotted
 class TxnOffsetCommit:
-    """TxnOffsetCommit v0 to v5, after the transaction coordinator's check. -> CommitReply
+    """TxnOffsetCommit v0 to v5, checked by the transaction coordinator; the reply is a CommitReply.
 
-    ``generation_id`` below 0, no member and no instance: the client names no membership (below v3
-    none can). ``topics`` holds only topics and partitions that exist.
+    A client without membership sends a negative ``generation_id``, no member id and no instance id;
+    below v3 every client does. ``topics`` holds only topics and partitions that exist.
     """
 
     ticket: Ticket
@@ -159,9 +159,11 @@ class TxnOffsetCommit:
 
 @slotted
 class EndOffsets:
-    """A marker for this partition of the offsets topic, which its log has checked. -> int
+    """A marker for this partition of the offsets topic, checked by its log; the reply is an error
+    code.
 
-    It is written whether or not the producer has pending offsets here, in any state of any group.
+    The marker is written even if the producer has no pending offsets here, in any state of any
+    group.
     """
 
     ticket: Ticket

@@ -1,6 +1,6 @@
 """OffsetCommit and OffsetFetch.
 
-A commit makes runs; the cache changes when they are replayed, never here.
+A commit creates runs; the cache changes only when they are replayed.
 """
 
 from __future__ import annotations
@@ -50,21 +50,24 @@ ERRORS = (
     INVALID_COMMIT_OFFSET_SIZE,
     OFFSET_METADATA_TOO_LARGE,
 )
-"""All that an OffsetCommit is refused with here."""
+"""All errors with which an OffsetCommit is refused here."""
 _MAX_TIMESTAMP_MS = 2**63 - 1
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
-"""A commit below this needs no exact measure, and no string in it is too long for a record."""
+"""A commit smaller than this fits in a batch without a measurement, and each of its strings fits in
+a record."""
 _BATCH_BYTES = 64
-"""A batch's header is smaller than this."""
+"""Upper bound of a batch header."""
 _RECORD_BYTES = 64
-"""An offset record without metadata, its group and topic aside, is smaller than this."""
+"""Upper bound of an offset record without metadata, group id and topic."""
 _CHARACTER_BYTES = 4
 
 
 def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
-    """Check an OffsetCommit and make its records; an accepted one keeps its member's session."""
+    """Check an OffsetCommit and create its records; an accepted commit extends the member's
+    session.
+    """
     group = state.groups.get(call.group_id)
     error = _check(group, call, now)
     if error:
@@ -129,7 +132,9 @@ def moved_back(
     moved: Sequence[tuple[str, int, int, int]],
     principal: str = "",
 ) -> OffsetsMovedBack:
-    """The event of offsets that were lowered, by a member, a client and its host."""
+    """The event of a commit that lowered offsets; ``who`` is (member id, client id,
+    client host).
+    """
     examples = tuple([MovedOffset(*each) for each in moved[:EXAMPLES_KEPT]])
     return OffsetsMovedBack(group_id, *who, len(moved), examples, principal)
 
@@ -137,7 +142,9 @@ def moved_back(
 def lost(
     group_id: str, loss: Loss, who: Sender, offsets: Sequence[tuple[str, int, int, int]]
 ) -> LostByAdmin:
-    """The event of what an admin did to these offsets: topic, partition, before and after."""
+    """The event of an admin action; ``offsets`` are (topic, partition, offset before, offset
+    after).
+    """
     examples = tuple([MovedOffset(*each) for each in offsets[:EXAMPLES_KEPT]])
     return LostByAdmin(group_id, loss, *who, len(offsets), examples)
 
@@ -145,7 +152,7 @@ def lost(
 def rejected(
     group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int, why: str = ""
 ) -> Outcome:
-    """The answer to a commit that is refused as a whole; ``why``: if not what the error says."""
+    """The outcome of a commit that is refused as a whole; ``why`` replaces the default reason."""
     event = CommitRejected(
         call.group_id,
         call.member_id,
@@ -162,7 +169,7 @@ def metadata_too_large(
     errors: Sequence[int | Sequence[int]],
     state: ShardState,
 ) -> CommitRejected:
-    """The event of a commit that was refused for some partitions."""
+    """The event of a commit that was refused for partitions whose metadata is too long."""
     refused = sum([sum(map(bool, codes)) for codes in errors if not isinstance(codes, int)])
     limit = state.config.offset_metadata_max_bytes
     of = "1 partition" if refused == 1 else f"{refused} partitions"
@@ -190,9 +197,9 @@ def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, err
 
 
 def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
-    """The error of a commit as a whole.
+    """The error of a commit as a whole, or NONE.
 
-    Without a generation it comes from a simple consumer (assign()) or an admin, who may write
+    A commit without a generation is from a simple consumer (assign()) or an admin, and is accepted
     only while the group has no members.
     """
     if group is None:
@@ -214,13 +221,15 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
     if not answer and not member.waits:
-        member.closed_ms = None  # it has another connection, which its next heartbeat names
+        member.closed_ms = None  # it has a new connection; its next heartbeat notes it
         member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer
 
 
 def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
-    """A code for each partition when the metadata of any exceeds the limit, in characters."""
+    """An error code for each partition if the metadata of any exceeds ``limit`` characters; else
+    None.
+    """
     if topic.metadata is None:
         return None
     codes = [
@@ -233,10 +242,10 @@ def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
 def runs_one_by_one(
     group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
 ) -> list[OffsetRun]:
-    """The runs of a topic with metadata or with timestamps of its own, in request order.
+    """The runs of a topic whose entries have metadata or their own timestamps, in request order.
 
-    Partitions with an error are left out. A run has one commit timestamp, so that a new one
-    begins where OffsetCommit v1 gives another.
+    Partitions with an error are omitted. A run has one commit timestamp, so a new run begins at
+    each entry with another timestamp (OffsetCommit v1).
     """
     given = topic.commit_timestamps_ms
     accepted = [i for i in range(len(topic.partitions)) if codes is None or not codes[i]]

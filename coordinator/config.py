@@ -16,7 +16,8 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = 3_000
     """group.initial.rebalance.delay.ms: how long an empty group waits for more members."""
     join_coalescing_ms: int = 0
-    """group.join.coalescing.ms: how long a join into a stable group waits for more; 0: not."""
+    """group.join.coalescing.ms: how long a rebalance that a join begins waits for more joins; 0:
+    off."""
     max_size: int = 2**31 - 1
     """group.max.size: members in one group."""
     new_member_join_timeout_ms: int = 300_000
@@ -26,8 +27,8 @@ class GroupConfig:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """offsets.retention.minutes"""
     commit_retention_ms: int = -1
-    """The retention of a commit that names none, in ms: offsets.retention.minutes in a cluster with
-    brokers before 2.1, which take an offset without an expiry for expired; else -1, none."""
+    """Retention in ms of a commit that sets none: offsets.retention.minutes in a cluster with
+    brokers before 2.1, which treat an offset without an expiry as expired; else -1, no expiry."""
     static_members: bool = True
     """Whether members may be static; false in a cluster with brokers before 2.3, which do not know
     KIP-345."""

@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete: groups and offsets that are deleted by request."""
+"""DeleteGroups and OffsetDelete: deletes groups and offsets on request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
 
 
 def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
-    """Write tombstones, and say how many."""
+    """Write tombstones for these offsets, and emit their number."""
     if keys:
         write_tombstones(step, group.group_id, keys)
         step.events.append(OffsetsExpired(group.group_id, len(keys), cause))
@@ -65,7 +65,8 @@ def offset_delete(step: Step, call: OffsetDelete) -> None:
     """Delete offsets of topics to which no member of the current generation subscribes.
 
     A subscription that cannot be read counts as one to every topic, and so does that of a group
-    before its first generation. Groups with members whose type is not "consumer" are left alone.
+    before its first generation. A group with members of another protocol type than "consumer" gets
+    NON_EMPTY_GROUP.
     """
     group = step.state.groups.get(call.group_id)
     if group is None:

@@ -1,4 +1,4 @@
-"""Events of groups, each emitted once; the edge makes log lines and metrics of them.
+"""Events of groups, each emitted once; the edge turns them into log lines and metrics.
 
 Events are per request, never per partition. ``cause`` is a term of `Cause`; ``detail`` is a
 sentence for a reader.
@@ -38,16 +38,16 @@ class Cause(StrEnum):
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
     ASKED_FOR = "asked_for"
-    """A test asked for it, through a broker that runs for a test; no request of the group did."""
+    """A test requested it from a broker in test mode; no member of the group did."""
     UNKNOWN = "unknown"
-    """Of generations that only the log knows; no event has it."""
+    """The cause of generations loaded from the log; no event has it."""
 
 
 @slotted
 class Transition:
-    """A group moved from one state to another; a move to PreparingRebalance begins a rebalance.
+    """A group changed its state; a move to PreparingRebalance begins a rebalance.
 
-    The states are their names on the wire, ``State.value``.
+    States are given by their wire names, ``State.value``.
     """
 
     group_id: str
@@ -62,12 +62,12 @@ class Transition:
     """The member ids that the group waits for in its new state, without the member that
     caused it."""
     wait_ms: int = 0
-    """How long it waits for them at most; 0 when it waits for no member."""
+    """The maximum time that it waits for them; 0 when it waits for no member."""
 
 
 @slotted
 class MemberJoined:
-    """A member was added to the group (not each rejoin)."""
+    """A member was added to the group; a rejoin of a known member has no such event."""
 
     group_id: str
     member_id: str
@@ -76,12 +76,12 @@ class MemberJoined:
     client_host: str
     reason: str | None
     replaces: str = ""
-    """The member id whose place a static member took over."""
+    """The member id that a rejoined static member replaces; else ""."""
     fences: tuple[str, str] | None = None
-    """Client id and host of that member if its process was alive: its connection was open, and
-    differs from the new one."""
+    """Client id and host of the replaced member if its process was alive: its connection was open,
+    and is not the new member's."""
     away_ms: int = -1
-    """Milliseconds since that member's connection closed; -1 when it had not."""
+    """Milliseconds since the replaced member's connection closed; -1 if it had not."""
 
 
 @slotted
@@ -103,7 +103,9 @@ class MemberLeft:
 
 @slotted
 class MemberChanged:
-    """A member rejoined with other topics or protocols (not merely with other partitions owned)."""
+    """A member rejoined with other topics or protocols; a change of owned partitions does not
+    count.
+    """
 
     group_id: str
     member_id: str
@@ -150,7 +152,7 @@ class Assigned:
 
 @slotted
 class CommitRejected:
-    """An OffsetCommit was refused, as a whole or, for its metadata, in some partitions."""
+    """An OffsetCommit was refused, as a whole or in some partitions because of their metadata."""
 
     group_id: str
     member_id: str
@@ -183,7 +185,7 @@ class MovedOffset(NamedTuple):
 
 @slotted
 class OffsetsMovedBack:
-    """A commit was accepted that set offsets lower than they were: a rewind, a reset, or a bug."""
+    """An accepted commit lowered offsets: a rewind, a reset, or a bug."""
 
     group_id: str
     member_id: str
@@ -210,7 +212,7 @@ class Loss(StrEnum):
 
 
 EXAMPLES_KEPT = 8
-"""How many offsets an event about many offsets names."""
+"""The maximum number of examples in an event about many offsets."""
 
 
 @slotted
@@ -237,7 +239,7 @@ class TransactionalOffsets:
     producer_id: int
     producer_epoch: int
     committed: bool
-    """False: the offsets were dropped."""
+    """False if the offsets were dropped."""
     offsets: int
     """The number of pending offsets."""
 
@@ -272,7 +274,7 @@ class GroupRemoved:
 
 
 LOADED_ID_CHARACTERS = 160
-"""Characters of each id in a `LoadedGeneration`: as many of these exist as groups."""
+"""Maximum length of an id in a `LoadedGeneration`; every group has several of these."""
 
 
 class LoadedGeneration(NamedTuple):

@@ -1,6 +1,6 @@
-"""The offsets that retention will drop soon: which, when and why; and the warnings about them.
+"""The offsets that retention will drop soon, with times and reasons; and the warnings about them.
 
-Nothing here changes an offset. The retention check visits one group after another.
+These functions change no offset. The retention check calls them for one group after another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ retention do not apply."""
 
 
 class ExpiringOffset(NamedTuple):
-    """One offset that will expire unless something happens; times are wall milliseconds."""
+    """One offset that will expire unless a commit or a member prevents it; times are wall
+    milliseconds.
+    """
 
     group_id: str
     topic: str
@@ -46,7 +48,7 @@ def condition_of(group: GroupView) -> GroupCondition:
 
 
 def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[ExpiringOffset]:
-    """The offsets of a group that may expire until then, each with the reason."""
+    """The offsets of a group that may expire until ``until_ms``, each with the reason."""
     condition = condition_of(group)
     found = state.cache.expiring(
         group.group_id, condition, state.config.offsets_retention_ms, until_ms
@@ -57,7 +59,7 @@ def expiring(state: ShardState, group: Group, until_ms: int) -> Iterator[Expirin
 
 
 def why_it_expires(group: Group, *, asked: bool = False) -> str:
-    """Why retention counts for an offset of the group, in words."""
+    """Why an offset of the group will expire, in words; ``asked``: the commit set its retention."""
     if asked:
         return "the commit set its own retention time"
     if not group.protocol_type:
@@ -77,7 +79,7 @@ def times_of_warnings(config: GroupConfig) -> list[int]:
 
 
 def warn_of_expiry(step: Step, group: Group, counts: Mapping[int, int], soonest_ms: int) -> None:
-    """Note what will go soon; warn when a group comes nearer to it than it was.
+    """Note how many offsets will expire soon; warn if a group has reached a shorter warning time.
 
     ``counts`` has how many offsets may expire within each warning time, the longest first.
     """

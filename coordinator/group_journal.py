@@ -1,4 +1,4 @@
-"""The journal of one group: its rings, and what of them is to be written down."""
+"""The journal of one group: its entries, and which of them are saved to the file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from journal.unsaved import Unsaved
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
 )
-"""Rebalances that count for FLAPPING. A group that grows has others: new members join, and
-cooperative assignors give partitions up in a rebalance of their own."""
+"""Causes of rebalances that count for FLAPPING. Joins and changed metadata do not: a growing group
+has them, and cooperative assignors revoke partitions in a rebalance of their own."""
 REBALANCES_KEPT = 64
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
@@ -30,7 +30,7 @@ _LOSSES_KEPT = 64
 _PENDING_KEPT = 32
 _FLAPPERS_KEPT = 64
 _REJECTED_KEPT = 128
-"""How many clients with refused requests are kept apart, each once per error."""
+"""Maximum number of entries for refused requests: one per client and error."""
 INSTANCES_KEPT = 64
 _GROUP_BYTES = 1500
 
@@ -39,7 +39,7 @@ Kept = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | RestartingM
 
 
 class GroupJournal(Page):
-    """The journal pages of one shard's groups."""
+    """The journal page of one group."""
 
     __slots__ = (
         "_moved_back_saved_ms",
@@ -65,32 +65,32 @@ class GroupJournal(Page):
     ) -> None:
         super().__init__(group_id, unsaved, _GROUP_BYTES)
         self.rebalances: Ring[Rebalance] = self.ring(rebalances_kept)
-        """By their numbers."""
+        """By number."""
         self.open_rebalance: Rebalance | None = None
-        """One of them, while it has not ended."""
+        """The rebalance in progress, or None."""
         self.seen = 0
-        """How many began in this run of the broker."""
+        """Number of rebalances that began in this run of the broker."""
         self.flapping = Streak()
-        """The last rebalances with one of FLAPPING_CAUSES."""
+        """The last rebalances with one of FLAPPING_CAUSES, without a long pause between them."""
         self.notes: Ring[Note] = self.ring(_NOTES_KEPT)
         self.rejected: Ring[Rejections] = self.ring(_REJECTED_KEPT)
-        """Refused commits and joins, by `Refused`."""
+        """Rejected commits and joins, by `Refused`."""
         self.moved_back: Ring[MovedBack] = self.ring(_MOVED_BACK_KEPT)
         """Commits that moved offsets back, by their numbers."""
         self.losses: Ring[Lost] = self.ring(_LOSSES_KEPT)
         """Admin actions that make the group miss records, by entry number."""
         self.changed: Ring[Flapping] = self.ring(_FLAPPERS_KEPT)
-        """Members that changed their topics or protocols, by their ids."""
+        """Members that changed their topics or protocols, by member id."""
         self.fencings: Ring[Fencing] = self.ring(INSTANCES_KEPT)
-        """Which processes fence each other, by instance id."""
+        """Processes that fence each other, by instance id."""
         self.returns = MemberRestarts(self.ring)
-        """Which clients came back under new ids."""
+        """Clients that returned under new member ids."""
         self.pending: Ring[Change] = self.ring(_PENDING_KEPT)
-        """Changes that a rebalance is about to follow."""
+        """Changes of members that the next rebalance takes over."""
         self._moved_back_saved_ms = 0
 
     def restore(self, entry: Kept) -> None:
-        """See `Page`."""
+        """Implements Page.restore."""
         if isinstance(entry, Rebalance):
             entry.keep()
             self._restore_rebalance(entry)
@@ -113,7 +113,7 @@ class GroupJournal(Page):
     # -- rebalances
 
     def open(self, rebalance: Rebalance) -> None:
-        """A rebalance begins."""
+        """Add a rebalance that begins."""
         if rebalance.cause in FLAPPING_CAUSES:
             self.flapping.note(rebalance.began_ms)
         self.open_rebalance = rebalance
@@ -122,12 +122,12 @@ class GroupJournal(Page):
         self.save(rebalance.number, rebalance)
 
     def changed_last(self, rebalance: Rebalance) -> None:
-        """A rebalance has ended, or it is known what came of it."""
+        """Save a rebalance that has ended, or whose assignment is known now."""
         self.rebalances.measure(rebalance.number)
         self.save(rebalance.number, rebalance)
 
     def replace_rebalances(self, rebalances: list[Rebalance]) -> None:
-        """Keep these in place of those that there are, the oldest first."""
+        """Replace the kept rebalances by these, the oldest first."""
         self.rebalances.take_all()
         for each in rebalances:
             self.rebalances.put(each.number, each)
@@ -140,14 +140,14 @@ class GroupJournal(Page):
             self.replace_rebalances(sorted([*others, entry], key=lambda each: each.number))
 
     def keep_change(self, change: Change) -> None:
-        """Keep what may be about to cause a rebalance."""
+        """Keep a change of a member for the next rebalance."""
         if len(self.pending) < _PENDING_KEPT:
             self.pending.put(self.pending.number + 1, change)
 
     # -- the others
 
     def save_return(self) -> None:
-        """Have written down how a client has just come back."""
+        """Save the entry of the client that returned last."""
         returned = self.returns.clients.last
         if returned is not None:
             self.save(returned.first, returned)
@@ -156,7 +156,7 @@ class GroupJournal(Page):
         """Add a note; notes of a static member that is replaced repeatedly are merged into one."""
         key: Hashable = self.notes.number + 1
         if note.instance:
-            if note.times == 1:  # else it is the line of what happened again
+            if note.times == 1:  # else it was merged before, and read from the file
                 note = self._again(note)
             key = (note.kind, note.instance, note.since_ms or note.at_ms)
         self.notes.put(key, note)
@@ -164,7 +164,9 @@ class GroupJournal(Page):
             self.save(key, note)
 
     def _again(self, note: Note) -> Note:
-        """A note together with an earlier one of which it is the next time."""
+        """Merge a note with an earlier one of the same kind and instance, unless
+        the pause is long.
+        """
         for earlier in self.notes:
             is_same = (earlier.kind, earlier.instance) == (note.kind, note.instance)
             if is_same and 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS:
@@ -173,7 +175,7 @@ class GroupJournal(Page):
         return note
 
     def add_loss(self, lost: Lost) -> None:
-        """Keep what an admin did; a client that goes on and on has one entry."""
+        """Add an admin action; one that only continues the last one is merged into it."""
         last = self.losses.last
         lost = (None if last is None else last.followed_by(lost)) or lost
         self.losses.put(lost.number, lost)
@@ -181,7 +183,7 @@ class GroupJournal(Page):
             self.save(lost.number, lost)
 
     def add_moved_back(self, moved: MovedBack) -> None:
-        """Keep a commit that moved offsets back."""
+        """Add a commit that moved offsets back."""
         self.moved_back.put(moved.number, moved)
         if moved.source is Source.SEEN and (
             moved.number <= _MOVED_BACK_KEPT

@@ -1,8 +1,8 @@
-"""Why groups rebalanced: the pages of all groups of a broker, and what each event does to them.
+"""The journal of a broker's groups: one page per group, which events change.
 
 `Journal.observe` takes the events in order, each with the time at which it was emitted. Bounds: 64
-rebalances a group and about 64 MiB for all; the group that has been quiet for longest is forgotten
-first. A group without events has no page.
+rebalances per group and about 64 MiB in all; the page of the group without events for the longest
+time is dropped first. A group without events has no page.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Restored(NamedTuple):
     """The number of that load, from 1."""
     at_ms: int
     generations: Sequence[LoadedGeneration]
-    """Oldest first; the last one is what the group was restored to."""
+    """Oldest first; the group was restored to the last one."""
 
 
 class _Load(NamedTuple):
@@ -72,7 +72,7 @@ class _Load(NamedTuple):
 
 
 class Journal(Pages[GroupJournal]):
-    """See the module."""
+    """The journal pages of a broker's groups."""
 
     form = FORM
     folds = FOLDS
@@ -88,10 +88,10 @@ class Journal(Pages[GroupJournal]):
         super().__init__(new_page, bytes_kept, unsaved, attrgetter("group_id"))
         self._log = Page("", None, 0)
         self._loads: Ring[_Load] = self._log.ring(_LOADS_KEPT)
-        """The last loads: generations that only the log knows."""
+        """The last loads, with the generations that they found."""
 
     def rebalances(self, group_id: str) -> list[Rebalance]:
-        """The rebalances of a group, those that only the log knows of among them."""
+        """The rebalances of a group, including those that are known only from the log."""
         page = self.get(group_id)
         if page is not None:
             return list(page.rebalances)
@@ -101,7 +101,7 @@ class Journal(Pages[GroupJournal]):
         return with_generations([], restored.generations, restored.at_ms)
 
     def restored(self, group_id: str) -> Restored | None:
-        """The group's state at the last load; None if it was not in the log, or forgotten since."""
+        """The group's state at the last load; None if it was not in the log, or dropped since."""
         self.fold_observed()
         return self._restored(group_id)
 
@@ -112,30 +112,30 @@ class Journal(Pages[GroupJournal]):
         return None
 
     def flapping(self, group_id: str) -> list[Flapping]:
-        """The members that change their topics or protocols again and again."""
+        """The members that flap (see `FLAPPING_CHANGES`)."""
         self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else [each for each in page.changed if each.flaps]
 
     def returning(self, group_id: str) -> list[RestartingMember]:
-        """The clients that came back to a group under new ids, the latest last."""
+        """The clients that returned to a group under new member ids, the latest last."""
         self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else list(page.returns.clients)
 
     def fold_other(self, event: Event, now: Now) -> None:
-        """See `Pages`."""
+        """Implements Pages.fold_other."""
         if isinstance(event, ShardLoaded):
             self.loads += 1
             self._loads.put(self.loads, _Load(self.loads, now.wall_ms, event.generations))
             self.count(self._log)
 
     def forget_oldest(self) -> bool:
-        """Forget the oldest page, loaded groups first. See `Pages`."""
+        """Implements Pages.forget_oldest; loads are dropped before pages."""
         return self.drop_oldest(self._log) or super().forget_oldest()
 
     def catch_up(self, page: GroupJournal) -> None:
-        """See `Pages`."""
+        """Implements Pages.catch_up."""
         before, page.loads = page.loads, self.loads
         restored = self._restored(page.name)
         if restored is not None and restored.load > before:

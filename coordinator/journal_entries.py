@@ -1,7 +1,6 @@
-"""Journal entries of a group in addition to rebalances: notes, losses, refused and strange
-requests.
+"""Journal entries of a group other than rebalances.
 
-Sizes are estimates of an entry's own objects and of its texts.
+Sizes are estimated bytes of an entry's objects and texts.
 """
 
 from __future__ import annotations
@@ -27,11 +26,12 @@ from protocol.slotted import slotted
 
 FLAPPING_CHANGES = 3
 FLAPPING_WITHIN_MS = 600_000
-"""A member flaps that has changed its topics or protocols so often within so long."""
+"""A member flaps if it changed its topics or protocols FLAPPING_CHANGES times within
+FLAPPING_WITHIN_MS."""
 IN_A_ROW_MS = 600_000
-"""Refusals of one client within this gap, in ms, are merged into one entry."""
+"""Rejections of one client within this gap, in ms, are merged into one entry."""
 GROUP_REMOVED = "group_removed"
-"""The kind of a note: the group is forgotten, and its lines with it."""
+"""The kind of the note that a group was removed; all lines of the group are obsolete with it."""
 _FENCING_BYTES = 700
 _NOTE_BYTES = 330
 _MOVED_BACK_BYTES = 1800
@@ -41,7 +41,7 @@ _LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 _IN_A_ROW = ("since_ms", "times", "is_over")
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
-"""The values of entries that are written as they are."""
+"""Fields of entries that their journal lines hold unchanged."""
 
 
 class Note(NamedTuple):
@@ -52,26 +52,26 @@ class Note(NamedTuple):
     text: str
     source: Source = Source.SEEN
     instance: str = ""
-    """Of a static member that was replaced; "" else."""
+    """Instance id of a static member that was replaced; else ""."""
     times: int = 1
-    """How often that happened without a long pause; ``text`` is about the last time."""
+    """How often it happened without a long pause; ``text`` describes the last time."""
     since_ms: int = 0
-    """When it happened first; 0: once."""
+    """Wall time of the first time; 0 if it happened once."""
 
     @classmethod
     def read(cls, fields: Fields) -> Note:
-        """The entry of a line."""
+        """Read the entry from its journal line."""
         again = (fields.get("instance", ""), fields.get("times", 1), fields.get("since_ms", 0))
         return cls(fields["at_ms"], fields["what"], fields["text"], Source.SEEN, *again)
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         note = {"kind": "note", "at_ms": self.at_ms, "what": self.kind, "text": self.text}
         again = {"times": self.times, "since_ms": self.since_ms} if self.times > 1 else {}
         return note | ({"instance": self.instance} if self.instance else {}) | again
 
     def copied(self) -> Note:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
@@ -90,7 +90,9 @@ class MovedBack(NamedTuple):
 
     @classmethod
     def of(cls, event: OffsetsMovedBack, group_id: str, number: int, now: Now) -> MovedBack:
-        """The entry of an event; ``group_id`` is the journal's own."""
+        """Make the entry of an event; ``group_id`` is the string that the journal page already
+        holds.
+        """
         kept = replace(
             event,
             group_id=group_id,
@@ -101,7 +103,7 @@ class MovedBack(NamedTuple):
 
     @classmethod
     def read(cls, fields: Fields) -> MovedBack:
-        """The entry of a line."""
+        """Read the entry from its journal line."""
         who = (fields["member_id"], fields["client_id"], fields["client_host"])
         more = (fields["offsets"], _examples(fields), fields.get("principal", ""))
         return cls(
@@ -109,7 +111,7 @@ class MovedBack(NamedTuple):
         )
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         event = self.event
         return {
             "kind": "moved_back",
@@ -124,7 +126,7 @@ class MovedBack(NamedTuple):
         }
 
     def copied(self) -> MovedBack:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
@@ -146,12 +148,15 @@ class Lost(NamedTuple):
     number: int = 0
     """Counted per group, from 1."""
     times: int = 1
-    """How often the same client did so in a row, each time from where it had left off."""
+    """Number of actions of the same client in a row, each starting at the offsets where the one
+    before ended."""
     source: Source = Source.SEEN
 
     @classmethod
     def of(cls, event: LostByAdmin, group_id: str, number: int, now: Now) -> Lost:
-        """The entry of an event; ``group_id`` is the journal's own."""
+        """Make the entry of an event; ``group_id`` is the string that the journal page already
+        holds.
+        """
         kept = replace(
             event,
             group_id=group_id,
@@ -162,23 +167,23 @@ class Lost(NamedTuple):
 
     @classmethod
     def read(cls, fields: Fields) -> Lost:
-        """The entry of a line."""
+        """Read the entry from its journal line."""
         lost = {name: fields[name] for name in _LOST} | {"examples": _examples(fields)}
         event = LostByAdmin(fields["group"], Loss(fields["what"]), **lost)
         return cls(fields["at_ms"], event, fields["number"], fields["times"])
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         head = {"number": self.number, "at_ms": self.at_ms, "times": self.times}
         lost = {name: getattr(self.event, name) for name in _LOST}
         return {"kind": "lost", **head, "what": self.event.loss.value, **lost}
 
     def copied(self) -> Lost:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return self
 
     def followed_by(self, later: Lost) -> Lost | None:
-        """Both as one entry, where the later one only goes on; else None."""
+        """Merge with a later action that starts at the offsets where this one ended; else None."""
         mine, other = self.event, later.event
         if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
             return None
@@ -205,7 +210,7 @@ class Refused(NamedTuple):
     """The key by which refused requests are merged."""
 
     is_join: bool
-    """Else it is a commit."""
+    """True: a JoinGroup; False: a commit."""
     error_code: int
     client_id: str
     client_host: str
@@ -213,18 +218,18 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Rejections(Recurring):
-    """Commits or joins of one client that were refused with one error code."""
+    """Commits or joins of one client that were rejected with one error code."""
 
     last_ms: int = 0
     last: CommitRejected | JoinRefused | None = None
     source: Source = Source.SEEN
-    """SEEN as soon as one of them was."""
+    """SEEN if at least one of them happened in this run of the broker."""
     since_ms: int = 0
-    """When the first of the last row of them was: see `IN_A_ROW_MS`."""
+    """Wall time of the first refusal in the current row (see `IN_A_ROW_MS`)."""
     times: int = 0
-    """How many there were since then."""
+    """Number of refusals since then."""
     is_over: bool = False
-    """The client has joined since the last one."""
+    """Whether the client has joined since the last refusal."""
 
     @property
     def key(self) -> Refused:
@@ -236,19 +241,19 @@ class Rejections(Recurring):
 
     @classmethod
     def read_commits(cls, fields: Fields) -> Rejections:
-        """The entry of a line about commits."""
+        """Read the entry from a journal line about commits."""
         last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
         return cls(fields["last_ms"], last, count=fields["count"])
 
     @classmethod
     def read_joins(cls, fields: Fields) -> Rejections:
-        """The entry of a line about joins."""
+        """Read the entry from a journal line about joins."""
         last = JoinRefused(fields["group"], **{name: fields[name] for name in _REJECTED})
         row = {name: fields[name] for name in _IN_A_ROW}
         return cls(fields["last_ms"], last, count=fields["count"], **row)
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         last = {name: getattr(self.last, name) for name in _REJECTED}
         last |= {"count": self.count, "last_ms": self.last_ms}
         if not isinstance(self.last, JoinRefused):
@@ -256,11 +261,11 @@ class Rejections(Recurring):
         return {"kind": "refused_join", **last, **{name: getattr(self, name) for name in _IN_A_ROW}}
 
     def copied(self) -> Rejections:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: CommitRejected | JoinRefused, group_id: str, now: Now) -> None:
-        """One more; ``group_id`` is the journal's own."""
+        """Add a refusal; ``group_id`` is the string that the journal page already holds."""
         if self.is_over or not self.times or now.wall_ms - self.last_ms > IN_A_ROW_MS:
             self.is_over, self.since_ms, self.times = False, now.wall_ms, 0
         self.count += 1
@@ -295,30 +300,31 @@ class Flapping:
     detail: str = ""
     """The last change."""
     flaps: bool = False
-    """It did so again and again."""
+    """Whether it changed them FLAPPING_CHANGES times within FLAPPING_WITHIN_MS."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
     recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
-    """The same by the wall clock, which counts pauses of the broker."""
+    """Wall times of the changes in ``recent_mono_ms``; only this clock runs while the broker is
+    suspended."""
     streak: Streak = field(default_factory=Streak)
     """The last changes without a long pause between them."""
     source: Source = Source.SEEN
-    """SEEN as soon as one of the changes was."""
+    """SEEN if at least one of the changes happened in this run of the broker."""
 
     @classmethod
     def read(cls, fields: Fields) -> Flapping:
-        """The entry of a line."""
+        """Read the entry from its journal line."""
         return cls(**{name: fields[name] for name in _FLAPPING})
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         return {"kind": "flapping", **{name: getattr(self, name) for name in _FLAPPING}}
 
     def copied(self) -> Flapping:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: MemberChanged, now: Now) -> None:
-        """One more change."""
+        """Add a change."""
         self.changes += 1
         self.last_ms = now.wall_ms
         self.detail = kept_sentence(event.detail)
@@ -339,29 +345,30 @@ class Flapping:
 
 @slotted
 class Fencing:
-    """An instance id that two living processes use, and the last two that fenced each other.
+    """An instance id that two live processes use, and the last two that fenced each other.
 
-    Each join of the one fences the other, which restarts and fences the first. A process that has
-    restarted fences no other: the connection of the member that it replaces has closed.
+    Each process fences the other when it joins, and the other restarts and fences it in turn. A
+    process that restarted alone fences no other: the connection of the member that it replaces has
+    closed.
     """
 
     instance: str
     member_id: str = ""
-    """That of the process that joined last."""
+    """Member id of the process that joined last."""
     client_id: str = ""
     client_host: str = ""
     other_client_id: str = ""
-    """Of the process that was fenced last."""
+    """Client id of the process that was fenced last."""
     other_client_host: str = ""
     recent_ms: list[int] = field(default_factory=list)
-    """Wall times of the last fencings, the latest last."""
+    """Wall times of the last fencings, oldest first."""
     streak: Streak = field(default_factory=Streak)
     """The last fencings without a long pause between them."""
 
     def note(
         self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now
     ) -> None:
-        """A process has joined and fenced another one."""
+        """Note that a process has joined and fenced another one."""
         self.member_id = member_id
         self.client_id, self.client_host = client
         self.other_client_id, self.other_client_host = other

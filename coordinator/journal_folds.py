@@ -1,7 +1,7 @@
-"""How each fact of the core changes the journal of its group.
+"""How each event changes the journal of its group.
 
-Texts are the core's own; times are wall milliseconds where they are shown and monotonic where they
-are subtracted.
+Texts are the core's. Times that are shown are wall milliseconds; durations are differences of
+monotonic ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from journal.texts import kept_id, kept_sentence
 from protocol.now import Now
 
 _CHANGES_KEPT = 32
-"""Of one rebalance; more are counted."""
+"""Maximum number of changes kept of one rebalance; further ones are counted."""
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
@@ -142,7 +142,7 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
 def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
     if journal.rejected:
         _let_in(journal, event)
-    if event.replaces:  # the member that it replaces has the note
+    if event.replaces:  # the replaced member's MemberLeft adds the note
         if event.fences is not None:
             _fenced(journal, event, event.fences, now)
         if event.away_ms >= 0:
@@ -169,7 +169,7 @@ def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
-    """The joins of this client are refused no more."""
+    """Mark the refused joins of this client as over: it has joined."""
     who = (kept_id(event.client_id), event.client_host)
     for kept in journal.rejected:
         key = kept.key
@@ -188,7 +188,7 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
 
 
 def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
-    """A member came, or went in a way."""
+    """Add a member that joined (no ``way``) or lost its id."""
     returns = journal.returns
     client = Client(change.client_id, change.client_host, change.group_instance_id)
     if way is None:
@@ -249,7 +249,7 @@ def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
 
 def _transactional(journal: GroupJournal, event: TransactionalOffsets, now: Now) -> None:
     if event.committed:
-        return  # as ordinary as a commit, which has no line either
+        return  # other commits have no entry either
     offsets = "1 pending offset" if event.offsets == 1 else f"{event.offsets} pending offsets"
     text = f"{offsets} dropped: the transaction of producer {event.producer_id} was aborted"
     journal.add_note(Note(now.wall_ms, "offsets_aborted", text))

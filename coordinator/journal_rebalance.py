@@ -1,5 +1,4 @@
-"""A rebalance as the journal keeps it, with the members that joined and left; and rebalances that
-only the log knows.
+"""The entries of rebalances in the journal, and those made from the log.
 
 The log holds the last generations of each group, but not why they were formed. A generation without
 a journal entry becomes a rebalance without a cause.
@@ -36,9 +35,10 @@ from protocol.slotted import slotted
 
 WHY_OF_THE_LOG = "loaded from __consumer_offsets, which does not hold the cause of a rebalance"
 LINE_BYTES_MAX = 256 << 10
-"""The assignment in a rebalance's line is written as far as the line stays within these bytes."""
+"""Maximum size of a rebalance's line. The assignments get half of it; the rest of
+them is omitted."""
 _NAMES_MAX = 100
-"""Of the members that a rebalance awaited when it was interrupted, in its line."""
+"""Maximum number of awaited members in a rebalance's line."""
 _REBALANCE_BYTES = 950
 _CHANGE_BYTES = 400
 _SAME_CLIENT_BYTES = 200
@@ -50,11 +50,11 @@ _AS_THEY_ARE = (
     "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
     "members", "more_changes",
 )  # fmt: skip
-"""The values of a `Rebalance` that are written as they are."""
+"""Fields of a `Rebalance` that its journal line holds unchanged."""
 
 
 def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """`kept_id` of each."""
+    """Apply `kept_id` to each id."""
     return (
         tuple([kept_id(each) for each in ids])
         if max(map(len, ids), default=0) > ID_CHARACTERS
@@ -80,7 +80,7 @@ def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, 
 
 
 class Change(NamedTuple):
-    """A member came or went."""
+    """A member that joined or was removed."""
 
     at_ms: int
     member_id: str
@@ -89,15 +89,15 @@ class Change(NamedTuple):
     client_host: str
     text: str
     silent_ms: int
-    """How long nothing had been heard of it, where that is why it is out; else -1."""
+    """Milliseconds since the member's last request if its session expired; else -1."""
     same_client: SameClient | None = None
-    """The other id of a client that came back."""
+    """The other member id of a client that returned."""
 
     @classmethod
     def of(
         cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
     ) -> Change:
-        """The change that an event is about."""
+        """Make the change of an event."""
         return cls(
             now.wall_ms,
             kept_id(event.member_id),
@@ -110,7 +110,7 @@ class Change(NamedTuple):
 
     @classmethod
     def read(cls, row: list[Any]) -> Change:
-        """The change that a row of a line is."""
+        """Read the change from a row of a journal line."""
         at_ms, member_id, instance, client_id, host, text, silent_ms, same = row
         client = None if same is None else SameClient(*same)
         return cls(at_ms, member_id, instance, client_id, host, text, silent_ms, client)
@@ -126,7 +126,7 @@ class Change(NamedTuple):
 
 @slotted
 class Rebalance:
-    """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
+    """One rebalance, from the move to PreparingRebalance to Stable, Empty or the next rebalance."""
 
     number: int
     """Counted per group, from 1."""
@@ -139,19 +139,20 @@ class Rebalance:
     """The member that caused it; "" when not a single member did."""
     generation_before: int
     awaited: tuple[str, ...]
-    """Whom the running phase waits, or waited, for when it began; () once all came."""
+    """Members that the current or last phase waited for when it began; () after the end, unless the
+    rebalance was interrupted."""
     until_ms: int
-    """The deadline of the running, or of the last, phase as it was when that began."""
+    """Deadline of the current or last phase, as set when the phase began."""
     from_empty: bool = False
-    """The group had no members before."""
+    """Whether the group had no members before."""
     phase: str = "join"
     """"join", "sync" or "ended"."""
     outcome: str = ""
     """``assigned``, ``nobody left`` (no member), ``interrupted`` by the next rebalance,
-    ``unloaded``, ``stopped`` with the broker; "" while it is under way."""
+    ``unloaded``, ``stopped`` with the broker; "" while the rebalance is in progress."""
     ended_ms: int = 0
     join_ms: int = -1
-    """Time in the join phase; -1 before its end."""
+    """Length of the join phase; -1 before its end."""
     join_ended_by: str = ""
     """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
     sync_began_mono_ms: int = 0
@@ -159,9 +160,10 @@ class Rebalance:
     last_member: str = ""
     """The member that joined last."""
     last_wait_ms: int = 0
-    """How long all others waited for it alone."""
+    """Milliseconds for which all others waited for it alone."""
     last_heard_ms: int = 0
-    """Of the member whose session expired; 0 where none did."""
+    """Wall time of the last request of the member whose expiry caused the rebalance; 0: another
+    cause."""
     generation_id: int = -1
     protocol_name: str | None = None
     protocol_type: str | None = None
@@ -169,14 +171,14 @@ class Rebalance:
     members: int = 0
     assigned: tuple[AssignedMember, ...] = ()
     changes: list[Change] = field(default_factory=list)
-    """Members that came and went, those that caused it first."""
+    """Members that joined or were removed, first those that caused the rebalance."""
     more_changes: int = 0
-    """How many more there were than are kept."""
+    """Number of further changes, which are not kept."""
     source: Source = Source.SEEN
 
     @classmethod
     def read(cls, fields: Fields) -> Rebalance:
-        """The entry of a line."""
+        """Read the entry from its journal line."""
         return cls(
             **{name: fields[name] for name in _AS_THEY_ARE},
             began_mono_ms=0,
@@ -187,7 +189,7 @@ class Rebalance:
         )
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         return {
             "kind": "rebalance",
             **{name: getattr(self, name) for name in _AS_THEY_ARE},
@@ -198,7 +200,7 @@ class Rebalance:
         }
 
     def copied(self) -> Rebalance:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return replace(self, changes=list(self.changes))
 
     def size(self) -> int:
@@ -212,7 +214,9 @@ class Rebalance:
         return size + sum([_assigned_size(each) for each in self.assigned])
 
     def keep(self) -> None:
-        """It was read: it goes on no more, whatever its line says."""
+        """Mark an entry that was read from the file; a rebalance in progress was stopped with the
+        broker.
+        """
         self.source = Source.KEPT
         if self.phase != "ended":
             self.phase, self.outcome = "ended", "stopped"
@@ -251,10 +255,10 @@ def _assigned_member(
 def with_generations(
     known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
 ) -> list[Rebalance]:
-    """The rebalances that are known, and one for each generation of which none of them is.
+    """Add a rebalance for each generation that no known rebalance formed; return all, sorted by
+    time.
 
-    They are in the order of their times. A rebalance that was written down as running, and of which
-    the log holds what it led to, did end.
+    A known rebalance that was saved while in progress is completed if the log holds its generation.
     """
     there = {(each.generation_id, _cut(each.leader)) for each in known}
     missing = [each for each in generations if (each.generation_id, each.leader) not in there]
@@ -265,13 +269,15 @@ def with_generations(
 
 
 def _place(entry: Rebalance) -> tuple[int, int]:
-    """By time, and within a millisecond by generation."""
+    """Sort key: time, then generation."""
     generation_id = max(entry.generation_id, entry.generation_before)
     return entry.ended_ms or entry.began_ms, generation_id
 
 
 def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
-    """Take over what a rebalance led to whose end was not written down, if there is such a one."""
+    """Complete a known rebalance that formed this generation but was saved while in progress;
+    return whether there is one.
+    """
     for each in known:
         if (
             each.source is Source.KEPT
@@ -287,7 +293,7 @@ def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
 
 
 def _cut(leader: str | None) -> str | None:
-    """As the load cuts it."""
+    """Cut a leader's id as the load does."""
     return leader and cut(leader, LOADED_ID_CHARACTERS)
 
 
@@ -308,8 +314,8 @@ def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
 
 
 def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
-    """Numbers the entries, rising; numbers of entries that have one rise where the order requires
-    it.
+    """Number the entries in ascending order; an existing number increases only if the order
+    requires it.
     """
     number = 0
     for each in merged:

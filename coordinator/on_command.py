@@ -1,7 +1,7 @@
-"""Test commands on a group, each done as production does it, by the steps of the core itself.
+"""Test commands on a group, done by the same functions as in production.
 
-Each is work for `GroupShard.do`. The caller has checked, in the same turn, that the group's state
-fits. The journal records each like any rebalance, with the cause that a test asked for it.
+Each is passed to `GroupShard.do`. The caller has checked in the same turn that the group's state
+allows it. The journal records the rebalance with the cause that a test requested it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Work = Callable[[], object]
 
 _ASKED = "requested by a test"
 TAKEN_OVER_BY = "a test"
-"""The client id of who takes the place of a fenced member."""
+"""The client id of the member that replaces a fenced member."""
 
 
 def rebalance(step: Step, group_id: str) -> None:
-    """Begin a rebalance: each member learns of it by its next heartbeat, and joins again."""
+    """Begin a rebalance: each member learns of it from its next heartbeat, and rejoins."""
     prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, _ASKED)
 
 
@@ -48,8 +48,7 @@ def expire(step: Step, group_id: str, member_id: str) -> None:
 def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
     """Join with a static member's instance id as another client, which fences the member.
 
-    The new member sends no further request: its session ends like any other's, unless the instance
-    joins again before.
+    The new member sends no further request: its session expires unless the instance rejoins before.
     """
     group = step.state.groups[group_id]
     old = group.members[group.static_members[instance_id]]
@@ -76,4 +75,4 @@ class _Nobody:
     """The ticket of a request without a client."""
 
     def take(self, reply: Any) -> None:
-        """Drops the answer."""
+        """Drop the answer."""

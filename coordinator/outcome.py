@@ -1,7 +1,7 @@
 """The results of a shard's steps: records to append, replies to release, events to emit.
 
-Replies are values without versions; the edge encodes them. A reply that consists of an error code
-only is a bare int: Heartbeat and DeleteGroup.
+Replies are values without versions; the edge encodes them. The replies to Heartbeat, DeleteGroup
+and EndOffsets are bare error codes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.slotted import slotted
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader sees it; ``metadata`` is for the selected protocol."""
+    """A member in the leader's JoinGroup reply; ``metadata`` is for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -58,13 +58,15 @@ class LeaveReply:
 
 @slotted
 class CommitReply:
-    """Answer to OffsetCommit: one code for all, or a code or column of codes for each topic."""
+    """Answer to OffsetCommit: one code for all topics, or for each topic a code or a column of
+    codes.
+    """
 
     errors: int | Sequence[int | Sequence[int]]
 
 
 FetchedTopic = FetchedColumns
-"""Offsets of one topic as columns; -1 where none is kept; ``metadata`` None: all empty."""
+"""Offsets of one topic as columns; -1: no offset; ``metadata`` None: all empty."""
 
 
 @slotted
@@ -150,5 +152,5 @@ NOTHING = Outcome()
 
 
 def answered(ticket: Ticket, reply: Reply) -> Outcome:
-    """The outcome that is one answer; made without NamedTuple's own, slower constructor."""
+    """An outcome with one reply only, made without NamedTuple's slower constructor."""
     return tuple.__new__(Outcome, ((), ((ticket, reply),), ()))

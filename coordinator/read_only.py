@@ -1,7 +1,7 @@
 """Read-only types of a shard's groups, members and offsets.
 
-These types describe the shard's own objects as far as others may read them: nothing is copied, and
-an object that is kept changes with the next call to the shard.
+These types expose the shard's own objects, not copies: an object that is kept changes with the next
+call to the shard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TimerView(Protocol):
 
     @property
     def due_ms(self) -> int:
-        """Monotonic; NEVER where it is not armed."""
+        """Monotonic milliseconds; NEVER if the timer is not armed."""
 
 
 class MemberView(Protocol):
@@ -43,19 +43,19 @@ class MemberView(Protocol):
 
     @property
     def client_host(self) -> str:
-        """Where its client is."""
+        """The client's host."""
 
     @property
     def session_timeout_ms(self) -> int:
-        """How long it may be silent."""
+        """The session timeout."""
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long others wait for it to rejoin."""
+        """How long the group waits for the member to rejoin."""
 
     @property
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        """Names with its metadata, in its order of preference."""
+        """(name, metadata) in the member's order of preference."""
 
     @property
     def assignment(self) -> bytes:
@@ -63,19 +63,19 @@ class MemberView(Protocol):
 
     @property
     def join_ticket(self) -> Ticket | None:
-        """Its parked JoinGroup."""
+        """The ticket of its parked JoinGroup, or None."""
 
     @property
     def waits(self) -> bool:
-        """Whether it has a request parked."""
+        """Whether a request of the member is parked."""
 
     @property
     def closed_ms(self) -> int | None:
-        """When its connection closed, monotonic; None while it is open, or unknown."""
+        """Monotonic time at which its connection closed; None while it is open or unknown."""
 
     @property
     def session(self) -> TimerView:
-        """Ends its membership."""
+        """The timer that ends its membership."""
 
 
 class GroupView(Protocol):
@@ -87,19 +87,21 @@ class GroupView(Protocol):
 
     @property
     def state(self) -> State:
-        """Its state."""
+        """The state of the group."""
 
     @property
     def state_since_ms(self) -> int:
-        """When it entered its state, by the monotonic clock; 0 after a load."""
+        """Monotonic time of the last state change, or of the group's ``wake`` after a load."""
 
     @property
     def state_timestamp_ms(self) -> int:
-        """The same by the wall clock, as stored; -1 where the record did not say."""
+        """Wall time of the last state change, as in the group's record; -1 if the
+        record has none.
+        """
 
     @property
     def protocol_type(self) -> str | None:
-        """None when no member ever joined."""
+        """None if no member ever joined."""
 
     @property
     def protocol_name(self) -> str | None:
@@ -107,11 +109,11 @@ class GroupView(Protocol):
 
     @property
     def generation_id(self) -> int:
-        """Goes up at every end of a join phase."""
+        """Increases by 1 at the end of each join phase."""
 
     @property
     def leader_id(self) -> str | None:
-        """In ``members``, or None."""
+        """The member id of the leader, or None."""
 
     @property
     def members(self) -> Mapping[str, MemberView]:
@@ -123,40 +125,42 @@ class GroupView(Protocol):
 
     @property
     def subscribed_topics(self) -> Collection[str] | None:
-        """Topics that the members subscribe; None: unknown."""
+        """Topics to which the members subscribe; None: unknown."""
 
     @property
     def offsets_read_ms(self) -> int:
-        """Wall time of the last OffsetFetch, where that counts as life."""
+        """Wall time of the last OffsetFetch, with
+        group.offsets.fetch.counts.as.activity; else -1.
+        """
 
     @property
     def record_offset(self) -> int:
         """Log offset of the group's record; -1 when the log has none."""
 
     def awaited(self) -> Awaited:
-        """Whom the group waits for."""
+        """The members that the group waits for, and the deadline."""
 
 
 class OffsetsView(Protocol):
-    """The committed offsets; see `offsets.cache.OffsetCache`, which has the writers besides."""
+    """The read methods of `offsets.cache.OffsetCache`."""
 
     def count(self) -> int:
-        """How many offsets there are."""
+        """The number of offsets."""
 
     def pending_count(self) -> int:
-        """How many offsets wait for the end of their transaction."""
+        """The number of offsets that wait for the end of their transaction."""
 
     def groups(self) -> Collection[str]:
-        """The groups with offsets: live, not to be kept over a ``replay``."""
+        """The groups with offsets: a live view, valid until the next ``replay``."""
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether anything is committed in the group."""
+        """Whether the group has committed offsets."""
 
     def has_more_than(self, group_id: str, count: int) -> bool:
-        """Whether the group has more than so many offsets."""
+        """Whether the group has more than ``count`` offsets."""
 
     def topics(self, group_id: str) -> Collection[str]:
-        """The topics in which the group has offsets: live, like ``groups``."""
+        """The topics in which the group has offsets: a live view, like ``groups``."""
 
     def partitions(self, group_id: str, topic: str) -> list[int]:
         """The partitions of a topic in which the group has offsets, ascending."""
@@ -165,7 +169,7 @@ class OffsetsView(Protocol):
         """The (topic, partition) of every offset of the group."""
 
     def get(self, group_id: str, topic: str, partition: int) -> CachedOffset | None:
-        """One entry whole."""
+        """The cached offset with all its fields, or None."""
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
         """(topic, partition, entry) of every offset of the group."""
@@ -174,12 +178,14 @@ class OffsetsView(Protocol):
         """The committed offsets of these partitions; -1 for a partition without one."""
 
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
-        """Every offset of the group, a value a topic, partitions ascending."""
+        """All offsets of the group, one value per topic, partitions ascending."""
 
     def commits(
         self, group_id: str, topic: str, at_most: int
     ) -> Iterator[Iterable[tuple[int, int, int, int]]]:
-        """Blocks of at most so many (partition, offset, commit time, expire time), ascending."""
+        """Blocks of at most ``at_most`` (partition, offset, commit time, expire
+        time), ascending.
+        """
 
     def columns(self, group_id: str) -> list[tuple[str, TopicColumns]]:
-        """(topic, its columns as they are now) of the group; for snapshots."""
+        """(topic, columns) for each topic of the group; for snapshots."""

@@ -1,7 +1,7 @@
 """Replies that carry only an error: to calls that no shard handles, and in place of other replies.
 
-A handler's reply is made before its records are written. When the write fails, or takes too long,
-each reply that depends on it becomes one of the same kind that carries only the error.
+A handler's reply is made before its records are written. If the write fails or takes too long, each
+reply that depends on it is replaced by one of the same kind with only the error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from protocol.errors import (
 
 MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, TxnOffsetCommit)
 """Calls that get INVALID_GROUP_ID for an empty group id before any other check, as in Kafka; the
-other calls may have one."""
+other calls accept an empty one."""
 
 
 def not_served(call: Call, error_code: int) -> Reply:
@@ -77,9 +77,10 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:
-    """The error while the shard loads.
+    """The error of a call while the shard loads.
 
-    Heartbeat gets none, so that members do not leave, and SyncGroup what old clients expect there.
+    Heartbeat gets NONE, so that members do not leave. SyncGroup gets REBALANCE_IN_PROGRESS, which
+    old clients expect.
     """
     match call:
         case Heartbeat():
@@ -91,7 +92,7 @@ def loading_error(call: Call) -> int:
 
 
 def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply like ``reply`` that says only ``error_code``."""
+    """A reply of the same kind as ``reply`` that carries only ``error_code``."""
     if isinstance(reply, int):
         return error_code
     if isinstance(reply, CommitReply):
@@ -123,7 +124,7 @@ def timed_out(reply: Reply) -> Reply:
     """The reply when its records were not stable within ``offsets.commit.timeout.ms``.
 
     SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka up to 3.9, the rest COORDINATOR_NOT_AVAILABLE,
-    as in 4.x: both make clients try again.
+    as in 4.x: both make clients retry.
     """
     if isinstance(reply, SyncReply):
         return failed(reply, REBALANCE_IN_PROGRESS)

@@ -1,11 +1,11 @@
-"""A shard: the groups of one ``__consumer_offsets`` partition, and the core's whole surface.
+"""A shard: the groups of one ``__consumer_offsets`` partition, and the only interface of the core.
 
-The caller makes one call at a time. ``now`` never goes back in ``mono_ms``. Tickets are hashable,
-and each is used once. The caller passes every run of an outcome to ``replay`` at once, in order,
-with its log offset, so that the next call sees it; the replies of the outcome were made before
-that. It releases the replies when the records before them are stable. Before ``loaded`` it may call
+The caller makes one call at a time, and ``now.mono_ms`` never decreases. Tickets are hashable, and
+each is used once. The caller passes every run of an outcome to ``replay`` at once, in order and
+with its log offset, so that the next call sees it. The replies of the outcome are made before that,
+and the caller releases them when the records before them are stable. Before ``loaded`` it may call
 only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then ``wake``. After
-``unload`` every group is DEAD, and the shard is thrown away.
+``unload`` every group is DEAD, and the shard is discarded.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from protocol.errors import INVALID_GROUP_ID
 from protocol.now import Now
 
 GENERATIONS_KEPT = 8
-"""How many generations of each group a load keeps: the journal begins with them."""
+"""Number of generations of each group that a load keeps; the journal begins with them."""
 
 _WOKEN_AT_ONCE = 1 << 30
 
@@ -66,9 +66,9 @@ def _heartbeat(state: ShardState, call: Heartbeat, now: Now) -> Outcome:
 
 
 def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
-    """A handler that collects its outcome in a Step.
+    """Return a handler that collects its outcome in a Step.
 
-    A call with an empty group id that needs one is refused before its handler sees it.
+    A call that needs a group id and has an empty one is refused before ``handler`` runs.
     """
 
     def handle(state: ShardState, call: Any, now: Now) -> Outcome:
@@ -119,14 +119,15 @@ class GroupShard:
     def __init__(self, config: GroupConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called: then handlers change groups, ``replay`` does not."""
+        """Whether ``loaded`` was called. From then on handlers change groups, and ``replay`` does
+        not."""
         self._generations: dict[str, list[LoadedGeneration]] = {}
-        """The last `GENERATIONS_KEPT` generations of each group that were replayed; ``loaded``
-        emits and clears them."""
+        """The last `GENERATIONS_KEPT` replayed generations of each group; ``loaded`` emits and
+        clears them."""
         self._recorded: dict[str, tuple[int, GroupValue]] = {}
         """Each group's last record and its log offset, for snapshots."""
         self._waking: Iterator[str] | None = None
-        """The groups that ``wake`` has still to visit; None before its first call."""
+        """The groups that ``wake`` has yet to visit; None before its first call."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
         self._retention = GroupTimer()
@@ -149,7 +150,7 @@ class GroupShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """The open connections of members. Live: do not keep it over a call."""
+        """The open connections of members: a live view, valid until the next call."""
         return self._state.connections.keys()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
@@ -159,19 +160,21 @@ class GroupShard:
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None
     ) -> Outcome:
-        """Write tombstones for the offsets in these topics, each below its log offset.
+        """Write tombstones for offsets in these topics that were written before the topic's log
+        offset.
 
-        `expire`, or `sweep` before ``loaded``, does what remains after this step. ``ticket`` gets
-        NONE at the end, like a request that deletes a group.
+        `expire`, or `sweep` before ``loaded``, does what remains after this step. ``ticket`` is
+        answered with NONE at the end.
         """
         deleted = TopicsDeleted(self._state.cache, topics, ticket)
         return _stepped(begin)(self._state, deleted, now)
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Do what is due, about ``budget`` items (at least one).
+        """Handle due deadlines and unfinished work, about ``budget`` items (at least one).
 
-        Deadlines come first, then unfinished work such as the retention check: a group is an item,
-        one with many offsets is several. While more is due ``next_deadline`` is not later than now.
+        Deadlines come first, then unfinished work such as the retention check, in which a group is
+        one item, or several if it has many offsets. While more is due, ``next_deadline`` is not
+        later than now.
         """
         return _stepped(self._expire)(self._state, budget, now)
 
@@ -198,8 +201,8 @@ class GroupShard:
         return _stepped(self._go_on)(self._state, budget, now)
 
     def _go_on(self, step: Step, budget: int) -> None:
-        """One sweep at a time; the next begins in another step, when this step's records are
-        replayed.
+        """Continue the first sweep only; the next begins in another step, after this step's records
+        are replayed.
         """
         sweeps = self._state.sweeps
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
@@ -233,9 +236,10 @@ class GroupShard:
         return self._state.deadlines.next_ms
 
     def unload(self, error_code: int) -> Outcome:
-        """Give the partition up: every parked request is answered, every group is DEAD.
+        """Unload the partition: answer every parked request with the error, move every group to
+        DEAD.
 
-        Requests whose replies an exception in this shard has lost are answered too. Only groups
+        Requests whose replies were lost by an exception in this shard are answered too. Only groups
         with members emit an event: no client waits for the others.
         """
         step = Step(self._state, Now(0, 0))
@@ -253,7 +257,12 @@ class GroupShard:
                 continue
             group.phase.disarm()
             if group.members:
-                step.move(group, State.DEAD, Cause.UNLOADED, "its partition was unloaded")
+                step.move(
+                    group,
+                    State.DEAD,
+                    Cause.UNLOADED,
+                    "the group's __consumer_offsets partition was unloaded",
+                )
             else:
                 group.transition_to(State.DEAD, step.now)
         return Outcome(step.records, step.replies, step.events)
@@ -263,8 +272,9 @@ class GroupShard:
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Apply a run that is in the log from ``base_offset`` on, live and at load.
 
-        Only this method changes committed offsets. A group's record builds the group at load; live,
-        the handler has changed the group already, and its record's log offset is noted.
+        Only this method changes committed offsets. At load, a group's record builds the group.
+        Later the handler has changed the group already, and only the log offset of its record is
+        noted.
         """
         if not isinstance(run, GroupRun):
             self._state.cache.replay(run, base_offset)
@@ -285,7 +295,7 @@ class GroupShard:
             group = groups[run.group_id] = Group.restored(run.group_id, run.value, base_offset)
             seen = self._generations.setdefault(group.group_id, [])
             while seen and seen[-1].log_offset >= base_offset:
-                seen.pop()  # a snapshot had it already
+                seen.pop()  # the snapshot contained it
             seen.append(_generation(group))
             del seen[:-GENERATIONS_KEPT]
 
@@ -308,11 +318,11 @@ class GroupShard:
         pending.restore(producer_id, producer_epoch, group_id, topic, columns)
 
     def wake(self, now: Now, budget: int) -> int:
-        """Do a part of ``loaded`` for at most ``budget`` groups; returns how many, 0 when none is
-        left.
+        """Do a part of ``loaded`` for at most ``budget`` groups; return their number, 0 when none
+        is left.
 
-        The log is replayed: sessions start with their full timeout, and groups with offsets alone
-        are created.
+        It is called after the replay. Sessions start with their full timeout, and groups that have
+        only offsets are created.
         """
         assert not self._live
         state = self._state
@@ -329,7 +339,7 @@ class GroupShard:
                 group = state.groups[group_id] = Group(group_id)
             group.state_since_ms = now.mono_ms
             if state.config.fetch_counts_as_activity and not group.protocol_type:
-                group.offsets_read_ms = now.wall_ms  # the log keeps no fetches: be on the safe side
+                group.offsets_read_ms = now.wall_ms  # the log has no fetches: assume one
             for member in group.members.values():
                 step.arm(member.session, member.session_timeout_ms)
             if len(group.members) > state.config.max_size:
@@ -337,8 +347,8 @@ class GroupShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: wake the groups that ``wake`` has not visited; accept calls from now
-        on.
+        """Finish the load after the replay: ``wake`` the remaining groups, and accept calls from
+        now on.
 
         A group with more members than group.max.size rebalances.
         """

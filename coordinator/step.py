@@ -1,8 +1,8 @@
 """One step of a shard: the state that it works on, and its outcome so far.
 
-``ShardState`` is everything that a shard remembers; a ``Step`` collects the records, replies and
-events of one call. A parked request is answered through the two functions here and nowhere else,
-so that each ticket is answered exactly once.
+``ShardState`` is the whole state of a shard; a ``Step`` collects the records, replies and events of
+one call. Only ``answer_join`` and ``answer_sync`` answer parked requests, so that each ticket is
+answered exactly once.
 """
 
 from __future__ import annotations
@@ -48,24 +48,22 @@ class ShardState:
         self.config = config
         self.groups: dict[str, Group] = {}
         self.cache = OffsetCache()
-        """Written by ``replay`` alone."""
+        """Only the shard's ``replay`` and ``restore`` methods change it."""
         self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
-        """Warning time to group id to how many of its offsets expire within that time, as of the
-        last check of the group; groups without such offsets are absent."""
+        """Number of offsets that expire within each warning time, by warning time and group id, as
+        of the last check of the group; groups without such offsets are absent."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
-        """The member whose JoinGroup or SyncGroup is parked under each ticket; the member has the
-        ticket too."""
+        """The group and member of each parked JoinGroup or SyncGroup, by ticket."""
         self.connections: dict[Hashable, dict[Member, Group]] = {}
-        """The members that speak by each open connection; a member is in at most one."""
+        """The members that use each open connection; a member is in at most one."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
-        """Replies of a step that an exception ended: not sent, and their tickets are not parked any
-        more."""
+        """Unsent replies of steps that an exception ended; their tickets are no longer parked."""
         self.sweeps: deque[Sweep] = deque()
-        """Long work under way, in the order in which it goes on."""
+        """Unfinished long work, in the order in which it is done."""
 
     def connect(self, group: Group, member: Member, connection: Hashable) -> None:
-        """Note the connection by which a member speaks from now on; None: it is not known."""
+        """Note the connection that a member uses from now on; None: unknown."""
         member.closed_ms = None
         if member.connection is connection:
             return
@@ -75,7 +73,7 @@ class ShardState:
             self.connections.setdefault(connection, {})[member] = group
 
     def disconnect(self, member: Member) -> None:
-        """Forget the connection of a member."""
+        """Remove the connection of a member."""
         if member.connection is None:
             return
         members = self.connections[member.connection]
@@ -86,7 +84,7 @@ class ShardState:
 
 
 class Step:
-    """The work on one call: handlers read ``state`` and ``now`` and say what follows."""
+    """One step: handlers read ``state`` and ``now``, and add records, replies and events."""
 
     __slots__ = ("events", "now", "records", "replies", "state")
 
@@ -104,12 +102,10 @@ class Step:
     # ---------------------------------------------------------------------------------- parking
 
     def park_join(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Park a JoinGroup until the join phase ends; one that the member has parked already is
-        answered.
+        """Park a JoinGroup until the join phase ends; answer an older one of the same member.
 
-        The older one gets REBALANCE_IN_PROGRESS: a client that still reads that reply rejoins under
-        the same id, and a client that repeated its request because it gave up on the older one
-        never sees it.
+        The older one gets REBALANCE_IN_PROGRESS. A client that reads this reply rejoins under the
+        same id; a client that has given up on the older request never reads it.
         """
         if member.join_ticket is not None:
             displaced = JoinReply(REBALANCE_IN_PROGRESS, member.member_id)
@@ -135,9 +131,9 @@ class Step:
             self.replies.append((ticket, reply))
 
     def park_sync(self, group: Group, member: Member, ticket: Ticket) -> None:
-        """Keep a SyncGroup until the leader's comes; a copy of it that waits already is answered.
+        """Park a SyncGroup until the leader's arrives; answer an older one of the same member.
 
-        The copy gets REBALANCE_IN_PROGRESS, for the reason that ``park_join`` gives.
+        The older one gets REBALANCE_IN_PROGRESS, for the reason given in ``park_join``.
         """
         self.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS))
         member.sync_ticket = ticket
@@ -146,7 +142,7 @@ class Step:
         member.session.disarm()
 
     def answer_sync(self, group: Group, member: Member, reply: SyncReply) -> bool:
-        """Answer a member's parked SyncGroup; whether there was one."""
+        """Answer a member's parked SyncGroup; return whether there was one."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -155,10 +151,10 @@ class Step:
         return True
 
     def void(self, group: Group, member: Member) -> None:
-        """Unpark a member's request; the caller answers it, if anybody does.
+        """Unpark a member's request without answering it.
 
-        JoinGroups are parked only while members join and SyncGroups only after that, so that a
-        member has one parked request at most.
+        JoinGroups are parked only in PREPARING_REBALANCE and SyncGroups only in AWAITING_SYNC, so
+        that a member has at most one parked request.
         """
         member.waits = False
         if member.join_ticket is not None:
@@ -172,7 +168,7 @@ class Step:
     # ----------------------------------------------------------------------------------- timers
 
     def arm(self, timer: GroupTimer, after_ms: int) -> None:
-        """Let the timer of a session or of a phase fall due so long from now."""
+        """Arm the timer of a session or a phase to fall due after ``after_ms``."""
         self.state.deadlines.arm(timer, self.now.mono_ms + after_ms)
 
     # ---------------------------------------------------------------------------------- changes
@@ -180,7 +176,7 @@ class Step:
     def move(
         self, group: Group, state: State, cause: Cause, detail: str, member_id: str = ""
     ) -> None:
-        """Let the group change its state, and emit the transition."""
+        """Change the group's state, and emit the transition."""
         old = group.state
         group.transition_to(state, self.now)
         awaited: tuple[str, ...] = ()
@@ -219,7 +215,7 @@ class Step:
     def emit_left(
         self, group: Group, member: Member, cause: Cause, detail: str, silent_ms: int = -1
     ) -> None:
-        """Say that a member is out."""
+        """Emit the event that a member was removed."""
         self.events.append(
             MemberLeft(
                 group.group_id,
@@ -236,24 +232,24 @@ class Step:
 
 
 class Sweep(ABC):
-    """Work that goes on over several steps; the owner of ``ticket``, if any, waits for its end."""
+    """Work that takes several steps; ``ticket``, if any, is answered at its end."""
 
     ticket: Ticket | None = None
 
     @abstractmethod
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost in items of `expire`; 0 when nothing was left to
-        do.
+        """Do the next piece and return its cost in items of `expire`; 0 if nothing
+        was left to do.
         """
 
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
-    """Whether the runs can be written as one batch of at most so many bytes, header included."""
+    """Whether the runs fit in one batch of at most ``max_record_bytes``, header included."""
     room = max_record_bytes - HEADER_BYTES
     try:
         if sum(map(run_bytes_at_most, runs)) <= room:
             return True
-        # The bound is a little too high: measure.
+        # The estimate is an upper bound: measure exactly.
         first_delta, size = 0, 0
         for run in runs:
             size += len(run_records(run, first_delta))

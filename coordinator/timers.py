@@ -1,4 +1,4 @@
-"""A timer of a group: that of its phase, or that of a member's session."""
+"""The timers of groups: of a phase, of a member's session and of a pending member id."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""TxnOffsetCommit, and the markers that end what it began.
+"""TxnOffsetCommit, and the markers that commit or drop its offsets.
 
-A transactional commit's offsets are pending until their producer's marker. Neither asks for the
-state of the group beyond what it must: members of a transaction may commit while the group
-rebalances, and a marker waits for no group.
+The offsets are pending until the marker of their producer. A transaction may commit offsets while
+the group rebalances, and a marker is written in every state of the group.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from protocol.errors import (
 from protocol.now import Now
 
 PENDING_MAX = 10_000
-"""Offsets that a transaction may have pending in one partition of ``__consumer_offsets``, as many
-as one request may name: its marker moves all of them in one piece."""
+"""Maximum number of offsets that a transaction may have pending in one partition of
+``__consumer_offsets``, the same as for one request: its marker applies all of them in one piece."""
 _NEVER_EXPIRES = -1
 _TOO_MANY = f"its transaction would exceed {PENDING_MAX} pending offsets in this coordinator"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
-    """Check a TxnOffsetCommit and make its records. It does not extend a member's session."""
+    """Check a TxnOffsetCommit and create its records. It does not extend a member's session."""
     group = state.groups.get(call.group_id)
     error = _check(group, call)
     if error:
@@ -68,7 +67,9 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
 
 
 def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:
-    """Whether a transaction has at most PENDING_MAX offsets pending here with those of ``runs``."""
+    """Whether the transaction has at most PENDING_MAX pending offsets here, with
+    those of ``runs``.
+    """
     known = dict(pending.of_producer(producer_id))
     count = sum([columns.count for columns in known.values()])
     if count + sum(map(len, runs)) <= PENDING_MAX:
@@ -84,10 +85,10 @@ def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRu
 
 
 def _check(group: Group | None, call: TxnOffsetCommit) -> int:
-    """The error of a commit as a whole.
+    """The error of a commit as a whole, or NONE.
 
-    A commit that names no membership is accepted in any group: clients below v3 can't name one. A
-    commit that names a part of it is checked against all of it (KIP-447).
+    A commit without membership is accepted in any group, because clients below v3 can't send one.
+    If the commit has a generation, a member id or an instance id, all three are checked (KIP-447).
     """
     if not call.group_id:
         return INVALID_GROUP_ID

@@ -1,4 +1,4 @@
-"""The read surface of a shard: DescribeGroups, ListGroups, and `ShardView`."""
+"""Read access to a shard: DescribeGroups, ListGroups, and `ShardView`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLASSIC = "classic"
 
 
 def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # noqa: ARG001
-    """A group as it is; one that does not exist is "Dead", without error."""
+    """Describe a group; an unknown one is "Dead", without an error."""
     group = state.groups.get(call.group_id)
     if group is None:
         reply = DescribeReply(NONE, call.group_id)
@@ -45,7 +45,7 @@ def describe(state: ShardState, call: DescribeGroup, now: Now) -> Outcome:  # no
 
 
 def _described(group: Group, protocol_name: str | None) -> DescribeReply:
-    """Metadata and assignments are shown where they hold: with the protocol of a STABLE group."""
+    """Describe a known group; only a STABLE one has a protocol name, metadata and assignments."""
     members = [
         DescribedMember(
             member.member_id,
@@ -95,21 +95,25 @@ class ShardView:
         self.offsets: OffsetsView = state.cache
         """The committed offsets."""
         self.recorded = recorded
-        """Log offset and value of each group's record in the log."""
+        """Log offset and value of the record of each group in the log."""
 
     def known(self) -> int:
-        """How many groups the log has named, those of offsets alone included; during a load too."""
+        """Number of groups that the log names, also of those with offsets only; valid during a load
+        too.
+        """
         offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
         alone = sum(group not in offsets for group in pending)
         recorded = sum(group not in offsets and group not in pending for group in self.recorded)
         return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
-        """About how many records of the log are not superseded: one an offset, one a group."""
+        """Approximate number of records of the log that are not superseded: one per offset, one per
+        group.
+        """
         return self.offsets.count() + self._state.cache.pending.count() + len(self.groups)
 
     def all_pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
-        """(producer, its epoch, group, topic, columns) of all that is pending; for snapshots."""
+        """(producer id, epoch, group, topic, columns) of all pending offsets; for snapshots."""
         return self._state.cache.pending.columns()
 
     def pending(self, group_id: str) -> Sequence[PendingOfProducer]:
@@ -117,7 +121,7 @@ class ShardView:
         return self._state.cache.pending.of_group(group_id)
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """Groups by the wire name of their state (every state named), and members in all."""
+        """The number of groups in each state, by wire name, and the total number of members."""
         by_state = {each.value: 0 for each in State}
         members = 0
         for group in self._state.groups.values():
@@ -126,12 +130,12 @@ class ShardView:
         return by_state, members
 
     def expiring(self, group_id: str, until_ms: int) -> Iterable[ExpiringOffset]:
-        """The offsets of a group that retention may drop until then, a wall time."""
+        """The offsets of a group that retention may drop until ``until_ms``, a wall time."""
         group = self._state.groups.get(group_id)
         return () if group is None else expiring(self._state, group, until_ms)
 
     def expiring_counts(self) -> dict[int, int]:
-        """Warning time to the number of offsets that go within it, as of the last checks."""
+        """The number of offsets that expire within each warning time, as of the last checks."""
         return {
             within_ms: sum(by_group.values())
             for within_ms, by_group in self._state.expiring.items()

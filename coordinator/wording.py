@@ -1,7 +1,7 @@
-"""The words that log lines and the journal use for what happened.
+"""Texts of log lines and journal entries.
 
-Members are named with their hosts, subscriptions by the topics added and removed. Only protocol
-type "consumer" has subscriptions that can be read; any other metadata is compared as bytes.
+Members are named with their hosts, changes of a subscription by the topics added and removed.
+Subscriptions can be decoded only for protocol type "consumer"; other metadata is compared as bytes.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from protocol.errors import ProtocolError
 Protocols = Sequence[tuple[str, bytes]]
 
 _REASON_CHARACTERS = 255
-"""Of a client's own reason, which the protocol lets be long; clients cut it here too (KIP-800)."""
+"""Maximum length of a client's reason; Kafka's clients cut it to the same length (KIP-800)."""
 _NAMED = 3
 
 
 def short(reason: str | None) -> str | None:
-    """The reason that a client gave, cut to a decent length."""
+    """A client's reason, cut to _REASON_CHARACTERS."""
     return reason[:_REASON_CHARACTERS] if reason else reason
 
 
 def with_reason(what: str, reason: str | None) -> str:
-    """A sentence with the reason that a client gave."""
+    """A sentence, with the client's reason appended if there is one."""
     return f"{what}: {short(reason)}" if reason else what
 
 
 def seconds(milliseconds: int) -> str:
-    """A length of time as people read it."""
+    """A duration in seconds with one decimal."""
     return f"{milliseconds / 1000:.1f} s"
 
 
 def some_of(parts: list[str], separator: str) -> str:
-    """The first few of many, and how many more there are."""
+    """The first _NAMED parts joined, and the number of the others."""
     more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     return separator.join(parts[:_NAMED]) + more
 
@@ -46,26 +46,27 @@ class Change(NamedTuple):
 
     detail: str
     is_visible: bool
-    """Topics or protocols differ, or bytes that cannot be read; not merely what a member says of
-    the partitions it owns, which changes with every rebalance of some assignors."""
+    """Whether the topics or protocols changed, or metadata that can't be decoded. False if only
+    other metadata changed, such as the owned partitions, which some assignors change in every
+    rebalance."""
 
 
 def named(member: Member) -> str:
-    """A member, and where it is from."""
+    """A member's id and host, for a sentence."""
     instance = member.group_instance_id
     name = member.member_id if instance is None else f"{instance} ({member.member_id})"
     return f"{name} from {plain_host(member.client_host)}"
 
 
 def plain_host(host: str) -> str:
-    """An address as people write it: Kafka puts a slash, or a name and a slash, before it."""
+    """An address without the slash, or the name and slash, that Kafka puts before it."""
     return host.rpartition("/")[2]
 
 
 def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
-    """The change between a member's old and new subscription or protocols; None without one.
+    """The change between a member's old and new subscription or protocols; None if both are equal.
 
-    After a load only the selected protocol of a member is known: the log keeps no other.
+    After a load only the selected protocol of a member is known, because the log keeps no other.
     """
     old: Protocols = member.protocols
     if member.restored:

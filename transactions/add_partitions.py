@@ -21,7 +21,7 @@ from transactions.transaction import Transaction
 
 
 def add_partitions(step: Step, call: AddPartitions) -> int:
-    """AddPartitionsToTxn and its like: the error of all of its partitions.
+    """Adds partitions to a transaction; returns one error code for all of them.
 
     Checks: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the size of
     the record (-1).
@@ -69,7 +69,7 @@ def add_partitions(step: Step, call: AddPartitions) -> int:
 
 
 def verify_partitions(step: Step, call: VerifyPartitions) -> list[int]:
-    """Whether partitions are in the transaction: a code for each."""
+    """Checks whether partitions are in the transaction; returns a code for each."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = _error_of_all(transaction, call.producer_id, call.producer_epoch)
     there: dict[str, frozenset[int]] = {}
@@ -90,7 +90,7 @@ def verify(
     topic: str,
     partition: int,
 ) -> int:
-    """NONE, or why a batch of that producer must not be appended to that partition.
+    """The error of a batch of this producer for this partition; NONE: it may be appended.
 
     Checks: an unknown id (49), the producer id (49), its epoch (90), PREPARE_* (51), the partition
     (120).
@@ -105,7 +105,7 @@ def verify(
 
 
 def _error_of_all(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> int:
-    """NONE, or why no partition may be written whichever it is."""
+    """The error that holds for every partition, or NONE."""
     if transaction is None:
         return INVALID_PRODUCER_ID_MAPPING
     error = _owner_error(transaction, producer_id, producer_epoch)
@@ -116,7 +116,7 @@ def _error_of_all(transaction: Transaction | None, producer_id: int, producer_ep
 
 
 def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
-    """NONE where the id belongs to that producer at that epoch."""
+    """NONE if the transactional id belongs to this producer at this epoch; else the error."""
     value = transaction.value
     if producer_id != value.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
@@ -131,5 +131,5 @@ def _refused(step: Step, call: AddPartitions, error_code: int, why: str) -> int:
 
 
 def _first(call: AddPartitions) -> str:
-    """The first partition of many, by name."""
+    """The name of the first partition."""
     return next((f"{topic}-{ids[0]}" for topic, ids in call.partitions if ids), "no partition")

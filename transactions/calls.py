@@ -17,7 +17,7 @@ Partitions = Sequence[tuple[str, Sequence[int]]]
 """Topics with their partitions."""
 
 TV1, TV2 = 1, 2
-"""The rules of a client: TV1 is before KIP-890's second part, TV2 with it."""
+"""The transaction protocol of a client: TV1 is before part 2 of KIP-890, TV2 with it."""
 
 
 CLIENT_CHARACTERS = 128
@@ -36,22 +36,24 @@ BROKER = Client()
 
 @slotted
 class InitProducerId:
-    """InitProducerId v0 to v6 with a transactional id. -> InitReply"""
+    """InitProducerId v0 to v6 with a transactional id. The reply is an InitReply."""
 
     ticket: Ticket
     transactional_id: str
     timeout_ms: int
     producer_id: int
-    """The producer id that the client has now (KIP-360); -1: none."""
+    """The client's present producer id (KIP-360); -1: none."""
     producer_epoch: int
     client: Client = BROKER
 
 
 @slotted
 class AddPartitions:
-    """AddPartitionsToTxn, AddOffsetsToTxn, and what a Produce or TxnOffsetCommit of TV2 adds.
+    """AddPartitionsToTxn, AddOffsetsToTxn, or partitions that a TV2 Produce or TxnOffsetCommit
+    adds.
 
-    Partitions of the offsets topic are named like others. -> int, an error for all of them
+    Partitions of the offsets topic are named like others. The reply is one error code for all
+    partitions.
     """
 
     ticket: Ticket
@@ -60,7 +62,7 @@ class AddPartitions:
     producer_epoch: int
     partitions: Partitions
     rules: int
-    """TV1 or TV2: which rules the client follows."""
+    """TV1 or TV2."""
     client: Client = BROKER
     group_id: str = ""
     """The group whose offsets partition is added, for the journal."""
@@ -68,10 +70,10 @@ class AddPartitions:
 
 @slotted
 class VerifyPartitions:
-    """Asks whether partitions are in the transaction, for a Produce of TV1 (KIP-890). ->
-    Sequence[int]
+    """Asks whether partitions are in the transaction, for a Produce of TV1 (KIP-890).
 
-    A code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or the error of all.
+    The reply is a code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or an error
+    that holds for all.
     """
 
     ticket: Ticket
@@ -83,7 +85,7 @@ class VerifyPartitions:
 
 @slotted
 class EndTransaction:
-    """EndTxn: v5 and up by the rules of TV2, below by those of TV1. -> EndReply"""
+    """EndTxn: TV2 from v5 on, TV1 below. The reply is an EndReply."""
 
     ticket: Ticket
     transactional_id: str
@@ -96,7 +98,10 @@ class EndTransaction:
 
 @slotted
 class MarkersWritten:
-    """All markers that a `SendMarkers` named are stable, where their partitions exist. -> int"""
+    """All markers of a `SendMarkers` are stable, except for partitions that do not exist.
+
+    The reply is an error code.
+    """
 
     ticket: Ticket
     transactional_id: str
@@ -107,8 +112,10 @@ class MarkersWritten:
 
 @slotted
 class MarkersRefused:
-    """Some partitions refused their markers with INVALID_PRODUCER_EPOCH (47): the transaction was
-    ended there under a newer epoch. The others have theirs. -> int
+    """Some partitions refused their markers with INVALID_PRODUCER_EPOCH (47).
+
+    The transaction was ended there under a newer epoch. The markers of the other partitions are
+    written. The reply is an error code.
     """
 
     ticket: Ticket
@@ -120,7 +127,7 @@ class MarkersRefused:
 
 @slotted
 class DescribeTransaction:
-    """One id of a DescribeTransactions. -> DescribeReply"""
+    """One id of a DescribeTransactions. The reply is a DescribeReply."""
 
     ticket: Ticket
     transactional_id: str
@@ -128,7 +135,7 @@ class DescribeTransaction:
 
 @slotted
 class ListTransactions:
-    """The ids of this shard; an empty filter matches all. -> ListReply"""
+    """The ids of this shard; an empty filter matches all. The reply is a ListReply."""
 
     ticket: Ticket
     states: frozenset[str]

@@ -14,12 +14,12 @@ class TransactionConfig:
     """The defaults are Kafka's."""
 
     marker_sender: Ticket
-    """Takes a `SendMarkers` whenever a Prepare record is stable."""
+    """The ticket that receives a `SendMarkers` whenever a Prepare record is stable."""
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
-    """The ids at hand, of all shards together."""
+    """The producer ids in reserve, shared by all shards."""
     transaction_version: int = 2
     """The level of the feature transaction.version: it selects the version of the log's values, and
-    the rules for transactions that the coordinator ends by itself."""
+    the protocol for transactions that the coordinator ends itself."""
     max_timeout_ms: int = 900_000
     """transaction.max.timeout.ms"""
     expiration_ms: int = 604_800_000

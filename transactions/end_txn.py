@@ -1,4 +1,4 @@
-"""EndTxn, and what comes of it: Prepare, the markers, Complete."""
+"""EndTxn and what follows: the Prepare record, the markers, the Complete record."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from transactions.values import (
 
 
 def end_transaction(step: Step, call: EndTransaction) -> EndReply:
-    """EndTxn: the reply, and behind it the markers for their sender.
+    """Handles EndTxn; the markers for their sender follow the reply.
 
-    Checks of both rules: an unknown id (49). TV1: the producer id (49), its epoch (90), the state.
-    TV2: PREPARE_* (51), the producer id (49), its epoch (90), the state.
+    Checks of TV1: an unknown id (49), the producer id (49), its epoch (90), the state. Checks of
+    TV2: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the state.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -74,7 +74,9 @@ def _check_tv2(value: TransactionValue, call: EndTransaction) -> Cell:
 
 
 def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndReply:
-    """Ends the transaction as its client asks. The reply has what holds once it is complete."""
+    """Ends the transaction as requested. The reply has the producer id and epoch
+    for the next one.
+    """
     target = State.PREPARE_COMMIT if call.committed else State.PREPARE_ABORT
     bumps = call.rules >= TV2
     value = _prepared(step, transaction, target, TV2 if bumps else 0, bumps=bumps)
@@ -97,11 +99,11 @@ def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndR
 def abort_fenced(
     step: Step, transaction: Transaction, cause: Cause, detail: str
 ) -> tuple[int, TransactionValue | None]:
-    """Aborts an open transaction under one more epoch, which its producer does not have.
+    """Aborts an open transaction with the next epoch, which fences its producer.
 
-    CONCURRENT_TRANSACTIONS and the Prepare record, or another error. Under TV2 its producer may
-    come again with the epoch before and go on (KIP-360); under TV1 it may not. The epoch is raised
-    once by either rules (KAFKA-19367).
+    Returns CONCURRENT_TRANSACTIONS and the Prepare record, or another error and None. Under TV2 the
+    producer may continue by InitProducerId with the epoch before (KIP-360), under TV1 it may not.
+    Both raise the epoch once (KAFKA-19367).
     """
     rules = step.state.server_rules
     client_rules = TV2 if rules >= TV2 else 0
@@ -117,10 +119,10 @@ def abort_fenced(
 def _prepared(
     step: Step, transaction: Transaction, target: State, client_rules: int, *, bumps: bool
 ) -> TransactionValue | None:
-    """The Prepare record; None when a producer id is needed and none is at hand.
+    """The Prepare record; None if it needs a producer id and none is in reserve.
 
-    Under TV2 the markers have one more epoch, the highest of all after the last one that a client
-    is given; the producer then goes on with another id.
+    Under TV2 the markers have the next epoch. After EXHAUSTED_EPOCH, the last one for clients, that
+    is the highest epoch of all, and the producer continues with another producer id.
     """
     old = transaction.value
     next_producer_id = NO_PRODUCER_ID
@@ -142,9 +144,9 @@ def _prepared(
 def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
     """Completes the transaction whose markers are all written; replies NONE.
 
-    It also completes one whose marker a partition refuses: the transaction was ended there with a
-    newer epoch of the producer, so that the partition would refuse a later marker too. Kafka leaves
-    the id between Prepare and Complete for ever.
+    It also completes a transaction whose marker a partition refused: the transaction was ended
+    there with a newer epoch of the producer, so the partition would refuse later markers too. Kafka
+    leaves such an id in PREPARE_* forever.
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:

@@ -1,4 +1,4 @@
-"""Events of a shard of transactional ids; log lines, metrics and the journal are made of them.
+"""Events of a shard of transactional ids, for log lines, metrics and the journal.
 
 Events are per request, never per partition.
 """
@@ -13,12 +13,12 @@ from transactions.states import State
 
 
 class Cause(Enum):
-    """Why a transactional id moved to another state; the value is for log lines and metrics."""
+    """Why a transactional id changed its state; the value is for log lines and metrics."""
 
     CLIENT = "client"
-    """The producer's request: InitProducerId, a partition, EndTxn."""
+    """A request of the producer: InitProducerId, AddPartitionsToTxn, EndTxn."""
     TIMEOUT = "timeout"
-    """Open for longer than its timeout."""
+    """The transaction was open for longer than its timeout."""
     FENCED = "fenced"
     """A newer producer with the same id called InitProducerId."""
     ADMIN = "admin"
@@ -26,22 +26,22 @@ class Cause(Enum):
     MARKERS = "markers"
     """All markers are written."""
     EXPIRED = "expired"
-    """Not used for transactional.id.expiration.ms."""
+    """The id was not used for transactional.id.expiration.ms."""
 
 
 @slotted
 class Transition:
-    """A transactional id has changed its state; its record is accepted."""
+    """A transactional id changed its state by a new record."""
 
     transactional_id: str
     old: State | None
-    """None: the id is new."""
+    """None for a new id."""
     new: State
     producer_id: int
     producer_epoch: int
     cause: Cause
     detail: str
-    """The cause with its figures: a sentence without a subject."""
+    """The cause with its figures, in words: a sentence without a subject."""
     client: Client = BROKER
     partitions: int = 0
     """The number of partitions in the transaction."""
@@ -53,7 +53,7 @@ class Transition:
 
 @slotted
 class PartitionsAdded:
-    """Partitions that were not yet in the transaction."""
+    """Partitions were added that were not yet in the transaction."""
 
     transactional_id: str
     producer_id: int
@@ -66,7 +66,7 @@ class PartitionsAdded:
 
 @slotted
 class ProducerFenced:
-    """A newer producer has taken the id over: epochs below its own are refused from now on."""
+    """A newer producer has taken over the id: lower epochs are refused from now on."""
 
     transactional_id: str
     producer_id: int
@@ -75,12 +75,12 @@ class ProducerFenced:
     client: Client
     """The new owner of the id."""
     fenced: Client
-    """The fenced client: the sender of the last call before."""
+    """The fenced client: the sender of the last call before this one."""
 
 
 @slotted
 class TransactionRefused:
-    """A call was refused with an error that ends the producer or its transaction."""
+    """A call was rejected with an error that ends the producer or its transaction."""
 
     transactional_id: str
     error_code: int
@@ -95,12 +95,12 @@ class TransactionRefused:
 class EndedPastCoordinator:
     """WriteTxnMarkers ended a producer's open transaction on partitions without its coordinator.
 
-    An operator ends hanging transactions so. The edge reports it: the shard need not know the
-    producer.
+    Operators end hanging transactions this way. The edge emits the event, because the shard may not
+    know the producer.
     """
 
     transactional_id: str
-    """The id that has this producer; "" for none."""
+    """The transactional id of this producer; "" if it has none."""
 
     producer_id: int
     producer_epoch: int

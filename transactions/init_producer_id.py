@@ -1,4 +1,4 @@
-"""InitProducerId: a producer takes a transactional id."""
+"""InitProducerId: a producer registers with a transactional id."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, Trans
 
 
 def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
-    """InitProducerId with a transactional id.
+    """Handles InitProducerId with a transactional id.
 
-    Checks: the timeout (50); an id that is new is made (14 without a producer id at hand);
-    PREPARE_* (51); the producer that the call names (90); the state; its epoch (90).
+    Checks: the timeout (50); a new id is created (14 without a producer id in reserve); PREPARE_*
+    (51); the producer that the call names (90); the state; its epoch (90).
     """
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
@@ -47,14 +47,14 @@ def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
-    """Whether the call names the id's producer; its epoch is checked later."""
+    """Whether the call names no producer, or that of the id; its epoch is checked later."""
     if call.producer_id == value.previous_producer_id and call.producer_epoch >= EXHAUSTED_EPOCH:
         return True
     return call.producer_id in (NO_PRODUCER_ID, value.producer_id)
 
 
 def _make(step: Step, call: InitProducerId) -> InitReply:
-    """The id is new: it gets a producer id and epoch 0, whatever its client had."""
+    """Creates an id, with a new producer id and epoch 0, whatever the client sent."""
     if not step.fits(call.transactional_id, ()):
         why = "the transactional id is too long for a record"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
@@ -75,10 +75,12 @@ def _make(step: Step, call: InitProducerId) -> InitReply:
 
 
 def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """No transaction is open: one more epoch, or a new producer id when the epochs are used up.
+    """Raises the epoch of an id without a transaction; after the last epoch it gets a new producer
+    id.
 
-    A client that names its epoch continues after an error (KIP-360); one that names the epoch
-    before has lost the reply. A client that names no epoch is another producer, or has restarted.
+    A client that sends the current epoch continues after an error (KIP-360). A client that sends
+    the epoch before has lost the reply. A client that sends none is another producer, or has
+    restarted.
     """
     old = transaction.value
     stored = old.producer_epoch
@@ -130,7 +132,7 @@ def _taken(
 
 
 def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
-    """A transaction is open: it is aborted first, and the client comes again."""
+    """Aborts the open transaction first; the client retries."""
     itself = (call.producer_id, call.producer_epoch)
     if itself == (transaction.producer_id, transaction.producer_epoch):
         cause, detail = Cause.CLIENT, "its producer continues with InitProducerId after an error"

@@ -3,11 +3,11 @@
 `Journal.observe` accepts the events in order, each with its time; `Journal.wait` accepts the groups
 that were seen waiting for a transaction, which the core can't know. The journal keeps the last few
 transactions of each id, and keeps notable ones longer: transactions that did not end as their
-client wanted, were open for long, or held readers back. All ids together cost about 32 MiB; the id
-that has been quiet for longest is forgotten first.
+client wanted, were open for long, or blocked readers. All pages take about 32 MiB; the page without
+events for the longest time is dropped first.
 
-Notable transactions are written to disk, and an open transaction once it is some seconds old: so a
-healthy load of short transactions writes nothing.
+Notable transactions are written to disk, and open ones after SAVED_OPEN_MS. So a healthy load of
+short transactions writes nothing.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from transactions.journal_entries import (
 )
 from transactions.states import State
 
-TOLD_KEPT = 32
-"""How many notable transactions are kept for one id."""
+NOTABLE_KEPT = 32
+"""Maximum number of notable transactions kept per id."""
 RECENT_KEPT = 4
-"""Of one id: the last of the others."""
+"""Maximum number of other transactions kept per id."""
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
-"""An open transaction is written down once it is so old."""
+"""Age at which an open transaction is written to disk."""
 HUNG = "it was hanging, and an operator ended it with WriteTxnMarkers, bypassing its coordinator"
 _REFUSED_KEPT = 128
 _ID_BYTES = 900
@@ -68,35 +68,35 @@ _ENDS = {
 
 
 class IdJournal(Page):
-    """The page of one transactional id; stories are counted from 1."""
+    """The page of one transactional id; its transactions are numbered from 1."""
 
-    __slots__ = ("_open", "_recent", "_told", "ended", "open", "refused")
+    __slots__ = ("_notable", "_open", "_recent", "ended", "open", "refused")
 
     def __init__(self, transactional_id: str, unsaved: Unsaved | None = None) -> None:
         super().__init__(transactional_id, unsaved, _ID_BYTES)
         self._recent: Ring[Story] = self.ring(RECENT_KEPT)
         """The transactions that are not notable."""
-        self._told: Ring[Story] = self.ring(TOLD_KEPT)
+        self._notable: Ring[Story] = self.ring(NOTABLE_KEPT)
         self.refused: Ring[Refusals] = self.ring(_REFUSED_KEPT)
-        """By error code."""
+        """Refused calls, by error code."""
         self._open: Ring[Story] = self.ring(1)
         self.open: Story | None = None
-        """The story that has not ended."""
+        """The open transaction, or None."""
         self.ended: Counter[tuple[Outcome, Cause | None]] = Counter()
-        """How many ended how in this run."""
+        """Number of transactions that ended in this run, by outcome and cause."""
 
     def stories(self) -> list[Story]:
-        """All that is kept, the oldest first; the open one is the last."""
-        ended = sorted([*self._told, *self._recent], key=lambda each: each.number)
+        """All kept transactions, oldest first; the open one is the last."""
+        ended = sorted([*self._notable, *self._recent], key=lambda each: each.number)
         return [*ended, *self._open]
 
     @property
     def is_young(self) -> bool:
-        """Whether the open one has not been written down yet."""
+        """Whether the open transaction has not been written to disk yet."""
         return self._unsaved is not None and self.name in self._unsaved.young
 
     def begin(self, story: Story) -> Story:
-        """A transaction begins. If another is open, the line with its end was not written."""
+        """Adds a transaction that begins. If another one is open, its end is unknown."""
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
@@ -108,19 +108,21 @@ class IdJournal(Page):
         return story
 
     def changed(self, story: Story, size: int) -> None:
-        """The open one has so many bytes more in it, without its texts: these are few."""
+        """Notes that the open transaction has grown by ``size`` bytes; its texts
+        are not counted.
+        """
         self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
 
     def end(self, story: Story, outcome: Outcome, now: Now | None = None) -> None:
-        """The open transaction ends; without a time its end was not seen."""
+        """Ends the open transaction; without ``now`` its end was not seen."""
         if now is None:
             story.outcome = outcome
         else:
             story.end(outcome, now)
         self.ended[outcome, story.cause] += 1
-        if story.is_worth_telling or not self.is_young:
+        if story.is_notable or not self.is_young:
             self.save_story(story)
         elif self._unsaved is not None:
             del self._unsaved.young[self.name]
@@ -129,19 +131,19 @@ class IdJournal(Page):
         self._keep(story)
 
     def save_story(self, story: Story) -> None:
-        """Have one written down, however young it is."""
+        """Saves a transaction, however young it is."""
         if self._unsaved is not None:
             self._unsaved.young.pop(self.name, None)
             self.save(story.number, story)
 
     def save_counts(self) -> None:
-        """See `Page`; how long readers have waited is counted, too."""
+        """Implements Page.save_counts; also saves an open transaction for which readers wait."""
         if self.open is not None and self.open.waits:
             self.save_story(self.open)
         super().save_counts()
 
     def restore(self, entry: Kept) -> None:
-        """See `Page`; the lines of one transaction come one after another, the last one holds."""
+        """Implements Page.restore; of several lines of one transaction, the last one is valid."""
         if isinstance(entry, Gone):
             self.clear()
             return
@@ -165,7 +167,7 @@ class IdJournal(Page):
         self._open.number = number
 
     def _keep(self, story: Story) -> None:
-        ring = self._told if story.is_worth_telling else self._recent
+        ring = self._notable if story.is_notable else self._recent
         ring.put(story.number, story)
 
 
@@ -179,7 +181,7 @@ def _moved(page: IdJournal, event: Transition, now: Now) -> None:
     elif new in _PREPARES and event.old is State.ONGOING:
         story = page.open or page.begin(_unseen(event, now))
         story.prepare(_PREPARES[new], event.cause, event.detail, event.client, now)
-        if story.is_worth_telling or not page.is_young:
+        if story.is_notable or not page.is_young:
             page.save_story(story)
     elif new in _ENDS and page.open is not None:
         page.end(page.open, _ENDS[new], now)
@@ -205,7 +207,7 @@ def _refused(page: IdJournal, event: TransactionRefused, now: Now) -> None:
 
 
 def _ended_past(page: IdJournal, event: EndedPastCoordinator, now: Now) -> None:
-    """A hanging transaction becomes a story of its own, or part of the id's open one."""
+    """Adds a hanging transaction that an operator ended, or notes it in the open transaction."""
     if not page.name:
         return  # its producer has no transactional id
     if page.open is not None:
@@ -241,7 +243,7 @@ FOLDS: dict[type, Fold[IdJournal]] = {
 
 
 class Journal(Pages[IdJournal]):
-    """See the module."""
+    """The journal pages of a broker's transactional ids."""
 
     form = FORM
     folds = FOLDS
@@ -250,10 +252,10 @@ class Journal(Pages[IdJournal]):
         super().__init__(IdJournal, bytes_kept, unsaved, attrgetter("transactional_id"))
 
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
-        """A reader was seen waiting for the open transaction of an id.
+        """Notes a reader that waits for the open transaction of an id.
 
-        ``opened`` is what the core knows of that transaction; it is taken where the journal has
-        none, since that began in an earlier run.
+        ``opened`` is that transaction as the core has it. It is added if the journal does not have
+        the transaction, which then began in an earlier run.
         """
         self.fold_observed()
         page = self.turn_to(transactional_id)

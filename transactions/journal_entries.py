@@ -1,6 +1,6 @@
-"""Journal entries of a transactional id: its transactions and its refused requests.
+"""Journal entries of a transactional id: its transactions and its rejected requests.
 
-Sizes are estimates of an entry's own objects and of its texts.
+Sizes are estimated bytes of an entry's objects and texts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 
 PARTITIONS_KEPT = 64
-"""Of one transaction, by name; more are counted."""
+"""Maximum number of partitions kept by name per transaction; further ones are counted."""
 GROUPS_KEPT = 16
 WAITS_KEPT = 64
 LONG_MS = 10_000
 """A transaction that was open for this many ms is notable, whatever its outcome."""
 _SEEN_WITHIN_MS = 30_000
-"""A reader that was seen waiting so shortly before the end has waited until the end."""
+"""A reader last seen within this time before the end counts as waiting until the end."""
 STORY_BYTES = 1000
 PARTITION_BYTES = 120
 WAIT_BYTES = 600
@@ -34,24 +34,24 @@ _STORY = (
     "more_waits",
 )  # fmt: skip
 _REFUSALS = ("error_code", "count", "last_ms", "producer_id", "producer_epoch")
-"""The numbers of entries."""
+"""Fields of entries that are numbers."""
 
 
 class Outcome(StrEnum):
-    """How far a transaction has come."""
+    """The progress or the result of a transaction."""
 
     OPEN = "open"
     COMMITTING = "committing"
-    """Decided; its markers are being written."""
+    """The commit is decided; its markers are being written."""
     ABORTING = "aborting"
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """It ended, but no line in the journal says how."""
+    """It ended, but the journal does not have the end."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the transaction has ended, so that it holds back no reader."""
+        """Whether the transaction has ended, so that it blocks no reader."""
         return self not in (Outcome.OPEN, Outcome.COMMITTING, Outcome.ABORTING)
 
 
@@ -69,16 +69,16 @@ class Reader(NamedTuple):
 
 @slotted
 class Wait:
-    """A reader that a transaction held back."""
+    """A reader that a transaction blocked."""
 
     reader: Reader
     seen_ms: int
-    """When it was last seen waiting; when it could go on, once it could."""
+    """Wall time at which it was last seen waiting or, if ``over``, could continue."""
     over: bool = False
 
     @classmethod
     def read(cls, row: list[Any]) -> Wait:
-        """The reader that a row of a line is."""
+        """Reads the entry from a row of a journal line."""
         group_id, topic, partition, client_id, host, since_ms, seen_ms, over = row
         reader = Reader(
             text_of(group_id),
@@ -102,39 +102,40 @@ class Story:
     """
 
     number: int
-    """Counted by transactional id, from 1."""
+    """Number within the transactional id, from 1."""
     producer_id: int
     producer_epoch: int
     client: Client
     """The client that opened it."""
     began_ms: int
     began_mono_ms: int = 0
-    """0: not in this run."""
+    """Monotonic time of the beginning; 0: in an earlier run."""
     partitions: list[tuple[str, int]] = field(default_factory=list)
     touched: int = 0
-    """How many partitions."""
+    """Number of partitions."""
     groups: list[str] = field(default_factory=list)
-    """Whose offsets it commits."""
+    """The groups whose offsets it commits."""
     outcome: Outcome = Outcome.OPEN
     cause: Cause | None = None
-    """Why it ended."""
+    """The cause of its end."""
     detail: str = ""
-    """The same in words."""
+    """The cause in words."""
     ended_by: Client = BROKER
     """The client that ended it; empty for the broker itself."""
     prepared_ms: int = 0
-    """When its end was decided; 0 before."""
+    """Wall time at which its end was decided; 0 before."""
     ended_ms: int = 0
-    """When its last marker was written; 0 before."""
+    """Wall time at which its last marker was written; 0 before."""
     past: str = ""
-    """The part of it that an operator's marker ended while it was open, without its coordinator."""
+    """The partitions in which an operator's marker ended it while it was open, in
+    words; else ""."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
 
     @classmethod
     def read(cls, fields: Fields) -> Story:
-        """The entry of a line."""
+        """Reads the entry from its journal line."""
         numbers: Fields = {name: number_of(fields[name]) for name in _STORY}
         partitions, cause = listed_of(fields["partitions"]), fields["cause"]
         return cls(
@@ -151,7 +152,7 @@ class Story:
         )
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         return {
             "kind": "transaction",
             **{name: getattr(self, name) for name in _STORY},
@@ -167,13 +168,13 @@ class Story:
         }
 
     def copied(self) -> Story:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         waits = {key: replace(each) for key, each in self.waits.items()}
         partitions, groups = list(self.partitions), list(self.groups)
         return replace(self, partitions=partitions, groups=groups, waits=waits)
 
     def touch(self, partitions: Partitions, group_id: str) -> None:
-        """It has further partitions."""
+        """Adds partitions, and the group whose offsets it commits."""
         for topic, ids in partitions:
             self.touched += len(ids)
             for partition in ids[: PARTITIONS_KEPT - len(self.partitions)]:
@@ -182,7 +183,7 @@ class Story:
             self.groups.append(kept_id(group_id))
 
     def wait(self, reader: Reader, now: Now) -> None:
-        """A reader is seen waiting."""
+        """Notes a reader that waits."""
         key = reader.group_id, reader.topic, reader.partition
         known = self.waits.get(key)
         if known is not None:
@@ -199,7 +200,7 @@ class Story:
             self.more_waits += 1
 
     def end_past(self, event: EndedPastCoordinator) -> None:
-        """An operator's marker has ended it in some of its partitions."""
+        """Notes that an operator's marker has ended it in some of its partitions."""
         (topic, ids), more = event.partitions[0], -1
         for _, each in event.partitions:
             more += len(each)
@@ -209,7 +210,7 @@ class Story:
         self.past = kept_sentence(f"an operator{who if event.client.host else ''} {did}")
 
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
-        """Its end is decided."""
+        """Notes that its end is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
         self.cause = cause
         self.detail = kept_sentence(detail)
@@ -217,7 +218,7 @@ class Story:
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
-        """Its last marker is written: readers go on."""
+        """Notes that its last marker is written, and that readers continue."""
         self.outcome = outcome
         self.ended_ms = now.wall_ms
         for each in self.waits.values():
@@ -226,8 +227,12 @@ class Story:
             each.over = True
 
     @property
-    def is_worth_telling(self) -> bool:
-        """Whether it is kept longer: anything but a short commit that held up no reader."""
+    def is_notable(self) -> bool:
+        """Whether it is notable, and kept longer.
+
+        That is a transaction that its client did not end, or that was open for LONG_MS, blocked a
+        reader or was ended in some partitions by an operator.
+        """
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
         return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
@@ -242,7 +247,7 @@ class Story:
 
 @dataclass(slots=True)
 class Refusals(Recurring):
-    """Calls that were refused with one error code."""
+    """Calls of one id that were refused with one error code."""
 
     error_code: int
     last_ms: int = 0
@@ -250,18 +255,18 @@ class Refusals(Recurring):
     producer_epoch: int = -1
     client: Client = BROKER
     detail: str = ""
-    """Of the last one."""
+    """The detail of the last refusal."""
     source: Source = Source.SEEN
-    """SEEN as soon as one of them was."""
+    """SEEN if at least one of them happened in this run of the broker."""
 
     @property
     def key(self) -> int:
-        """See `Recurring`."""
+        """Implements Recurring.key."""
         return self.error_code
 
     @classmethod
     def read(cls, fields: Fields) -> Refusals:
-        """The entry of a line."""
+        """Reads the entry from its journal line."""
         numbers: Fields = {name: number_of(fields[name]) for name in _REFUSALS}
         refused = cls(**numbers)
         refused.client, refused.detail = _client(fields["client"]), text_of(fields["detail"])
@@ -269,16 +274,16 @@ class Refusals(Recurring):
         return refused
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         own = {name: getattr(self, name) for name in _REFUSALS}
         return {"kind": "refused", **own, "client": self.client, "detail": self.detail}
 
     def copied(self) -> Refusals:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return replace(self)
 
     def take(self, event: TransactionRefused, now: Now) -> None:
-        """One more."""
+        """Adds a refusal."""
         self.count += 1
         self.last_ms = now.wall_ms
         self.producer_id, self.producer_epoch = event.producer_id, event.producer_epoch
@@ -292,25 +297,25 @@ class Refusals(Recurring):
 
 
 class Gone(NamedTuple):
-    """The transactional id is forgotten."""
+    """The transactional id was removed."""
 
     at_ms: int
 
     @classmethod
     def read(cls, fields: Fields) -> Gone:
-        """The entry of a line."""
+        """Reads the entry from its journal line."""
         return cls(number_of(fields["at_ms"]))
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         return {"kind": "gone", "at_ms": self.at_ms}
 
     def copied(self) -> Gone:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return self
 
     def size(self) -> int:
-        """It is not kept."""
+        """Returns 0: the entry is not kept in memory."""
         return 0
 
 

@@ -17,7 +17,7 @@ from transactions.values import TransactionRun
 
 
 class InitReply(NamedTuple):
-    """Answer to InitProducerId; -1 and -1 with an error."""
+    """Answer to InitProducerId; producer id and epoch are -1 with an error."""
 
     error_code: int
     producer_id: int = -1
@@ -64,20 +64,20 @@ class ListReply(NamedTuple):
 
 @slotted(frozen=True)
 class SendMarkers:
-    """The ticket ``TransactionConfig.marker_sender`` gets it once the Prepare record is stable.
+    """Markers to send: the ``marker_sender`` gets it as a reply once the Prepare record is stable.
 
-    Never before (a marker before its Prepare record breaks atomicity), and again after each load.
-    The sender answers with `MarkersWritten` or `MarkersRefused`. The edge adds the coordinator
-    epoch: the leader epoch of the shard's partition.
+    A marker before its Prepare record would break atomicity. After each load it is sent again. The
+    sender answers with `MarkersWritten` or `MarkersRefused`. The edge adds the coordinator epoch:
+    the leader epoch of the shard's partition.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """TV1: the transaction's epoch; TV2: one more."""
+    """TV1: the transaction's epoch; TV2: the next one."""
     committed: bool
     rules: int
-    """TV1 or TV2: transaction_version of WriteTxnMarkers, 1 is sent as 0."""
+    """TV1 or TV2: the transaction_version of WriteTxnMarkers; TV1 is sent as 0."""
     partitions: Partitions
 
 

@@ -1,9 +1,9 @@
-"""The partitions of a transaction, in the order in which Kafka's records name them.
+"""The partitions of a transaction, in the order of Kafka's records.
 
-Kafka keeps them in Java's ``HashSet`` and groups them by topic in a ``HashMap``: the order is that
-of their slots. Where two partitions share one, the one that came first is first; where two topics
-do, the one that was met last (``computeIfAbsent`` puts it at the head). How many slots there are
-follows from how many partitions, or topics, there are. Source: Kafka 4.3.1 ``TransactionLog``.
+Kafka keeps them in a Java ``HashSet`` and groups them by topic in a ``HashMap``, so that they are
+ordered by slot. Within a slot, the partition added first is first, but the topic added last is
+first (``computeIfAbsent`` puts it at the head). The number of slots follows from the number of
+partitions, or topics. Source: Kafka 4.3.1 ``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from protocol.java_hash import java_hash
 from transactions.calls import Partitions
 
 Ordered = tuple[tuple[str, tuple[int, ...]], ...]
-"""Partitions as a value has them."""
+"""The partitions of a `TransactionValue`."""
 
 _SLOTS_AT_LEAST = 16
 _FEW = 8
-"""So many are put into their places; more are sorted with those that are there."""
+"""Up to this many new partitions are inserted one by one; more are sorted together with the old
+ones."""
 
 
 def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
-    """The partitions of ``wanted`` that ``there`` does not have, each once, in order of
-    occurrence.
-    """
+    """The partitions of ``wanted`` that ``there`` lacks, each once, in order of occurrence."""
     known = {topic: set(ids) for topic, ids in there}
     added: dict[str, list[int]] = {}
     for topic, ids in wanted:
@@ -38,7 +37,9 @@ def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
 
 
 def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
-    """Both together; ``there`` is in order, and none of ``added`` is among them."""
+    """``there`` and ``added`` together, in order; ``there`` is in order and has
+    none of ``added``.
+    """
     count_before = sum(len(ids) for _, ids in there)
     count = count_before + sum(map(len, added.values()))
     slots = _slots(count)
@@ -64,16 +65,16 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
 
 
 _SlotOf = Callable[[int], int]
-"""In which slot a partition of one topic is."""
+"""The slot of a partition of one topic."""
 
 
 def _topics_in_order(
     topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
 ) -> list[str]:
-    """The topics as their map has them; the first ``older`` were there before.
+    """The topics in the order of Kafka's map; the first ``older`` were in it before.
 
-    The map grows before another partition is looked up. So it has not grown for the last topic
-    where this has a single partition and is met last.
+    The map grows at the next lookup after an insertion. So it has not grown for the topic inserted
+    last if that has a single partition.
     """
     last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
@@ -87,7 +88,7 @@ def _topics_in_order(
 
 
 def _slots(entries: int) -> int:
-    """How many slots a table has that grew entry by entry: a power of two, at most 3/4 full."""
+    """The number of slots of a table that grew entry by entry: a power of two, at most 3/4 full."""
     slots = _SLOTS_AT_LEAST
     while 4 * entries > 3 * slots:
         slots *= 2
@@ -95,7 +96,9 @@ def _slots(entries: int) -> int:
 
 
 def _partition_slot(topic_hash: int, slots: int) -> _SlotOf:
-    """In which slot a partition of that topic is; Java's ``TopicPartition.hashCode``."""
+    """The function from a partition of this topic to its slot; Java's
+    ``TopicPartition.hashCode``.
+    """
     of_topic, mask = 31 * 31 + topic_hash, slots - 1
 
     def slot_of(partition: int) -> int:

@@ -9,26 +9,28 @@ from __future__ import annotations
 from collections import deque
 
 REFILL_BELOW = 100
-"""Another block is wanted when so few are left: 90 % of Kafka's 1000 are used then."""
+"""Another block is reserved when fewer are left: 90 % of Kafka's block of 1000 are used then."""
 
 
 class ProducerIds:
-    """Ids in the order in which they were reserved; each is given once."""
+    """Producer ids in the order in which they were reserved; each is used once."""
 
     __slots__ = ("_blocks", "left")
 
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
         self.left = 0
-        """How many are at hand; another block is wanted below `REFILL_BELOW`."""
+        """The number of ids in reserve; another block is needed below `REFILL_BELOW`."""
 
     def add(self, block: range) -> None:
-        """Adds a block, which this broker alone has reserved."""
+        """Adds a block that only this broker has reserved."""
         self._blocks.append(block)
         self.left += len(block)
 
     def take(self) -> int | None:
-        """The next id; None when none is at hand, which is COORDINATOR_LOAD_IN_PROGRESS (14)."""
+        """Takes the next id; None if none is left, which clients see as
+        COORDINATOR_LOAD_IN_PROGRESS (14).
+        """
         while self._blocks:
             block = self._blocks.popleft()
             if block:

@@ -1,9 +1,8 @@
-"""Records of ``__transaction_state``: to the bytes of Kafka's records, and back.
+"""The codec of the records of ``__transaction_state``.
 
 A key is its version (int16, 0) and the transactional id; a value is a version (int16, 0 or 1) and
 the fields of `TransactionValue`. docs/internals/transactions.md has an example. Records are read as
-Kafka reads them: keys of other versions are skipped and counted, other versions of values are an
-error.
+in Kafka: keys of other versions are skipped and counted, other versions of values are an error.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 """Last update, start."""
 _PARTITIONS_AT = _HEAD.size
-"""Where the partitions of a value begin."""
+"""Position of the partitions in a value."""
 _RECORD_BYTES_AT_MOST = 100
 """Upper bound of a record without its id and partitions: lengths, both heads, all tags."""
 _TOPIC_BYTES_AT_MOST = 10
@@ -38,7 +37,7 @@ _TOPIC_BYTES_AT_MOST = 10
 
 
 class CorruptTransactionRecord(CorruptStoredRecord):
-    """A stored record that can't be what it claims."""
+    """A stored record that can't be decoded."""
 
     def __init__(self, log_offset: int, reason: str) -> None:
         message = f"the record at offset {log_offset} can't be read: {reason}"
@@ -46,9 +45,9 @@ class CorruptTransactionRecord(CorruptStoredRecord):
 
 
 def run_records(run: TransactionRun, first_delta: int) -> bytes:
-    """The records section of one run, its offset deltas counted from ``first_delta``.
+    """The records section of one run, with offset deltas from ``first_delta`` on.
 
-    Attributes and timestamp delta are 0, and the records have no headers.
+    Attributes and timestamp delta are 0, without headers.
     """
     value = None if run.value is None else encode_value(run.value, run.version)
     body = encode_record_body(0, first_delta, encode_key(run.transactional_id), value)
@@ -56,7 +55,7 @@ def run_records(run: TransactionRun, first_delta: int) -> bytes:
 
 
 def run_bytes_at_most(transactional_id: str, partitions: Partitions) -> int:
-    """An upper bound of the bytes of any record of that id with these partitions."""
+    """Upper bound of the size of any record of this id with these partitions."""
     size = _RECORD_BYTES_AT_MOST + _string_bytes(transactional_id)
     for topic, ids in partitions:
         size += _TOPIC_BYTES_AT_MOST + _string_bytes(topic) + 4 * len(ids)
@@ -159,9 +158,9 @@ def decode_value(data: bytes) -> tuple[TransactionValue, int]:
 
 
 def _decode_usual(data: bytes) -> TransactionValue | None:
-    """A value of version 1 whose lengths are short, as nearly all are; None for others.
+    """Decodes a value of version 1 whose lengths have one byte, as in nearly all; None for others.
 
-    100,000 without partitions are read in 0.14 s so, by the schema in 0.40 s.
+    This reads 100,000 values without partitions in 0.14 s; `_decode_by_schema` takes 0.40 s.
     """
     try:
         _, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(data)
@@ -186,7 +185,7 @@ def _decode_usual(data: bytes) -> TransactionValue | None:
                 return None
             position = end
     except (IndexError, struct.error, ValueError):
-        return None  # the schema says what is wrong
+        return None  # decoding by the schema raises the exact error
     state = BY_NUMBER.get(status)
     if position != len(data) or state is None or state is State.DEAD:
         return None
@@ -205,9 +204,9 @@ def _decode_usual(data: bytes) -> TransactionValue | None:
 
 
 def _short_partitions(data: bytes) -> tuple[Partitions, int]:
-    """The partitions of a value of version 1, and the position behind them.
+    """The partitions of a value of version 1, and the position after them.
 
-    Raises IndexError, struct.error or ValueError where a length has two bytes or does not fit.
+    Raises IndexError, struct.error or ValueError if a length has two bytes or does not fit.
     """
     position = _PARTITIONS_AT + 1
     count = data[_PARTITIONS_AT]
@@ -228,7 +227,9 @@ def _short_partitions(data: bytes) -> tuple[Partitions, int]:
 
 
 def _short(length: int) -> int:
-    """The length in a compact length of one byte; 0 is null, and above 0x7F more bytes follow."""
+    """Decodes a compact length of one byte. Raises ValueError for null (0) and longer ones (above
+    0x7F).
+    """
     if not 0 < length < 0x80:
         raise ValueError("the length has more bytes, or is that of null")
     return length - 1

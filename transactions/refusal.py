@@ -1,7 +1,7 @@
 """Replies that carry only an error: to calls that no shard handles, and in place of other replies.
 
-A handler's reply is made before its records are written. When the write fails, or takes too long,
-each reply that depends on it becomes one of the same kind that carries only the error.
+A handler's reply is made before its records are written. If the write fails or takes too long, each
+reply that depends on it is replaced by one of the same kind with only the error.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def refusal(call: Call, error_code: int) -> Reply:
 
 
 def loading_error(call: Call) -> int:  # noqa: ARG001
-    """The error while the shard loads: the same to all."""
+    """The error of every call while the shard loads."""
     return COORDINATOR_LOAD_IN_PROGRESS
 
 
 def failed(reply: Reply, error_code: int) -> Reply:
-    """A reply like ``reply`` that says only ``error_code``.
+    """A reply of the same kind as ``reply`` that carries only ``error_code``.
 
     `SendMarkers` becomes the bare code: markers whose Prepare record is not in the log must not be
     sent.
@@ -82,8 +82,8 @@ def write_failed(reply: Reply) -> Reply:
 
 
 def timed_out(reply: Reply) -> Reply:
-    """The reply when its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as Kafka's.
+    """The reply when its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as in Kafka.
 
-    `SendMarkers` is not among them: its Prepare record is in the log, and will be stable.
+    `SendMarkers` does not time out: its Prepare record is in the log, and will be stable.
     """
     return failed(reply, COORDINATOR_NOT_AVAILABLE)

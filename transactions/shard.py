@@ -1,10 +1,10 @@
-"""A shard: the ids of one ``__transaction_state`` partition, and the core's whole surface.
+"""A shard: the ids of one ``__transaction_state`` partition, and the only interface of the core.
 
-The caller makes one call at a time. ``now`` never goes back in ``mono_ms``. The caller gives every
-run of an outcome to ``replay`` at once, in order, with its log offset, so that the next call sees
-it; the replies of the outcome were made before that. It releases the replies when the records
-before them are stable, that for the marker sender too. Before ``loaded`` it may call only
-``replay``, and then ``wake``. After ``unload`` the shard is thrown away.
+The caller makes one call at a time, and ``now.mono_ms`` never decreases. The caller passes every
+run of an outcome to ``replay`` at once, in order and with its log offset, so that the next call
+sees it. The replies of the outcome are made before that, and the caller releases them, those for
+the marker sender too, when the records before them are stable. Before ``loaded`` it may call only
+``replay``, and then ``wake``. After ``unload`` the shard is discarded.
 
 No call is parked: each is answered in its own outcome.
 """
@@ -65,9 +65,9 @@ class TransactionShard:
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
-        """Whether ``loaded`` was called: from then on only legal moves are allowed."""
+        """Whether ``loaded`` was called. From then on only legal transitions are allowed."""
         self._waking: Iterator[Transaction] | None = None
-        """The open transactions that ``wake`` has still to visit; None before its first call."""
+        """The open transactions that ``wake`` has yet to visit; None before its first call."""
         self._woken: list[SendMarkers] = []
         """The transactions between Prepare and Complete that ``wake`` has found."""
         self._sweeps = Sweeps(self._state, Now(0, 0))
@@ -85,7 +85,7 @@ class TransactionShard:
 
     @property
     def connections(self) -> Collection[Hashable]:
-        """Empty: no call is parked, so that the end of a connection has no effect."""
+        """Empty: no call is parked, so closed connections have no effect."""
         return ()
 
     def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
@@ -97,9 +97,9 @@ class TransactionShard:
         self._state.config = config
 
     def expire(self, now: Now, budget: int) -> Outcome:
-        """Does what is due, for about ``budget`` ids: timeouts first, then expiry of unused ids.
+        """Does the due work for about ``budget`` ids: timeouts first, then expiry of unused ids.
 
-        While more is due ``next_deadline`` is not later than now.
+        While more is due, ``next_deadline`` is not later than now.
         """
         step = Step(self._state, now)
         self._sweeps.work(step, max(budget, 1))
@@ -115,7 +115,7 @@ class TransactionShard:
         return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
-        """Gives the partition up; no call is parked, so that none is answered."""
+        """Unloads the partition; no call is parked, so none is answered."""
         return NOTHING
 
     # --------------------------------------------------------------------------------------- log
@@ -123,7 +123,7 @@ class TransactionShard:
     def replay(self, run: TransactionRun, base_offset: int) -> None:  # noqa: ARG002
         """Applies a record that is in the log at ``base_offset``, live and at load.
 
-        Only this method changes an id, so that a loaded shard equals the one before.
+        Only this method changes an id, so that a loaded shard equals the shard that wrote the log.
         """
         state, live = self._state, self._live
         transactional_id = run.transactional_id
@@ -133,7 +133,7 @@ class TransactionShard:
                 return
             transaction = Transaction(transactional_id, run.value)
             state.transactions[transactional_id] = transaction
-            live = False  # from nothing
+            live = False  # a new id has no earlier state
         transaction.transition_to(run, live=live)
         if run.value is None:
             del state.transactions[transactional_id]
@@ -141,12 +141,14 @@ class TransactionShard:
         state.watch(transaction)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
-        """Does nothing: transactional ids have no snapshot, their topic is loaded whole."""
+        """Must not be called: transactional ids have no snapshot, and their whole
+        log is replayed.
+        """
         raise AssertionError("transactional ids have no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """A part of ``loaded``, for at most ``budget`` transactions; returns how many, 0 when none
-        is left.
+        """Does a part of ``loaded`` for at most ``budget`` transactions; returns their number, 0
+        when none is left.
         """
         if self._waking is None:
             self._waking = iter(list(self._state.open.values()))
@@ -158,8 +160,8 @@ class TransactionShard:
         return awake
 
     def loaded(self, now: Now) -> Outcome:
-        """The log is replayed: calls are accepted from now on. Markers of each PREPARE_* are sent
-        again.
+        """Finishes the load after the replay: accepts calls from now on, and sends the markers of
+        each PREPARE_* again.
         """
         while self.wake(now, _WOKEN_AT_ONCE):
             pass

@@ -1,4 +1,4 @@
-"""The machine of a transactional id on one page.
+"""The state machine of a transactional id on one page.
 
 This module owns the states, their names and the legal moves between them. The state of a
 transactional id changes only in ``Transaction.transition_to``; every handler reads a table of
@@ -31,7 +31,7 @@ class State(Enum):
     number: int
     wire_name: str
 
-    __hash__ = object.__hash__  # a state is one object; Enum hashes names, 38 a transaction
+    __hash__ = object.__hash__  # Enum hashes the name, 38 times per transaction
 
     def __new__(cls, number: int, wire_name: str) -> State:  # noqa: D102
         state = object.__new__(cls)
@@ -41,12 +41,13 @@ class State(Enum):
         return state
 
     EMPTY = (0, "Empty")
-    """A producer has the id, and has no transaction since it took it.
+    """A producer has the id, and has begun no transaction since InitProducerId.
 
-    *Action*: InitProducerId answers one more epoch, or the same where it is asked again with the
-    epoch before (KIP-360); after the last epoch another producer id. AddPartitions begins a
-    transaction. A partition is in none (120). EndTxn gets 48; but ABORT by TV2 is 0 and the next
-    epoch, since a client whose produce failed can't know whether there is a transaction.
+    *Action*: InitProducerId returns the next epoch, or the same one to a retry with the epoch
+    before (KIP-360); after the last epoch, another producer id. AddPartitions begins a
+    transaction. The check of a partition gets 120. EndTxn gets 48, except for ABORT by TV2: it
+    gets 0 and the next epoch, since a client whose produce failed can't know whether a
+    transaction was begun.
 
     *Transition*: the first partition -> ONGOING. ABORT by TV2 -> PREPARE_ABORT without partitions.
     InitProducerId -> EMPTY. Not used for transactional.id.expiration.ms -> DEAD.
@@ -55,10 +56,10 @@ class State(Enum):
     ONGOING = (1, "Ongoing")
     """A transaction is open. Its timeout runs, by the wall clock, unless it has none (KIP-939).
 
-    *Action*: InitProducerId fences the producer and gets 51: the client comes again when the abort
-    is complete. AddPartitions is 0, without a record where nothing is new. A partition is in the
-    transaction (0) or is not (120). EndTxn is 0, by TV2 with the next epoch, or with another
-    producer id and epoch 0 after the last one.
+    *Action*: InitProducerId fences the producer and gets 51: the client retries until the
+    abort is complete. AddPartitions gets 0, and writes no record if nothing is new. The check of a
+    partition gets 0 if it is in the transaction, else 120. EndTxn gets 0; by TV2 with the next
+    epoch or, after the last one, with another producer id and epoch 0.
 
     *Transition*: EndTxn -> PREPARE_COMMIT or PREPARE_ABORT. InitProducerId, or the timeout ->
     PREPARE_ABORT with one more epoch. More partitions -> ONGOING.
@@ -67,17 +68,17 @@ class State(Enum):
     PREPARE_COMMIT = (2, "PrepareCommit")
     """The transaction is committed; its markers are being written, again after each load.
 
-    *Action*: 51 to InitProducerId, AddPartitions and EndTxn, whatever producer they name (but
-    EndTxn of TV1 checks the producer first); 51 to a partition. The client retries.
+    *Action*: InitProducerId, AddPartitions and EndTxn get 51, whatever producer they name (but
+    EndTxn of TV1 checks the producer first). The check of a partition gets 51. The client retries.
 
-    *Transition*: each marker is written or refused -> COMPLETE_COMMIT. Nothing else."""
+    *Transition*: all markers are written or refused -> COMPLETE_COMMIT. No other."""
 
     PREPARE_ABORT = (3, "PrepareAbort")
     """The transaction is aborted: by its client, by its timeout, or by a newer producer.
 
     *Action*: as PREPARE_COMMIT.
 
-    *Transition*: each marker is written or refused -> COMPLETE_ABORT. Nothing else.
+    *Transition*: all markers are written or refused -> COMPLETE_ABORT. No other.
     """
 
     COMPLETE_COMMIT = (4, "CompleteCommit")
@@ -85,17 +86,18 @@ class State(Enum):
 
     *Action*: as EMPTY, except for EndTxn. TV1: COMMIT gets 0, ABORT 48. TV2: the epoch identifies
     the end that the client means. With the epoch before, whose reply was lost, COMMIT gets 0 and
-    the current values, ABORT 48; with the current epoch COMMIT gets 48, and ABORT is done as while
-    EMPTY.
+    the current values, ABORT 48; with the current epoch COMMIT gets 48, and ABORT is handled as
+    in EMPTY.
 
     *Transition*: as EMPTY."""
 
     COMPLETE_ABORT = (5, "CompleteAbort")
     """The last transaction was aborted, and no other has begun.
 
-    *Action*: as EMPTY, but EndTxn: ABORT by TV1 is 0, COMMIT 48. By TV2 with the epoch before ABORT
-    is 0 and what holds now, COMMIT 90, since only a timeout aborts what is to be committed; with
-    the epoch of now COMMIT is 48, and ABORT is done, as while EMPTY.
+    *Action*: as EMPTY, except for EndTxn. TV1: ABORT gets 0, COMMIT 48. TV2 with the epoch before:
+    ABORT gets 0 and the current values, COMMIT 90, since only a timeout aborts a transaction that
+    its client commits. TV2 with the current epoch: COMMIT gets 48, and ABORT is handled as in
+    EMPTY.
 
     *Transition*: as EMPTY.
     """
@@ -104,8 +106,8 @@ class State(Enum):
     """Expired; a tombstone is in the log, and the shard has forgotten the id. Never written as a
     state.
 
-    *Action*: 49 to all, as for an unknown id; but InitProducerId creates the id again, and
-    DescribeTransactions reports that it is not found.
+    *Action*: every request gets 49, as for an unknown id, except that InitProducerId creates the id
+    again, and DescribeTransactions gets TRANSACTIONAL_ID_NOT_FOUND.
 
     *Transition*: none."""
 
@@ -126,7 +128,7 @@ LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
     State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
     State.DEAD: frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}),
 }
-"""From where each state may be entered."""
+"""The states from which each state may be entered."""
 
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 """The states in which markers are being written."""

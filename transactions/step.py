@@ -40,12 +40,12 @@ class ShardState:
         self.open: dict[str, Transaction] = {}
         """The transactions in ONGOING and PREPARE_*, in the order in which they began."""
         self.timeouts: Deadlines[Timeout] = Deadlines()
-        """When each ONGOING transaction is to be aborted, by the wall clock."""
+        """Wall time at which each ONGOING transaction is aborted."""
         self.expiries: Deadlines[Transaction] = Deadlines()
-        """When each id without an open transaction was used last, by the wall clock."""
+        """Wall time of the last use of each id without an open transaction."""
 
     def watch(self, transaction: Transaction) -> None:
-        """Sets the deadlines of a transactional id by its state."""
+        """Sets the deadlines of a transactional id according to its state."""
         value = transaction.value
         match value.state:
             case State.ONGOING:
@@ -70,12 +70,14 @@ class ShardState:
 
     @property
     def server_rules(self) -> int:
-        """The rules (TV1 or TV2) for transactions that the coordinator ends by itself."""
+        """The protocol (TV1 or TV2) for transactions that the coordinator ends itself."""
         return TV2 if self.config.transaction_version >= TV2 else TV1
 
 
 class Step:
-    """The work on one call: handlers read ``state`` and ``now``, say what follows, and reply."""
+    """One step: handlers read ``state`` and ``now``, add records, events and markers, and return a
+    reply.
+    """
 
     __slots__ = ("client", "events", "markers", "now", "records", "state")
 
@@ -87,26 +89,27 @@ class Step:
         self.records: list[TransactionRun] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
-        """For their sender, behind all replies."""
+        """The markers for their sender; they follow all replies."""
 
     def outcome(self, *replies: tuple[Ticket, Reply]) -> Outcome:
-        """All that was collected, in order."""
+        """The outcome of the step: these replies, followed by the markers."""
         sender = self.state.config.marker_sender
         markers = [(sender, each) for each in self.markers]
         return Outcome(self.records, [*replies, *markers], self.events)
 
     @property
     def room(self) -> int:
-        """How many bytes the records of one batch may have."""
+        """The maximum size of the records of one batch."""
         return self.state.config.max_record_bytes - HEADER_BYTES
 
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
-        """Whether all records of a transaction with these partitions can be written (law 6)."""
+        """Whether every record of a transaction with these partitions fits in a batch."""
         return run_bytes_at_most(transactional_id, partitions) <= self.room
 
     def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
-        """The value of the next record, which names the producer id of the ``old`` one as the
-        previous one, be it the same; so does Kafka's."""
+        """The value of the next record. Its previous producer id is that of ``old``, even if both
+        are the same, as in Kafka.
+        """
         return old._replace(
             state=state,
             last_update_ms=self.now.wall_ms,
@@ -117,7 +120,7 @@ class Step:
     def write(
         self, transactional_id: str, value: TransactionValue | None, last_epoch: int = NO_EPOCH
     ) -> None:
-        """Lets a transactional id have another value, or be gone."""
+        """Adds a record with the new value of a transactional id; None: a tombstone."""
         version = 1 if self.state.config.transaction_version else 0
         run = TransactionRun(transactional_id, value, version, last_epoch, self.client)
         self.records.append(run)
@@ -130,7 +133,7 @@ class Step:
         cause: Cause,
         detail: str,
     ) -> None:
-        """Emits a transition; Prepare has its markers sent."""
+        """Emits a transition; for PREPARE_*, also adds the markers to send."""
         touched = new.partitions or (() if old is None else old.partitions)
         completes = old is not None and old.state in PREPARED
         begun = new.state is not State.EMPTY and new.start_ms >= 0
@@ -160,7 +163,9 @@ class Step:
         producer_id: int,
         producer_epoch: int,
     ) -> int:
-        """Emits that a call ends its producer or its transaction; the error."""
+        """Emits the refusal of a call, which ends its producer or its transaction; returns the
+        error.
+        """
         self.events.append(
             TransactionRefused(
                 transactional_id, error_code, detail, producer_id, producer_epoch, self.client
@@ -170,12 +175,12 @@ class Step:
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
-    """The caller, as the details of refusals name it."""
+    """The caller, for details of rejections."""
     return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 
 def owner(value: TransactionValue) -> str:
-    """Whose the id is, as details of refusals say it."""
+    """The owner of an id, as the details of refusals name it."""
     return (
         f"the transactional id belongs to producer {value.producer_id} at epoch"
         f" {value.producer_epoch} ({value.state.wire_name})"

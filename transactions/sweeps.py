@@ -1,7 +1,7 @@
-"""Work without a client: aborts transactions past their timeout, and drops ids that are not used.
+"""Work without a client: aborts transactions past their timeout, and removes unused ids.
 
-The monotonic clock says when to check, the wall clock in the records decides: the time that the
-broker was down counts.
+The monotonic clock schedules the checks. The wall times in the records decide, so the time during
+which the broker was down counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from transactions.step import ShardState, Step
 
 
 class Sweeps:
-    """When a shard looks next, in monotonic milliseconds."""
+    """The times of a shard's next checks, in monotonic milliseconds."""
 
     __slots__ = ("abort_at_ms", "expire_at_ms")
 
@@ -24,7 +24,7 @@ class Sweeps:
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
     def work(self, step: Step, budget: int) -> None:
-        """Does what is due, for at most ``budget`` ids. The rest stays due."""
+        """Does the due work for at most ``budget`` ids. The rest stays due."""
         config = step.state.config
         if self.abort_at_ms <= step.now.mono_ms:
             budget -= _abort(step, budget)
@@ -36,7 +36,9 @@ class Sweeps:
 
 
 def _abort(step: Step, budget: int) -> int:
-    """Aborts the transactions whose time is over, as many as the budget allows; how many it was."""
+    """Aborts transactions past their timeout, at most ``budget`` timers; returns how many were
+    checked.
+    """
     timeouts, now_ms = step.state.timeouts, step.now.wall_ms
     looked_at = 0
     while looked_at < budget:
@@ -53,14 +55,14 @@ def _abort(step: Step, budget: int) -> int:
             f" {transaction.timeout_ms}"
         )
         _, value = abort_fenced(step, transaction, Cause.TIMEOUT, detail)
-        if value is None:  # no producer id is at hand: the next sweep tries again
+        if value is None:  # no producer id is in reserve: the next sweep retries
             timeouts.arm(timeout, now_ms + step.state.config.abort_interval_ms)
     return looked_at
 
 
 def _expire(step: Step, budget: int) -> bool:
-    """Drops unused ids after transactional.id.expiration.ms, as many as budget and batch allow;
-    returns whether none is left.
+    """Removes ids that were unused for transactional.id.expiration.ms, as many as the budget and
+    one batch allow; returns whether none is left.
     """
     state = step.state
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms

@@ -23,23 +23,23 @@ class Act(Enum):
     """The action for a request."""
 
     CHECK = auto()
-    """The owner is checked, and then the request itself."""
+    """Check the owner, then the request itself."""
     BEGIN = auto()
-    """A record: ONGOING, with the partitions of the request."""
+    """Write ONGOING with the partitions of the request."""
     EXTEND = auto()
-    """A record where partitions are new: ONGOING, with those of before too."""
+    """Write ONGOING with the new partitions added; if none is new, write nothing."""
     PREPARE = auto()
-    """A record: PREPARE_COMMIT or PREPARE_ABORT; the answer, and then the markers."""
+    """Write PREPARE_COMMIT or PREPARE_ABORT; reply, then send the markers."""
     REPEAT = auto()
-    """The answer that was lost, once more: it was done."""
+    """Repeat the reply that was lost: the request was done."""
     COMPLETE = auto()
-    """A record: COMPLETE_COMMIT or COMPLETE_ABORT."""
+    """Write COMPLETE_COMMIT or COMPLETE_ABORT."""
     TAKE_OVER = auto()
-    """A record: EMPTY, with one more epoch or another producer id."""
+    """Write EMPTY with the next epoch or another producer id."""
     FENCE = auto()
-    """A record: PREPARE_ABORT with one more epoch; the client comes again."""
+    """Write PREPARE_ABORT with the next epoch; the client retries."""
     IGNORE = auto()
-    """It comes too late, and nothing is to be done."""
+    """Do nothing: the call is too late."""
 
 
 Cell = Act | int
@@ -76,7 +76,7 @@ VERIFY_PARTITIONS: dict[State, Cell] = {
     State.COMPLETE_ABORT: Act.CHECK,
     State.DEAD: INVALID_PRODUCER_ID_MAPPING,
 }
-"""Whether partitions are in the transaction, behind the checks of the owner."""
+"""Whether partitions are in the transaction, after the checks of the owner."""
 
 END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, INVALID_TXN_STATE),
@@ -87,7 +87,7 @@ END_TV1: dict[State, tuple[Cell, Cell]] = {
     State.COMPLETE_ABORT: (INVALID_TXN_STATE, NONE),
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
-"""EndTxn up to v4: (COMMIT, ABORT), behind the checks of the owner."""
+"""EndTxn up to v4: (COMMIT, ABORT), after the checks of the owner."""
 
 _END_TV2_NOW: dict[State, tuple[Cell, Cell]] = {
     State.EMPTY: (INVALID_TXN_STATE, Act.PREPARE),
@@ -108,12 +108,12 @@ _END_TV2_AGAIN: dict[State, tuple[Cell, Cell]] = {
     State.DEAD: (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
 }
 END_TV2 = {False: _END_TV2_NOW, True: _END_TV2_AGAIN}
-"""EndTxn from v5 on. Key: whether it is a repeat, that is with the epoch before (or with the
-producer id and epoch before, when the epochs were used up), then (COMMIT, ABORT).
+"""EndTxn from v5 on: by whether the call is a repeat, then (COMMIT, ABORT). A repeat has the epoch
+before, or the producer id and epoch before if the epochs were exhausted.
 
-PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is done, since a
-client whose produce failed can't know whether a transaction was begun. COMMIT repeated after an
-abort: only a timeout leads there, so that the producer is fenced (KAFKA-20785; Kafka 4.3.1 replies
+PREPARE_* is checked before the owner (KAFKA-18464). ABORT without a transaction is accepted, since
+a client whose produce failed can't know whether a transaction was begun. A repeated COMMIT after an
+abort gets PRODUCER_FENCED, because only a timeout leads there (KAFKA-20785; Kafka 4.3.1 replies
 INVALID_TXN_STATE, which ends a Streams application)."""
 
 MARKERS: dict[State, Act] = {
@@ -125,7 +125,7 @@ MARKERS: dict[State, Act] = {
     State.COMPLETE_ABORT: Act.IGNORE,
     State.DEAD: Act.IGNORE,
 }
-"""Each marker is written or refused, of the producer and epoch that the id has now."""
+"""MarkersWritten and MarkersRefused of the current producer id and epoch."""
 
 DESCRIBE: dict[State, int] = {
     State.EMPTY: NONE,
@@ -136,4 +136,4 @@ DESCRIBE: dict[State, int] = {
     State.COMPLETE_ABORT: NONE,
     State.DEAD: TRANSACTIONAL_ID_NOT_FOUND,
 }
-"""DescribeTransactions; ListTransactions lists those that it describes."""
+"""DescribeTransactions; ListTransactions lists the ids in states with NONE."""

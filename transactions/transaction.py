@@ -1,4 +1,4 @@
-"""A transactional id: the fold of its records, and what memory alone knows of it."""
+"""A transactional id: the state in its records, and the state that is only in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
 
 
 class Timeout(Timer):
-    """Ends a transaction that is open for too long; on the wall clock, as the log knows it."""
+    """The timer that aborts a transaction open for too long, by the wall time of its record."""
 
     __slots__ = ("transaction",)
 
@@ -19,10 +19,10 @@ class Timeout(Timer):
 
 
 class Transaction(Timer):
-    """One transactional id. It changes in `transition_to` and nowhere else.
+    """One transactional id; only `transition_to` changes it.
 
-    As a timer it is due for expiry: ``due_ms`` is when it was used last (wall), while nothing is
-    open.
+    It is the timer of its own expiry: without an open transaction, ``due_ms`` is the wall time of
+    its last use.
     """
 
     __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")
@@ -31,22 +31,23 @@ class Transaction(Timer):
         super().__init__()
         self.transactional_id = transactional_id
         self.value = value
-        """Its last record."""
+        """The value of its last record."""
         self.last_epoch = NO_EPOCH
-        """The epoch before this one, where its owner may come with it again since the answer was
-        lost; no record keeps it, and so a load forgets it, as in Kafka 4.3.1."""
+        """The epoch before the current one, with which the owner may retry if it lost the reply. No
+        record has it, so a load forgets it, as in Kafka 4.3.1."""
         self.client: Client = BROKER
-        """The sender of the last call that changed the state; changes by the broker itself leave
-        it."""
+        """The sender of the last call that changed the state; changes by the broker itself do not
+        set it."""
         self.prepared_ms = -1
-        """Wall time of the PREPARE_* that is to be completed or was; -1: none since the load."""
+        """Wall time of the last PREPARE_* since the load; -1 while ONGOING, and
+        before the first."""
         self.timeout: Timeout | None = None
-        """Made for its first transaction."""
+        """Created with its first transaction."""
 
     def transition_to(self, run: TransactionRun, *, live: bool = True) -> None:
-        """Takes a record: another state, or the same with more in it.
+        """Applies a record.
 
-        ``live`` holds it to the legal moves. The records of a log may have gaps, since it is
+        With ``live`` the transition must be legal. A load may skip states, because the log is
         compacted.
         """
         value = run.value
@@ -67,27 +68,27 @@ class Transaction(Timer):
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way: begun and not complete."""
+        """Whether a transaction has begun and is not complete."""
         return self.value.state in OPEN
 
     @property
     def state(self) -> State:
-        """See `State`."""
+        """The state in its last record."""
         return self.value.state
 
     @property
     def producer_id(self) -> int:
-        """That of its producer now."""
+        """The current producer id."""
         return self.value.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        """That of its producer now; of the markers while it is between Prepare and Complete."""
+        """The current producer epoch; in PREPARE_*, the epoch of the markers."""
         return self.value.producer_epoch
 
     @property
     def timeout_ms(self) -> int:
-        """How long a transaction may be open."""
+        """Longest time for which a transaction may be open."""
         return self.value.timeout_ms
 
     @property
@@ -97,7 +98,9 @@ class Transaction(Timer):
 
     @property
     def start_ms(self) -> int:
-        """Wall time of the first partition of the transaction; the last one's once complete."""
+        """Wall time of the first partition of the transaction or, after its end, of the last
+        transaction.
+        """
         return self.value.start_ms
 
     @property
@@ -107,15 +110,17 @@ class Transaction(Timer):
 
     @property
     def previous_producer_id(self) -> int:
-        """That before its epochs ran out."""
+        """The producer id in the record before."""
         return self.value.previous_producer_id
 
     @property
     def next_producer_id(self) -> int:
-        """That with which its producer goes on behind this end."""
+        """The producer id with which the producer continues after this transaction; -1: the same
+        one.
+        """
         return self.value.next_producer_id
 
     @property
     def client_rules(self) -> int:
-        """transaction.version of the last client that added partitions or ended."""
+        """transaction.version of the last client that added partitions or ended a transaction."""
         return self.value.client_rules

@@ -1,4 +1,4 @@
-"""The read surface of a shard, and the two calls that only read."""
+"""Read access to a shard, and the two calls that only read."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ class TransactionView:
     def __init__(self, state: ShardState) -> None:
         self._state = state
         self.transactions: Mapping[str, Transaction] = MappingProxyType(state.transactions)
-        """All by their id; to be read, not written."""
+        """All transactional ids, by id; read-only."""
 
     def known(self) -> int:
-        """How many ids the log has named so far; during a load too."""
+        """The number of ids that the log has named so far; valid during a load too."""
         return len(self._state.transactions)
 
     def live_records(self) -> int:
-        """How many of the log's records are not superseded."""
+        """The number of records of the log that are not superseded."""
         return len(self._state.transactions)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """One id, as it is now."""
+        """The current state of an id, or None."""
         return self._state.transactions.get(transactional_id)
 
     def open(self) -> Iterator[str]:
-        """The ids in ONGOING and PREPARE_*, that which began first coming first."""
+        """The ids in ONGOING and PREPARE_*, in the order in which their transactions began."""
         return iter(self._state.open)
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
     ) -> int:
-        """Whether a batch of that producer may be appended to that partition now: NONE, or
-        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-        TRANSACTION_ABORTABLE, in this order of checks."""
+        """NONE if a batch of this producer may be appended to this partition now; else the first
+        error of these checks: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE.
+        """
         transaction = self._state.transactions.get(transactional_id)
         return verify(transaction, producer_id, epoch, topic, partition)
 
@@ -72,7 +73,7 @@ def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply
 def list_transactions(step: Step, call: ListTransactions) -> ListReply:
     """Lists the transactions of one shard.
 
-    An id without a transaction has begun at -1, and so is older than any duration, as in Kafka.
+    An id without a transaction has start time -1, so it is older than any duration, as in Kafka.
     """
     began_before_ms = step.now.wall_ms - call.duration_ms
     known = step.state.transactions

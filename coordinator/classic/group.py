@@ -1,8 +1,7 @@
 """A group: its members, its generation and its state.
 
-The group keeps its own counts and moves its own state. membership.py, static_members.py and
-rebalance.py decide what a request does. Broken invariants are assertions: they mean a bug, and the
-shard stops.
+The group keeps its own counts and changes its own state. membership.py, static_members.py and
+rebalance.py decide what a request does. A failed assertion is a bug: the shard stops.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _MAX_GENERATION = 2**31 - 1
 
 
 class Awaited(NamedTuple):
-    """Whom a group waits for, and until when."""
+    """The members that a group waits for, and the deadline."""
 
     phase: str
     """"initial delay", "coalescing", "join", "sync", or "" when the group waits for no member."""
     deadline_ms: int | None
     """Monotonic milliseconds; None when the group waits for no member."""
     members: tuple[str, ...]
-    """Member ids that have not joined or synced, ids given out and not used yet included."""
+    """Ids of members that have not joined or synced, and member ids given out and not used yet."""
 
 
 class Group:
@@ -71,67 +70,67 @@ class Group:
     def __init__(self, group_id: str, now: Now | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        """Changed by ``transition_to`` and by ``restored`` alone."""
+        """Only ``transition_to`` and ``restored`` change it."""
         self.state_since_ms = 0 if now is None else now.mono_ms
-        """When it entered its state, by the monotonic clock; 0 after a load."""
+        """Monotonic time of the last state change or, after a load, of ``wake``; 0 before that."""
         self.state_timestamp_ms = -1 if now is None else now.wall_ms
-        """The same by the wall clock, as stored; -1 where the record did not say."""
+        """Wall time of the last state change, from the group's record; -1: unknown."""
         self.protocol_type: str | None = None
         """Set by the first member that joins the empty group; None: no member ever joined."""
         self.protocol_name: str | None = None
         """The result of the last vote; None without members."""
         self.generation_id = 0
-        """Rises by 1 at each end of a join phase; 0 before the first."""
+        """Increases by 1 at the end of each join phase; 0 before the first."""
         self.leader_id: str | None = None
         """Invariant: in ``members``, or None."""
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id. Invariant: exactly the members with an instance id."""
         self.pending: dict[str, GroupTimer] = {}
-        """Ids given out by MEMBER_ID_REQUIRED and not used yet. Invariant: none is a member."""
+        """Timers of ids returned with MEMBER_ID_REQUIRED and not used yet; none is a member."""
         self.pending_syncs: set[str] = set()
-        """Members that got this generation and have not sent SyncGroup. Empty in other states
-        than AWAITING_SYNC and STABLE."""
+        """Members that received this generation's JoinGroup response and have not sent SyncGroup.
+        Empty except in AWAITING_SYNC and STABLE."""
         self.joined = 0
         """Invariant: the number of members with a parked JoinGroup."""
         self.subscribed_topics: Collection[str] | None = None
-        """Topics of the current generation's subscriptions, as the vote went; None: unknown, which
-        counts as all. As in Kafka nothing but a new generation (or a load) changes it."""
+        """Topics to which the members of the current generation subscribe; None: unknown, which
+        counts as all topics. Only a new generation or a load changes it, as in Kafka."""
         self.support: dict[str, int] = {}
-        """Protocol name to the number of members that offer it; none is 0."""
+        """Number of members that offer each protocol; protocols without members are absent."""
         self.phase = GroupTimer(group_id)
-        """PREPARING_REBALANCE: the end of the join phase or initial delay. AWAITING_SYNC, and
-        STABLE while ``pending_syncs``: the end of the sync phase. Invariant: armed exactly then."""
+        """Timer of the phase. In PREPARING_REBALANCE it ends the join phase or a step of the
+        initial delay; in AWAITING_SYNC, and in STABLE while ``pending_syncs`` is not empty, it ends
+        the sync phase. Invariant: it is armed in these cases only."""
         self.initial_delay = False
-        """The join phase is the delay of a group that was empty: time alone ends it."""
+        """Whether the join phase is the initial delay of a group that was empty."""
         self.delay_step_ms = 0
-        """Length of the running step of the initial delay."""
+        """Length of the current step of the initial delay."""
         self.delay_remaining_ms = 0
-        """A member was added during this step of the initial delay, so that another
-        step follows."""
+        """Upper bound of the initial delay after the current step; 0: no further step."""
         self.member_added = False
-        """A member was added during the initial delay's current step, so that another step follows.
-        """
+        """Whether a member was added during the current step, so that another step follows."""
         self.holding = False
-        """The join phase is held open for group.join.coalescing.ms although all may have joined."""
+        """Whether group.join.coalescing.ms holds the join phase open even if all have joined."""
         self.join_deadline_ms = 0
-        """When the join phase that is held open ends at the latest, monotonic."""
+        """Monotonic deadline of the join phase, used when the phase was held open."""
         self.last_joined_id = ""
-        """Whose JoinGroup was parked last in this join phase, or in the last one."""
+        """Member whose JoinGroup was parked last, in this join phase or the previous one."""
         self.last_join_ms = 0
-        """When that was, monotonic."""
+        """Monotonic time at which that JoinGroup was parked."""
         self.last_wait_ms = 0
-        """How long after the JoinGroup before it."""
+        """Milliseconds since the JoinGroup before it in the same phase; 0 for the first."""
         self.offsets_read_ms = -1
-        """Wall time of the last OffsetFetch of a simple group, where that counts as life."""
+        """Wall time of the last OffsetFetch, if that counts as activity (simple
+        groups); else -1."""
         self.expiry_warned_ms = 0
-        """Of which warning time before their expiry its offsets were warned last; 0: of none."""
+        """Shortest warning time within which offsets expire, as of the last check; 0: none."""
         self.record_offset = -1
         """Log offset of the group's metadata record; -1 when the log has none."""
 
     @classmethod
     def restored(cls, group_id: str, value: GroupValue, record_offset: int) -> Group:
-        """The group that a metadata record describes; its timers are armed by ``loaded``."""
+        """Build the group that a metadata record describes; ``wake`` arms its timers."""
         group = cls(group_id)
         group.state = State.STABLE if value.members else State.EMPTY
         group.state_timestamp_ms = value.state_timestamp_ms
@@ -167,7 +166,7 @@ class Group:
     # ------------------------------------------------------------------------------------ state
 
     def transition_to(self, state: State, now: Now) -> None:
-        """Enter a state; the only place where one changes."""
+        """Change the state. Except for ``restored``, no other method changes it."""
         assert self.state in LEGAL_PREVIOUS[state], (
             f"group {self.group_id!r} cannot go from {self.state.name} to {state.name}"
         )
@@ -180,12 +179,12 @@ class Group:
         ), f"group {self.group_id!r} enters {state.name} without a deadline"
 
     def next_generation(self) -> None:
-        """Begin a generation of the members that there are: its number, leader, protocol, topics.
+        """Begin the next generation: set its number, leader, protocol and topics.
 
-        After Kafka's last number comes 1. A leader that has not rejoined is replaced by the oldest
-        member that has. A leader whose connection closed is replaced too, where a joined member
-        has an open one: the group would wait for its assignment until its session ends, as Kafka
-        does.
+        The number wraps from Kafka's maximum to 1. A leader that has not rejoined is replaced by
+        the oldest member that has. A leader whose connection has closed is also replaced, if a
+        joined member has an open connection. Kafka keeps such a leader, and the group waits for its
+        assignment until its session ends.
         """
         self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
         joined = [m for m in self.members.values() if m.join_ticket is not None]
@@ -196,7 +195,7 @@ class Group:
         self.note_subscriptions()
 
     def awaited(self) -> Awaited:
-        """Whom the group waits for."""
+        """The members that the group waits for, and the deadline."""
         match self.state:
             case State.PREPARING_REBALANCE:
                 phase = "join"
@@ -222,7 +221,9 @@ class Group:
         return self.joined == len(self.members) and not self.pending
 
     def is_blank(self) -> bool:
-        """Whether only its name is left, and no record keeps even that."""
+        """Whether the group has no members, no pending ids, no generation and no
+        record in the log.
+        """
         return (
             self.state is State.EMPTY
             and not self.pending
@@ -235,8 +236,9 @@ class Group:
     def check_member(self, member_id: str, group_instance_id: str | None) -> int:
         """The error of a request that names this member, or NONE.
 
-        All requests check alike: instance id, member id, then generation. An instance id that
-        another member id holds now is fenced: its old process must stop (KIP-345).
+        Every request is checked in the same order: instance id, member id, then (by the caller) the
+        generation. FENCED_INSTANCE_ID: another member id holds the instance id now, and the old
+        process must stop (KIP-345).
         """
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
@@ -247,7 +249,7 @@ class Group:
         return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def add(self, member: Member) -> None:
-        """Take in a member; the first one leads and gives the group its protocol type."""
+        """Add a member; the first one becomes the leader."""
         assert member.member_id not in self.members
         assert member.member_id not in self.pending
         self.members[member.member_id] = member
@@ -259,7 +261,9 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def remove(self, member: Member) -> None:
-        """Remove a member that has nothing parked; the oldest one left leads."""
+        """Remove a member without a parked request. If it led, the oldest remaining member becomes
+        the leader.
+        """
         assert member.join_ticket is None
         assert member.sync_ticket is None
         del self.members[member.member_id]
@@ -272,7 +276,9 @@ class Group:
         self._count_protocols(member.protocols, -1)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Put ``new`` into the place of ``old``: a static member came back."""
+        """Replace the static member ``old`` by ``new``, which takes over its leadership and its
+        pending sync.
+        """
         assert old.group_instance_id == new.group_instance_id
         assert new.member_id not in self.members
         led = self.leader_id == old.member_id
@@ -285,7 +291,7 @@ class Group:
             self.pending_syncs.add(new.member_id)
 
     def set_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace what a member offers."""
+        """Replace the protocols that a member offers."""
         member.restored = False
         if member.offers(protocols):
             return
@@ -294,24 +300,24 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a join or sync phase lasts: the longest that any member asked for."""
+        """Length of a join or sync phase: the longest rebalance timeout of any member."""
         return max((max(m.rebalance_timeout_ms, 0) for m in self.members.values()), default=0)
 
     # -------------------------------------------------------------------------------- protocols
 
     def accepts(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether a member with these protocols fits in: it shares one with all members."""
+        """Whether a member with these protocols may join: all members must offer one of them."""
         if not protocol_type or not protocols:
             return False
         if self.state is State.EMPTY:
             return True
-        everybody = len(self.members)  # 0 while an id that was given out keeps the join phase open
+        all_members = len(self.members)  # 0 while an unused member id keeps the join phase open
         return protocol_type == self.protocol_type and any(
-            self.support.get(name, 0) == everybody for name, _ in protocols
+            self.support.get(name, 0) == all_members for name, _ in protocols
         )
 
     def note_subscriptions(self) -> None:
-        """Read the subscriptions of a new generation."""
+        """Set ``subscribed_topics`` from the members' subscriptions."""
         if not self.members:
             self.subscribed_topics = ()
             return
@@ -327,7 +333,7 @@ class Group:
         self.subscribed_topics = topics
 
     def run(self, replaced: Member | None = None, by: Member | None = None) -> GroupRun:
-        """The group's metadata record as it is, or with ``by`` in place of ``replaced``."""
+        """The group's metadata record, with the member ``by`` in place of ``replaced`` if given."""
         leader = self.leader_id
         members = []
         for member in self.members.values():
@@ -373,7 +379,7 @@ def vote(offers: Iterable[Sequence[tuple[str, bytes]]]) -> str:
     its list, and most votes win. A tie goes to the candidate with the lower sum of ranks over all
     lists, then to the name that sorts first, so that the result is deterministic.
     """
-    lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # mostly all the same
+    lists = Counter(tuple([name for name, _ in offer]) for offer in offers)  # most lists are equal
     candidates = set.intersection(*map(set, lists))
     assert candidates, "accepts() admits only members that share a protocol with all others"
     votes = dict.fromkeys(candidates, 0)

@@ -1,4 +1,4 @@
-"""The last sign of life of a member, and the request that its group awaits from it."""
+"""Signs of life of members, and the requests that a group awaits from them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)
 
 
 class Sign(StrEnum):
-    """The request that a group waits for a member to send."""
+    """The sign of life of a member that its group waits for."""
 
     HEARTBEATS = "heartbeats"
-    """`is_heard` says so."""
+    """It heartbeats: `is_heard` is true."""
     SILENT = "silent"
-    """It does not."""
+    """It does not heartbeat: `is_heard` is false."""
     NOT_DUE = "not_due"
-    """Nothing was heard of it since its group began to wait, and no heartbeat need have been: a
-    client heartbeats three times within its session timeout."""
+    """It has sent no request since its group began to wait, but its next heartbeat may not be due:
+    a client heartbeats three times per session timeout."""
     CLOSED = "closed"
-    """Its connection closed, and nothing was heard of it since: its process ended, or the network
-    was cut."""
+    """Its connection closed, and it has sent no request since: its process ended, or the network
+    failed."""
     NEW = "new"
-    """It has been given an id and has not joined with it yet."""
+    """It received a member id and has not joined with it yet."""
     GONE = "gone"
-    """It is not in the group any more."""
+    """It is no longer in the group."""
 
 
 class Awaited(NamedTuple):
@@ -39,27 +39,28 @@ class Awaited(NamedTuple):
 
     sign: Sign
     silent_ms: int | None
-    """Since its last sign of life; None where that is not known."""
+    """Milliseconds since its last request; None if unknown, or while a request is parked."""
     words: str
 
 
 def state_since_ms(group: GroupView, now: Now) -> int:
-    """Since when a group is in its state, wall time.
+    """Wall time at which a group entered its state.
 
-    As its journal has it: by the wall clock, for the other one does not count pauses of the broker.
+    The stored wall time is preferred, as in the journal: the monotonic clock does not count pauses
+    of the broker.
     """
-    if group.state_timestamp_ms < 0:  # the record in the log did not say
+    if group.state_timestamp_ms < 0:  # the record has no timestamp
         return now.wall_ms - (now.mono_ms - group.state_since_ms)
     return min(group.state_timestamp_ms, now.wall_ms)
 
 
 def closed_for_ms(member: MemberView, now: Now) -> int | None:
-    """How long ago its connection closed; None while it is open, or unknown."""
+    """Milliseconds since the member's connection closed; None while it is open or unknown."""
     return None if member.closed_ms is None else max(0, now.mono_ms - member.closed_ms)
 
 
 def session_left_ms(member: MemberView, now: Now) -> int | None:
-    """How long its session still runs; None while a request of it waits here."""
+    """Milliseconds until the member's session expires; None while a request of it is parked."""
     if member.waits or member.session.due_ms == NEVER:
         return None
     return max(0, member.session.due_ms - now.mono_ms)
@@ -68,8 +69,8 @@ def session_left_ms(member: MemberView, now: Now) -> int | None:
 def silent_ms(member: MemberView, now: Now) -> int | None:
     """Milliseconds since the last request of a member; None while a request of it is parked.
 
-    A parked request whose connection has closed does not count; the member's session may begin
-    later than that.
+    For a parked request whose connection has closed, it is the time since then. Without a parked
+    request it is at least the time since the connection closed, because a session may begin later.
     """
     closed_ms = closed_for_ms(member, now)
     if member.waits or member.session.due_ms == NEVER:
@@ -79,9 +80,11 @@ def silent_ms(member: MemberView, now: Now) -> int | None:
 
 
 def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
-    """Whether a member is alive by what is heard of it: lately, and since its group began to wait.
+    """Whether a member has sent a request recently and, in a rebalance, since the phase began.
 
-    A client heartbeats every 3 s by default, and three times within its session timeout.
+    Recently means within half of its session timeout, and within 15 s. A client heartbeats every 3
+    s by default, and three times per session timeout. A request parked on an open connection
+    counts.
     """
     if member.closed_ms is not None:
         return False
@@ -94,11 +97,12 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
 
 
 def phase_end_ms(group: GroupView, now: Now) -> int | None:
-    """When the phase ends if nothing more is heard of the silent members; monotonic.
+    """Monotonic time at which the phase ends if the silent members send no request; None without a
+    phase.
 
-    The coordinator removes a member when its session ends, so a join phase may end before its
-    deadline, with the last of these sessions. A sync phase ends with the first: it is followed by
-    the next rebalance. None while no phase runs.
+    The coordinator removes a member when its session expires. So a join phase may end before its
+    deadline, when the last awaited session expires. A sync phase ends when the first one expires,
+    because the removal begins the next rebalance.
     """
     waits = group.awaited()
     if waits.deadline_ms is None:
@@ -111,7 +115,9 @@ def phase_end_ms(group: GroupView, now: Now) -> int | None:
 
 
 def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
-    """How long the session of a silent member still runs; None for a member that heartbeats."""
+    """Milliseconds until the session of a silent member expires; None for a member
+    that heartbeats.
+    """
     member = group.members.get(member_id)
     if member is None or is_heard(group, member, now):
         return None
@@ -119,7 +125,7 @@ def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
 
 
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
-    """The request that the group awaits from a member now."""
+    """The sign of life of a member that the group waits for, with a description in words."""
     member = group.members.get(member_id)
     if member is None:
         if member_id in group.pending:

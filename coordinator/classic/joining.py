@@ -1,7 +1,7 @@
-"""JoinGroup: which members are accepted, get a member id first, or are answered at once.
+"""JoinGroup: accepts members, gives out member ids, and answers or parks the request.
 
-The order of the checks is Kafka's: group id, session bounds, existence, capacity, Dead, protocols,
-then instance id and member id.
+The order of the checks is Kafka's: group id, session timeout bounds, existence of the group,
+capacity, state DEAD, protocols, then instance id and member id.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from protocol.errors import (
 )
 
 PENDING_IDS_MAX = 10_000
-"""How many member ids of one group may be given out and not joined yet. One more withdraws the
-oldest, as if its join timeout had passed: a client that still joins with it gets UNKNOWN_MEMBER_ID
-and asks for another."""
+"""Maximum number of member ids of one group that are given out and not used yet. Above it the
+oldest id is withdrawn, as if its timeout had passed: a client that joins with it gets
+UNKNOWN_MEMBER_ID and requests another."""
 _ID_PREFIX_CHARACTERS = 4000
-"""Of the client or instance id in a new member id, so that the id fits any of Kafka's strings."""
+"""Maximum length of the client or instance id in a new member id, so that the id fits in any of
+Kafka's strings."""
 
 
 def join(step: Step, call: JoinGroup) -> None:
@@ -83,10 +84,10 @@ def join(step: Step, call: JoinGroup) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Whether a full group lets this member in; a static one that comes back has its place.
+    """Whether a full group accepts this JoinGroup: members may rejoin, static ones under a new id.
 
-    While members rejoin only the parked ones count, so that the last to rejoin are refused
-    (KAFKA-9885).
+    In PREPARING_REBALANCE only members with a parked JoinGroup count, so that the last ones to
+    rejoin are refused (KAFKA-9885).
     """
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
@@ -104,7 +105,7 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
-    """Answer GROUP_MAX_SIZE_REACHED; the member, or the id that it was given, is removed."""
+    """Answer GROUP_MAX_SIZE_REACHED, and remove the member or its pending id."""
     refuse(step, group, call, GROUP_MAX_SIZE_REACHED)
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
@@ -120,7 +121,7 @@ def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
 
 
 def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
-    """A JoinGroup without a member id: a new member, or a static one that came back."""
+    """Handle a JoinGroup without a member id: from a new member, or a static one that rejoins."""
     instance_id = call.group_instance_id
     prefix = call.client_id if instance_id is None else instance_id
     member_id = f"{prefix[:_ID_PREFIX_CHARACTERS]}-{call.fresh_id}"
@@ -138,7 +139,7 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
 
 
 def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id: bool) -> None:
-    """Take a new member in and park its JoinGroup."""
+    """Add a new member and park its JoinGroup."""
     member = Member(
         group.group_id,
         member_id,
@@ -177,7 +178,7 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
 
 
 def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
-    """A JoinGroup of a member of the group."""
+    """Handle a JoinGroup of a known member."""
     step.state.connect(group, member, call.connection)
     match group.state:
         case State.PREPARING_REBALANCE:
@@ -201,7 +202,7 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
 
 
 def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
-    """A known member begins a rebalance, with its cause."""
+    """Begin a rebalance because a known member rejoined, and report the cause."""
     since_ms = step.now.mono_ms - group.state_since_ms
     change = change_of(group.protocol_type, member, call.protocols)
     leads = member.member_id == group.leader_id
@@ -216,9 +217,13 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
             what = f"{what} and {change.detail}"
     else:
         cause = Cause.METADATA_CHANGED
-        detail = "offers protocols unknown before" if change is None else change.detail
+        detail = (
+            "rejoined with protocols that were not loaded from the log"
+            if change is None
+            else change.detail
+        )
         what = f"{who} {detail}"
-    # Before: the join phase that begins here lasts as long as it asks.
+    # Before ``prepare``, which takes the length of the join phase from the timeouts.
     member.session_timeout_ms = call.session_timeout_ms
     member.rebalance_timeout_ms = call.rebalance_timeout_ms
     prepare(step, group, cause, with_reason(what, call.reason), member.member_id)
@@ -248,17 +253,17 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
 
 
 def pending_due(step: Step, group: Group, member_id: str) -> None:
-    """An id that was given out was not used in time."""
+    """Remove a member id that was given out and not used in time."""
     del group.pending[member_id]
     complete_if_joined(step, group)
     forget_if_blank(step, group)
 
 
 def session_due(step: Step, group: Group, member: Member) -> None:
-    """A member's session expired, or a new member waited too long for its first generation.
+    """Remove a member whose session expired, or a new one whose first JoinGroup waited too long.
 
-    The second limits members whose clients gave up, closed and came back under another id
-    (KAFKA-7610).
+    The second limit is for clients that gave up, closed the connection and joined again under
+    another id (KAFKA-7610).
     """
     if member.waits:
         assert member.is_new, f"the session of {member.member_id!r} ran while it was waiting"
@@ -273,7 +278,7 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         silent_ms = max(member.session_timeout_ms, 0) + late_ms
         expired = f"session of {named(member)} expired after {seconds(silent_ms)}"
         closed = ""
-        if member.closed_ms is not None:  # its session may have begun after that
+        if member.closed_ms is not None:  # the session may have begun after the close
             closed_ms = step.now.mono_ms - member.closed_ms
             closed = f"; its connection had closed {seconds(closed_ms)} earlier"
             if closed_ms > silent_ms:
@@ -288,9 +293,9 @@ def session_due(step: Step, group: Group, member: Member) -> None:
 def connection_closed(step: Step, connection: Hashable) -> None:
     """Note the members whose connection closed; their parked requests stay parked, as in Kafka.
 
-    A member that never got its id can't return and is removed at once, so that no rebalance waits
-    for it; a static one is removed only while it is new, since its instance id finds its place
-    again. Any other member may return until its session ends.
+    A member whose client does not know its id can't return: it is removed at once, so that no
+    rebalance waits for it. A static member is removed only while it is new, because later its
+    instance id identifies it when it rejoins. Any other member may return until its session ends.
     """
     for member, group in step.state.connections.pop(connection, {}).items():
         member.connection = None

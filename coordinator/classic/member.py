@@ -50,39 +50,44 @@ class Member:
         self.client_host = client_host
         self.session_timeout_ms = session_timeout_ms
         self.rebalance_timeout_ms = rebalance_timeout_ms
-        """How long others wait for it to rejoin."""
+        """How long the group waits for the member to rejoin."""
         self.protocols = tuple(protocols)
-        """(name, metadata) in its order of preference; after a load only the selected one."""
+        """(name, metadata) in the member's order of preference; after a load only the selected
+        protocol."""
         self.assignment = assignment
-        """The assignment from the leader in this generation, as bytes; meaningless outside STABLE.
-        """
+        """The leader's assignment for the member in this generation, as bytes; meaningless outside
+        STABLE."""
         self.join_ticket: Ticket = None
-        """Its parked JoinGroup. Not None only in PREPARING_REBALANCE."""
+        """Ticket of the parked JoinGroup. Not None only in PREPARING_REBALANCE."""
         self.sync_ticket: Ticket = None
-        """Its parked SyncGroup. Not None only in AWAITING_SYNC."""
+        """Ticket of the parked SyncGroup. Not None only in AWAITING_SYNC."""
         self.waits = False
-        """Invariant: whether either ticket is set. A heartbeat then leaves the session alone."""
+        """Whether a request of the member is parked. Invariant: true if either ticket is set. While
+        it is true, a heartbeat does not change the session."""
         self.is_new = False
-        """It entered, and no join phase has ended with it yet."""
+        """Whether no join phase has ended since the member was added."""
         self.restored = False
-        """It comes from the log and has not joined since: only one protocol of it is known."""
+        """Whether the member was loaded from the log and has not joined since; then only one of its
+        protocols is known."""
         self.knows_id = True
-        """Its id was in a request of its own, or in a reply that was released."""
+        """Whether the client knows the member id: it sent the id, or a reply carried it."""
         self.connection: Hashable = None
-        """By which its last JoinGroup, SyncGroup or Heartbeat came; None: unknown, or closed."""
+        """Connection of the member's last JoinGroup, SyncGroup or Heartbeat; None: unknown or
+        closed."""
         self.closed_ms: int | None = None
-        """When that connection closed, monotonic; None while it is open, or unknown."""
+        """Monotonic time at which that connection closed; None while it is open or unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """Ends its membership. Not armed while a request is parked, whatever becomes of the
-        connection; but for a new member, whose first JoinGroup may wait only so long."""
+        """Timer that ends the membership. It is not armed while a request is parked, even if the
+        connection closes, except for a new member, whose first JoinGroup may be parked for a
+        limited time only."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """Its metadata for this protocol; empty for one that it does not offer."""
+        """The member's metadata for this protocol; empty if it does not offer the protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def offers(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Whether these are its protocols, order and bytes included."""
+        """Whether these are the member's protocols, with the same order and bytes."""
         return self.protocols == tuple(protocols)

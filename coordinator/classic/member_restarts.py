@@ -1,15 +1,19 @@
 """Restarts of clients: a client that returns to its group under a new member id.
 
-A client without `group.instance.id` gets a new id with each start, and with each return after it
-left or was removed: its group rebalances when the old id is removed and when the new one joins.
-Only a closed connection of the old id proves that the process has restarted (`Way`). Two ids belong
-to one client when client id and host are equal and the one left at about the time when the other
-joined. A static member is known by its instance id; within its session it takes over its own place,
-which counts when the connection of the old id had closed. Each id is part of one return, and the
-ids of a chain of returns are one place: members with the same client id are counted one by one.
+A client without `group.instance.id` gets a new member id whenever it joins after a start, after it
+left or after it was removed. Its group rebalances twice: when the old id is removed and when the
+new id joins. Only a closed connection of the old id proves that the process restarted (`Way`).
 
-The new id may join first: a client that was killed leaves an id behind that the group awaits until
-its session ends.
+Two member ids belong to one client if their client ids and hosts are equal, and one left within
+RETURNS_WITHIN_MS of the other's join. A static member is identified by its instance id. If it
+rejoins within its session, it replaces its old id; that counts as a return if the connection of the
+old id had closed.
+
+Each id is part of at most one return. A chain of returns is one entry, so that several members with
+the same client id are counted separately.
+
+The new id may join before the old one is removed: the id of a killed client stays in the group
+until its session ends.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from protocol.now import Now
 from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
-"""From the last of the old id to the first of the new one."""
+"""Longest time between the removal, or last request, of the old id and the join of the new one."""
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
 _IDS_KEPT = 16
@@ -38,7 +42,7 @@ _ID_BYTES = 200
 _RETURNING = (
     "client_id", "client_host", "times", "last_ms", "member_id", "before", "away_ms", "recent_ms",
 )  # fmt: skip
-"""The values of a `RestartingMember` that are written as they are."""
+"""Fields of a `RestartingMember` that its journal line holds unchanged."""
 
 STREAK_PAUSE_MS = 300_000
 """A longer pause ends a streak."""
@@ -48,29 +52,29 @@ _POLL_TIMEOUT = "poll timeout has expired"
 
 
 class Way(StrEnum):
-    """How the old id of a client was lost."""
+    """How a client lost its old member id."""
 
     RESTARTED = "restarted"
-    """Its connection had closed, so that the new id came by another one."""
+    """Its connection had closed, so the new id joined on another connection."""
     RESTARTED_IN_SESSION = "restarted_in_session"
-    """The same of a static member, which took over its own place: its session had not ended."""
+    """A static member replaced its own old id within its session; the old connection had closed."""
     LEFT = "left"
-    """By its LeaveGroup. A process that ends in good order sends one, and so does one that goes on:
-    librdkafka after max.poll.interval.ms, without a reason."""
+    """It sent LeaveGroup: the process shut down cleanly, or it goes on (librdkafka leaves after
+    max.poll.interval.ms, without a reason)."""
     POLL_TIMED_OUT = "poll_timed_out"
-    """The same, and the LeaveGroup says so."""
+    """It sent LeaveGroup with the reason that max.poll.interval.ms had passed."""
     SESSION_EXPIRED = "session_expired"
-    """While its connection was open: the process lived."""
+    """Its session expired while its connection was open: the process was alive."""
     SYNC_TIMED_OUT = "sync_timed_out"
     """It joined and sent no SyncGroup."""
     JOIN_TIMED_OUT = "join_timed_out"
     """It did not rejoin within its rebalance timeout, which is its max.poll.interval.ms."""
     REMOVED = "removed"
-    """For another cause."""
+    """It was removed for another cause."""
 
     @classmethod
     def of(cls, event: MemberLeft) -> Way:
-        """The way of a member that is out."""
+        """How the member of this event lost its id."""
         if event.cause is Cause.MEMBER_LEFT:
             return cls.POLL_TIMED_OUT if _POLL_TIMEOUT in event.detail else cls.LEFT
         if event.connection_closed:
@@ -86,18 +90,18 @@ _WAYS = {
 
 
 class _Came(NamedTuple):
-    """An id that came."""
+    """A member id that joined."""
 
     at_ms: int
-    """Monotonic."""
+    """Monotonic milliseconds."""
     member_id: str
 
 
 class _Gone(NamedTuple):
-    """An id that went."""
+    """A member id that left or was removed."""
 
     at_ms: int
-    """Monotonic."""
+    """Monotonic milliseconds."""
     member_id: str
     way: Way
 
@@ -109,7 +113,7 @@ _Key = tuple[str, ...]
 
 
 class SameClient(NamedTuple):
-    """The other id of a client that came back."""
+    """Another member id of the same client."""
 
     member_id: str
     words: str
@@ -117,16 +121,18 @@ class SameClient(NamedTuple):
 
 @slotted
 class Streak:
-    """How often something has happened without a long pause: a count, however few are kept."""
+    """A count of events that follow each other within STREAK_PAUSE_MS, whether or
+    not each is kept.
+    """
 
     count: int = 0
     since_ms: int = 0
-    """Wall time of the first one."""
+    """Wall time of the first event."""
     last_ms: int = 0
-    """The same of the last one."""
+    """Wall time of the last event."""
 
     def note(self, now_ms: int) -> None:
-        """It happened."""
+        """Count one event."""
         if not self.count or now_ms - self.last_ms > STREAK_PAUSE_MS:
             self.count, self.since_ms = 0, now_ms
         self.count += 1
@@ -135,36 +141,38 @@ class Streak:
 
 @slotted
 class RestartingMember:
-    """A client that came back under a new id, once or more often."""
+    """A client that returned under a new member id at least once."""
 
     client_id: str
     client_host: str
     times: int = 0
-    """How often."""
+    """Number of returns."""
     last_ms: int = 0
-    """Wall time at which it was noticed last."""
+    """Wall time at which the last return was noticed."""
     member_id: str = ""
-    """Its id since then."""
+    """Member id since the last return."""
     before: str = ""
-    """Its id until then."""
+    """Member id before the last return."""
     away_ms: int = 0
-    """From the last of the old id to the first of the new one."""
+    """Milliseconds between the end of the old id and the join of the new one."""
     recent_ms: list[int] = field(default_factory=list)
-    """Wall times of the last returns, the latest last."""
+    """Wall times of the last returns, oldest first."""
     streak: Streak = field(default_factory=Streak)
     """The last returns without a long pause between them."""
     is_kept: bool = False
-    """None of the returns was seen by this run of the broker."""
+    """Whether all returns are from the journal's file, none from this run of the broker."""
     instance: str | None = None
-    """Of a static member."""
+    """Instance id of a static member; else None."""
     first: str = ""
-    """The member id with which the chain of its returns began."""
+    """The first member id of the chain of returns."""
     ways: dict[str, int] = field(default_factory=dict)
-    """How often it was lost in each `Way`, of those in ``streak``."""
+    """Number of returns in ``streak``, by the `Way` in which the old id was lost."""
 
     @classmethod
     def read(cls, fields: Fields) -> RestartingMember:
-        """The entry of a line; older files have no streak, ways, instance and first id."""
+        """Read the entry from its journal line; older files have no streak, ways, instance and
+        first id.
+        """
         entry = cls(**{name: fields[name] for name in _RETURNING})
         entry.streak = Streak(*fields.get("streak", ()))
         entry.ways = dict(fields.get("ways", {}))
@@ -172,7 +180,7 @@ class RestartingMember:
         return entry
 
     def fields(self) -> Fields:
-        """Its line."""
+        """The fields of its journal line."""
         return {
             "kind": "returning",
             **{name: getattr(self, name) for name in _RETURNING},
@@ -183,7 +191,7 @@ class RestartingMember:
         }
 
     def copied(self) -> RestartingMember:
-        """See `Entry`."""
+        """Implements Entry.copied."""
         return replace(self, ways=dict(self.ways))
 
     def size(self) -> int:
@@ -193,7 +201,7 @@ class RestartingMember:
 
 
 class Client(NamedTuple):
-    """Whose member id came or went."""
+    """The client of a member id that joined or left."""
 
     client_id: str
     host: str
@@ -201,7 +209,7 @@ class Client(NamedTuple):
 
     @property
     def key(self) -> _Key:
-        """By what its ids are taken for one client."""
+        """The key of all member ids of this client."""
         if self.instance is not None:
             return (self.instance,)
         return (self.client_id, self.host)
@@ -209,7 +217,7 @@ class Client(NamedTuple):
 
 @slotted
 class _Seen:
-    """Ids of one client that are part of no return yet, the oldest first."""
+    """Member ids of one client that are part of no return yet, oldest first."""
 
     key: _Key
     gone: list[_Gone] = field(default_factory=list)
@@ -228,19 +236,21 @@ class MemberRestarts:
 
     def __init__(self, ring: Callable[[int], Ring[Any]] = Ring) -> None:
         self.clients: Ring[RestartingMember] = ring(CLIENTS_KEPT)
-        """By the member id now."""
+        """Clients that returned, by current member id."""
         self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
-        """By `Client.key`."""
+        """Ids that may become part of a return, by `Client.key`."""
 
     def restore(self, client: RestartingMember) -> None:
-        """Take over what was written down of a client."""
+        """Restore a client from the journal's file, in place of earlier entries of
+        the same chain.
+        """
         earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
             self.clients.take(member_id)
         self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
-        """A member entered; the id that it had before, if it is a client that was out."""
+        """Note a member that joined; return its client's old member id if this is a return."""
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
         same = None
@@ -259,9 +269,9 @@ class MemberRestarts:
     def left(
         self, client: Client, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
-        """A member is out; the id that it has now, if it had come back before it was missed.
+        """Note a removed member; return its client's new member id if that one has joined already.
 
-        ``silent_ms`` is how long nothing had been heard of it; -1 where that is not why it is out.
+        ``silent_ms`` is the time since the member's last request if its session expired; else -1.
         """
         key = client.key
         seen = self._seen.get(key) or _Seen(key)
@@ -283,7 +293,9 @@ class MemberRestarts:
     def took_over(
         self, client: Client, member_id: str, before: str, away_ms: int, now: Now
     ) -> None:
-        """A static member took over its place within its session; its old connection had closed."""
+        """Note a static member that replaced its old id within its session; its connection had
+        closed.
+        """
         seen = self._seen.get(client.key) or _Seen(client.key)
         seen.came = [each for each in seen.came if each.member_id != before]
         self._put(seen)

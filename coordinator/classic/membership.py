@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup; JoinGroup has a module of its own, joining.py."""
+"""SyncGroup, Heartbeat and LeaveGroup; JoinGroup is in joining.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from protocol.now import Now
 
 
 def sync(step: Step, call: SyncGroup) -> None:
-    """Answer or park a SyncGroup; the leader's gives every member its assignment."""
+    """Answer or park a SyncGroup; the leader's SyncGroup carries the assignment of every member."""
     group = step.state.groups.get(call.group_id)
     error = _check_sync(group, call)
     if error or group is None:
@@ -80,8 +80,8 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
 def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     """Store the leader's assignment and answer all members that wait for it.
 
-    A member that the leader left out gets nothing; ids that are not in the group are ignored. An
-    assignment that no record can hold is refused before anything depends on it.
+    A member without an entry gets an empty assignment; entries of unknown ids are ignored. If the
+    group's record would be too large, members get UNKNOWN_SERVER_ERROR and the group rebalances.
     """
     given = dict(call.assignments)
     for member in group.members.values():
@@ -122,7 +122,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
 
 
 def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
-    """The answer to a Heartbeat; a member's session starts again."""
+    """Handle a Heartbeat: extend the member's session and return the error code."""
     group = state.groups.get(call.group_id)
     if group is None:
         return UNKNOWN_MEMBER_ID if call.group_id else INVALID_GROUP_ID
@@ -153,7 +153,7 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
 
 
 def leave(step: Step, call: LeaveGroup) -> None:
-    """Remove the members that leave, or that an administrator removes; one rebalance for all."""
+    """Remove the members that leave, or that an administrator removes, in one rebalance."""
     group = step.state.groups.get(call.group_id)
     if group is None:
         unknown = [(m.member_id, m.group_instance_id, UNKNOWN_MEMBER_ID) for m in call.members]
@@ -170,7 +170,7 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
     removed, gone = [], []
     answers = []
     for leaver in call.members:
-        if leaver.member_id in group.pending:  # whatever instance id comes with it
+        if leaver.member_id in group.pending:  # its instance id is not checked
             group.pending.pop(leaver.member_id).disarm()
             error = NONE
         else:
@@ -192,7 +192,9 @@ def _leave(step: Step, group: Group, call: LeaveGroup) -> None:
 
 
 def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
-    """The member that leaves, or the error; administrators remove one by its instance id alone."""
+    """The id of the leaving member, and the error code. An administrator may name a member by its
+    instance id only.
+    """
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)
         return ("", UNKNOWN_MEMBER_ID) if member_id is None else (member_id, NONE)

@@ -1,8 +1,8 @@
-"""Rebalances: how a join phase begins, how it ends, and what its deadlines do.
+"""Rebalances: the beginning and end of a join phase, and the deadlines of phases.
 
-Code that removes members calls ``after_removal`` at its end; code that adds them, or brings them
-back, calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase timer
-falls due.
+Code that removes members calls ``after_removal`` afterwards. Code that adds members, or lets them
+rejoin, calls ``prepare`` and ``complete_if_joined``. The shard calls ``phase_due`` when a phase
+timer falls due.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
-"""A join phase that goes on does so for this long at least, whatever rebalance timeout of 0 or less
-a client has sent: a return, or the end of a session, ends it sooner by itself."""
+"""Minimum length of an extended join phase, even if all rebalance timeouts are 0 or negative. A
+member that rejoins or expires may end the phase sooner."""
 
 
 def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """Begin a rebalance, unless one is being prepared already."""
+    """Begin a rebalance, unless the group is in PREPARING_REBALANCE already."""
     match group.state:
         case State.EMPTY:
             _begin_initial_delay(step, group)
@@ -41,7 +41,9 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
 
 
 def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
-    """Wait for all members; for ``hold_ms`` even when all have joined, so that more can join."""
+    """Wait until all members have joined, but at least ``hold_ms``, so that more
+    members can join.
+    """
     group.pending_syncs.clear()
     group.initial_delay = False
     timeout_ms = group.rebalance_timeout_ms()
@@ -52,7 +54,9 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
-    """Wait for more members: the first ones of a group seldom come alone (KIP-134)."""
+    """Wait for more members, because the first members of a group usually join
+    together (KIP-134).
+    """
     delay_ms = step.state.config.initial_rebalance_delay_ms
     group.initial_delay = True
     group.member_added = False
@@ -62,10 +66,10 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
 
 
 def complete_if_joined(step: Step, group: Group) -> None:
-    """End the join phase when the group awaits no member any more.
+    """End the join phase if all members have joined.
 
-    Only time ends the initial delay; a delay of 0 ends at once. Only time ends the collecting of
-    joins into a stable group, unless it has lost all its members.
+    Only time ends the initial delay; a delay of 0 ends at once. Only time ends a hold
+    (group.join.coalescing.ms), unless no member is left.
     """
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -77,7 +81,9 @@ def complete_if_joined(step: Step, group: Group) -> None:
 
 
 def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id: str = "") -> None:
-    """After members are gone: begin a rebalance, or end the join phase."""
+    """Begin a rebalance because members were removed, or end the join phase if none
+    is awaited now.
+    """
     match group.state:
         case State.AWAITING_SYNC | State.STABLE:
             prepare(step, group, cause, detail, member_id)
@@ -89,7 +95,7 @@ def after_removal(step: Step, group: Group, cause: Cause, detail: str, member_id
 
 
 def forget_if_blank(step: Step, group: Group) -> None:
-    """Drop a group that only an unused member id kept: no client could see that it existed."""
+    """Remove a group that existed only for an unused member id; no client could have seen it."""
     if group.is_blank() and not step.state.cache.has_offsets(group.group_id):
         del step.state.groups[group.group_id]
 
@@ -98,7 +104,7 @@ def forget_if_blank(step: Step, group: Group) -> None:
 
 
 def phase_due(step: Step, group: Group) -> None:
-    """The deadline of the group's phase has come."""
+    """Handle the deadline of the group's phase."""
     match group.state:
         case State.PREPARING_REBALANCE:
             if group.initial_delay:
@@ -114,7 +120,7 @@ def phase_due(step: Step, group: Group) -> None:
 
 
 def _delay_step_over(step: Step, group: Group) -> None:
-    """Wait one more step if a member came during this one, up to the rebalance timeout."""
+    """Wait one more step if a member joined during this one, up to the rebalance timeout."""
     if group.member_added and group.delay_remaining_ms:
         group.member_added = False
         past_ms = group.delay_step_ms
@@ -128,7 +134,7 @@ def _delay_step_over(step: Step, group: Group) -> None:
 
 
 def _hold_over(step: Step, group: Group) -> None:
-    """The time for more joins is over: go on as any join phase does."""
+    """End the hold: end the join phase, or wait for the members that have not joined."""
     group.holding = False
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)
@@ -139,7 +145,7 @@ def _hold_over(step: Step, group: Group) -> None:
 
 
 def _sync_phase_over(step: Step, group: Group) -> None:
-    """Remove members that joined this generation and never asked for their assignment."""
+    """Remove members that joined this generation and sent no SyncGroup in time."""
     late = [group.members[name] for name in group.members if name in group.pending_syncs]
     assert late, f"group {group.group_id!r} has a sync deadline but no awaited members"
     detail = f"sent no SyncGroup for generation {group.generation_id} in time"
@@ -149,14 +155,15 @@ def _sync_phase_over(step: Step, group: Group) -> None:
     after_removal(step, group, Cause.SYNC_TIMED_OUT, f"{names} {detail}", late[0].member_id)
 
 
-# --------------------------------------------------------------------------------- the end of it
+# --------------------------------------------------------------------------- end of a join phase
 
 
 def complete(step: Step, group: Group, cause: Cause) -> None:
     """End the join phase with the members that have joined.
 
     Dynamic members that have not joined are removed. Static ones stay until their session expires,
-    so that a restart costs no partitions; if only they are left, the phase goes on.
+    so that they keep their partitions during a restart. If only absent static members are left, the
+    phase is extended.
     """
     late = [
         member
@@ -194,7 +201,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
     step.move(group, State.AWAITING_SYNC, cause, detail)
     for member in group.members.values():
         if member.join_ticket is None:
-            continue  # static and absent: its session runs on
+            continue  # an absent static member: its session continues
         member.is_new = False
         step.answer_join(group, member, join_reply(group, member.member_id))
         step.arm(member.session, member.session_timeout_ms)
@@ -213,7 +220,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
 
 
 def join_reply(group: Group, member_id: str) -> JoinReply:
-    """The answer to a member of the current generation; the leader's lists everybody."""
+    """The JoinGroup reply to a member of the current generation; the leader's lists all members."""
     reply = JoinReply(
         NONE,
         member_id,

@@ -1,4 +1,4 @@
-"""JoinGroups that are refused: the reply, and the event that says what would have to change."""
+"""Refused JoinGroups: the reply, and the event with the reason."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ LASTING = frozenset(
         UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors that a client gets again until its settings, or the broker's, are changed."""
+"""Errors that a client gets again until its settings or the broker's are changed."""
 ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
-"""All that a JoinGroup is refused with here."""
+"""All errors with which a JoinGroup is refused here."""
 _NAME_CHARACTERS = 100
-"""Of a protocol's name in a sentence."""
+"""Maximum length of a protocol's name in a sentence."""
 
 
 def refuse(step: Step, group: Group | None, call: JoinGroup, error_code: int) -> None:
-    """Answer a JoinGroup with an error, and report it."""
+    """Answer a JoinGroup with an error, and emit the event."""
     member_id = "" if error_code == GROUP_MAX_SIZE_REACHED else call.member_id
     step.reply(call.ticket, JoinReply(error_code, member_id))
     step.events.append(
@@ -76,7 +76,7 @@ def _why(config: GroupConfig, group: Group | None, call: JoinGroup, error_code: 
 
 
 def _mismatch(group: Group, call: JoinGroup) -> str:
-    """How the protocols that a client offers differ from those of the members."""
+    """How a client's protocols differ from those of the members."""
     if not call.protocol_type or not call.protocols:
         return "it offers no protocol"
     if group.members and call.protocol_type != group.protocol_type:

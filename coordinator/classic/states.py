@@ -4,7 +4,7 @@ This module owns the five states, their names and the legal moves between them.
 The state of a group changes only in ``Group.transition_to``; every handler has one
 ``match group.state`` with every state written.
 
-                    first join                     everybody joined, or the deadline
+                    first join                     all members joined, or the deadline
             EMPTY ------------> PREPARING_REBALANCE ----------------> AWAITING_SYNC
               ^                  |        ^      ^                     |        |
               +------------------+        |      +---------------------+        | the leader's
@@ -31,9 +31,9 @@ class State(Enum):
     EMPTY = "Empty"
     """No members; perhaps offsets, perhaps member ids that were given out and have not joined.
 
-    *Action*: JoinGroup of a new member is accepted, any other member is unknown (25), as it is to
+    *Action*: JoinGroup of a new member is accepted. Any other member id gets 25, also in
     SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is
-    accepted, one with a generation gets 25; the same holds for TxnOffsetCommit. OffsetFetch,
+    accepted, one with a generation gets 25. The same holds for TxnOffsetCommit. OffsetFetch,
     DescribeGroups and ListGroups answer. DeleteGroups and OffsetDelete delete, pending offsets
     included.
 
@@ -44,7 +44,7 @@ class State(Enum):
     """Members are rejoining; their JoinGroups are parked. A deadline is always armed.
 
     *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and extends the session.
-    LeaveGroup removes. OffsetCommit of a member of the last generation is accepted, so that
+    LeaveGroup removes the member. OffsetCommit of the last generation is accepted, so that
     consumers can commit their work before they rejoin. TxnOffsetCommit of such a member, or one
     that names no membership, is accepted. OffsetFetch, DescribeGroups and ListGroups answer,
     without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
@@ -52,20 +52,21 @@ class State(Enum):
     *Transition*: every known member has joined and none is pending, or the deadline has passed ->
     AWAITING_SYNC, dynamic members that have not joined are removed, and the generation rises. No
     member is left -> EMPTY, and the generation rises too. During the initial delay only time ends
-    it. Only static members are absent at the deadline: it is armed again."""
+    it. If no member has joined by the deadline and static ones remain, it is armed again."""
 
     AWAITING_SYNC = "CompletingRebalance"
     """The generation is formed; the leader's assignment is awaited. A deadline is always armed.
 
     *Action*: JoinGroup of a member whose protocols are unchanged is answered again. SyncGroup is
-    parked, the leader's gives everybody their assignment. Heartbeat gets 0 and keeps the session.
-    LeaveGroup removes. OffsetCommit gets 27, TxnOffsetCommit is accepted as before: a transaction
-    can't wait. OffsetFetch, DescribeGroups and ListGroups answer, without metadata. DeleteGroups
-    gets 68; OffsetDelete 86 for topics in use.
+    parked, the leader's carries the assignments. Heartbeat gets 0 and extends the session.
+    LeaveGroup removes the member. OffsetCommit gets 27, TxnOffsetCommit is accepted as before: a
+    transaction can't wait. OffsetFetch, DescribeGroups and ListGroups answer, without metadata.
+    DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
     *Transition*: the leader's SyncGroup -> STABLE. A new member, a changed one, a static one that
-    came back, a loss, or the deadline (who has not synced is out) -> PREPARING_REBALANCE; parked
-    SyncGroups get 27. An assignment too large to store -> PREPARING_REBALANCE too, after -1.
+    rejoins, a removed one, or the deadline (members that have not synced are removed) ->
+    PREPARING_REBALANCE; parked SyncGroups get 27. An assignment too large to store ->
+    PREPARING_REBALANCE too; parked SyncGroups get -1.
     """
 
     STABLE = "Stable"
@@ -73,18 +74,18 @@ class State(Enum):
 
     *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
     and extends the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
-    accepted and extends none. LeaveGroup removes. OffsetFetch, DescribeGroups (in full) and
-    ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    accepted and extends none. LeaveGroup removes the member. OffsetFetch, DescribeGroups (in full)
+    and ListGroups answer. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
     *Transition*: the leader rejoins, a follower rejoins with other protocols, a member is added or
     lost, the sync deadline passes, or a static member returns with another subscription ->
     PREPARING_REBALANCE. A static member that returns unchanged changes only its id."""
 
     DEAD = "Dead"
-    """Deleted, expired, or its partition was unloaded; kept only until it is forgotten.
+    """Deleted, expired, or its partition was unloaded; kept only until it is removed.
 
-    *Action*: 15 to everything, save that it has no offsets, is described as Dead, is not listed,
-    and is not found (69) by DeleteGroups and OffsetDelete.
+    *Action*: every request gets 15, except that OffsetFetch returns no offsets, DescribeGroups
+    returns Dead, ListGroups omits the group, and DeleteGroups and OffsetDelete get 69.
 
     *Transition*: none.
     """
@@ -97,7 +98,7 @@ LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
     State.STABLE: frozenset({State.AWAITING_SYNC}),
     State.DEAD: frozenset(State) - {State.DEAD},
 }
-"""From where each state may be entered."""
+"""The states from which each state may be entered."""
 
 _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
     "awaitingsync": State.AWAITING_SYNC  # its name before Kafka 1.1
@@ -105,7 +106,7 @@ _BY_FILTER_NAME = {state.value.lower(): state for state in State} | {
 
 
 def state_filter(names: Iterable[str]) -> frozenset[State]:
-    """The states that a ListGroups filter names, in any case; unknown names match nothing."""
+    """The states in a ListGroups filter, in any case; unknown names match nothing."""
     return frozenset(
         _BY_FILTER_NAME[name.lower()] for name in names if name.lower() in _BY_FILTER_NAME
     )

@@ -1,7 +1,7 @@
-"""Static members that come back (KIP-345): the old id is fenced, the place is kept.
+"""Static members that rejoin (KIP-345): the old member id is fenced, the assignment is kept.
 
-A restarted static member joins without a member id. It gets a new one, and in a stable group
-nothing else changes, so that a rolling restart costs no rebalance.
+A restarted static member joins without a member id and receives a new one. In a stable group
+nothing else changes, so a rolling restart causes no rebalance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from protocol.errors import (
 
 
 def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: str) -> None:
-    """Let a static member come back under a new id."""
+    """Replace a static member that rejoins under a new member id."""
     new = Member(
         group.group_id,
         member_id,
@@ -47,7 +47,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
             _swap(step, group, old, new, call)
             _park(step, group, new, call)
         case State.AWAITING_SYNC:
-            # Always: the assignment under way is for the old id (KAFKA-9801).
+            # Always rebalance: the leader assigns partitions to the old id (KAFKA-9801).
             _swap(step, group, old, new, call)
             _rebalance(step, group, new, call, "rejoined before it received its assignment")
         case State.STABLE:
@@ -66,7 +66,9 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:
-    """Fence the old id in every state (KAFKA-8500): a request parked under it gets that error."""
+    """Replace ``old`` by ``new`` and fence it, in any state (KAFKA-8500): a request parked under
+    the old id gets FENCED_INSTANCE_ID.
+    """
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
@@ -105,10 +107,10 @@ def _rebalance(step: Step, group: Group, new: Member, call: JoinGroup, why: str)
 
 
 def _why_rebalance(group: Group, old: Member, new: Member) -> str | None:
-    """Why a stable group cannot go on as it is with the restarted member; None if it can.
+    """Why a stable group must rebalance when this static member rejoins; None if it need not.
 
-    Kafka compares only the name that a next vote would choose. Subscribed topics are compared
-    here too: a restarted member with other topics would keep an assignment that is not for it.
+    Kafka compares only the protocol that the next vote would select. Muster compares the subscribed
+    topics too: otherwise a member with other topics would keep the assignment of its old topics.
     """
     offers = [(new if m is old else m).protocols for m in group.members.values()]
     if vote(offers) != group.protocol_name:
@@ -127,10 +129,11 @@ def _topics(member: Member, group: Group) -> set[str] | bytes:
 
 
 def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new: Member) -> None:
-    """Write the record again without a rebalance; the member gets its assignment by SyncGroup.
+    """Rewrite the group's record without a rebalance; the member gets its assignment by SyncGroup.
 
-    From v9 a leader learns that it leads and need not assign (KIP-814). Before that it gets the id
-    of the old leader, itself under its old id if it led, so that it does not assign.
+    From v9 on, the reply names the leader; if the member leads, the reply asks it to skip the
+    assignment (KIP-814). Below v9 the reply names the previous leader, by the member's old id if
+    the member led, so that the member does not assign.
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)

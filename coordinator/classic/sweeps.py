@@ -1,9 +1,9 @@
 """Work over many offsets in bounded pieces: deleted groups and topics, and the retention check.
 
-A group may have hundreds of thousands of offsets, and a tombstone costs some 10 us until it is in
-the log. The first pieces of such work are done at once; the rest waits in ``state.sweeps`` for
-``expire``. Anything may happen between two pieces, so each looks again at what is there. A crash
-between two pieces leaves a part of the offsets, as if it had still to be deleted.
+A group may have hundreds of thousands of offsets, and each tombstone costs about 10 us until it is
+in the log. The step that begins such work does the first pieces; the rest waits in ``state.sweeps``
+for ``expire``. The state may change between two pieces, so each piece reads it again. After a crash
+between two pieces, the remaining offsets are not deleted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from protocol.errors import NONE
 from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
-"""Items of `expire` that the step which begins such work does itself."""
+"""Items of work that are done in the step that begins the work."""
 OFFSETS_PER_PIECE = 100
 _LOOKS_PER_ITEM = 50
 _TOMBSTONES_PER_ITEM = 4
-"""An item is what a deadline costs, some 40 us: the figures are offsets checked and tombstones
-written per item."""
+"""An item costs about as much as a deadline, 40 us: it checks this many offsets, or writes this
+many tombstones."""
 EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
-"""Upper bound of one tombstone record's bytes, without those of group and topic."""
+"""Maximum size of a tombstone record without its group id and topic."""
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
-    """Do what can be done at once; whether that was all. `expire` does the rest."""
+    """Do the first pieces of the work; return whether it is finished. `expire` does the rest."""
     if work(step, sweep, AT_ONCE) > 0:
         return True
     step.state.sweeps.append(sweep)
@@ -43,7 +43,9 @@ def begin(step: Step, sweep: Sweep) -> bool:
 
 
 def work(step: Step, sweep: Sweep, budget: int) -> int:
-    """Do pieces for ``budget`` items; returns the rest of the budget, 0 if the work is not done."""
+    """Do pieces worth ``budget`` items; return the unused budget, 0 if the work may not be
+    finished.
+    """
     while budget > 0:
         cost = sweep.piece(step)
         if not cost:
@@ -71,9 +73,9 @@ def _cost(looked_at: int, tombstones: int) -> int:
 
 
 class _Dropping:
-    """Drops the offsets of one group in some topics that were written below a log offset.
+    """Drops the offsets of one group in some topics, if they were written before a log offset.
 
-    Pending offsets of open transactions are dropped too: their markers then find nothing.
+    Pending offsets of open transactions are dropped too, so that their markers find none.
     """
 
     def __init__(self, group_id: str, topics: Iterable[tuple[str, int]]) -> None:
@@ -86,7 +88,7 @@ class _Dropping:
         self._next = 0
 
     def piece(self, step: Step) -> int:
-        """See Sweep."""
+        """Implements Sweep.piece."""
         if self._next >= len(self._partitions):
             if not self._topics:
                 return 0
@@ -102,13 +104,15 @@ class _Dropping:
         return _cost(len(looked_at), len(found))
 
     def emit(self, step: Step) -> None:
-        """Say how many have gone, once, at the end."""
+        """Emit the number of dropped offsets; called once, at the end."""
         if self.dropped:
             step.events.append(OffsetsExpired(self.group_id, self.dropped, Cause.DELETED))
 
 
 class TopicsDeleted(Sweep):
-    """The offsets of topics that are gone, in every group, so far as they are old enough."""
+    """Drops the offsets of deleted topics in every group, if they were written
+    before a log offset.
+    """
 
     def __init__(
         self, cache: OffsetCache, topics: Mapping[str, int], ticket: Ticket | None
@@ -120,7 +124,7 @@ class TopicsDeleted(Sweep):
         self._group: _Dropping | None = None
 
     def piece(self, step: Step) -> int:
-        """See Sweep."""
+        """Implements Sweep.piece."""
         if self._group is None:
             return self._next_group(step)
         cost = self._group.piece(step)
@@ -145,7 +149,7 @@ class TopicsDeleted(Sweep):
 
 
 class GroupDeleted(Sweep):
-    """A group that is being deleted: offsets first, then its record. It is DEAD from the start."""
+    """Deletes a group: its offsets first, then its record. The group is DEAD from the start."""
 
     def __init__(self, step: Step, group: Group, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -154,7 +158,7 @@ class GroupDeleted(Sweep):
         self._offsets = _Dropping(group.group_id, [(each, EVERY_LOG_OFFSET) for each in topics])
 
     def piece(self, step: Step) -> int:
-        """See Sweep."""
+        """Implements Sweep.piece."""
         cost = self._offsets.piece(step)
         if not cost:
             self._offsets.emit(step)
@@ -164,7 +168,7 @@ class GroupDeleted(Sweep):
 
 
 def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Move the group to DEAD; parked requests get an error, and the client retries."""
+    """Move a group without members to DEAD, and withdraw its pending member ids."""
     for timer in group.pending.values():
         timer.disarm()
     group.pending.clear()
@@ -172,7 +176,7 @@ def bury(step: Step, group: Group, cause: Cause, detail: str) -> None:
 
 
 def forget(step: Step, group: Group, cause: Cause, detail: str) -> None:
-    """Forget an EMPTY or DEAD group, with a tombstone if the log may hold its record."""
+    """Remove an EMPTY or DEAD group, with a tombstone if the log may hold its record."""
     if group.generation_id > 0 or group.record_offset != -1:
         step.records.append(GroupRun(group.group_id, None))
     if group.state is not State.DEAD:
@@ -192,7 +196,7 @@ class Retention(Sweep):
         self._group: _GroupRetention | None = None
 
     def piece(self, step: Step) -> int:
-        """See Sweep."""
+        """Implements Sweep.piece."""
         if self._group is None:
             if not self._groups:
                 return 0
@@ -207,9 +211,9 @@ class Retention(Sweep):
 
 
 class _GroupRetention:
-    """The check of one group: which offsets expire, which will soon, and whether any is left.
+    """The retention check of one group: drops expired offsets and counts those that expire soon.
 
-    A group with few offsets is checked in one piece.
+    A group with few offsets is checked in one piece. An EMPTY group without offsets is removed.
     """
 
     def __init__(self, step: Step, group: Group) -> None:
@@ -221,15 +225,15 @@ class _GroupRetention:
         self._partitions: Sequence[int] = ()
         self._next = 0
         self._soon = dict.fromkeys(times_of_warnings(step.state.config), 0)
-        """Warning time to how many offsets may go within it."""
+        """Number of offsets that may expire within each warning time."""
         self._soonest_ms = 0
         self._dropped = 0
         self._step: Step | None = None
         self._unreplayed = 0
-        """Tombstones of this step: in the cache their offsets are still there."""
+        """Tombstones written in this step: the cache still holds their offsets."""
 
     def piece(self, step: Step) -> int:
-        """Do the next piece and return its cost; `done` is whether it was the last."""
+        """Do the next piece and return its cost; ``done`` is true after the last one."""
         group = self._group
         if step is not self._step:
             self._step, self._unreplayed = step, 0
@@ -258,7 +262,7 @@ class _GroupRetention:
             self._partitions = cache.partitions(group_id, self._topic)
 
     def _look(self, step: Step, rule: ExpiryRule, most: int) -> int:
-        """Check so many partitions of the topic; how many it was."""
+        """Check at most ``most`` partitions of the topic; return the number checked."""
         looked_at = self._partitions[self._next : self._next + most]
         self._next += len(looked_at)
         topic, now_ms = self._topic, step.now.wall_ms
@@ -281,7 +285,7 @@ class _GroupRetention:
         return len(looked_at)
 
     def _finish(self, step: Step) -> None:
-        """Emit what was dropped, and let the group itself go when nothing is left of it."""
+        """Emit the result, and remove an EMPTY group without offsets and pending member ids."""
         self.done = True
         group = self._group
         if self._dropped:
