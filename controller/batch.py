@@ -1,9 +1,9 @@
-"""The requests of one step, gathered and sent in Kafka's order.
+"""The requests of one step, collected and sent in Kafka's order.
 
-Brokers see a topic in one piece: its UpdateMetadata is held back, over many steps if need be, until
-each of its partitions was settled once. A producer that saw only some of them would choose
-partitions for keys by too small a number. The same holds for the partitions that a topic gains, and
-for a broker that registers: it sees nothing of a topic until all of it was gathered. LeaderAndIsr
+Brokers receive a topic as a whole: its UpdateMetadata is held back, over many steps if necessary,
+until each of its partitions was settled once. A producer that saw only some of them would partition
+its keys by too small a number. The same holds for partitions that a topic gains, and for a broker
+that registers: it receives no part of a topic until the whole topic is collected. LeaderAndIsr
 never waits.
 """
 
@@ -15,15 +15,15 @@ from typing import TypeVar
 from controller.cluster import Cluster
 from controller.partition import Partition, Topic
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
@@ -36,26 +36,26 @@ _Shown = _Gathered[ShownPartition]
 
 
 class Batch:
-    """Requests that are being gathered."""
+    """Requests that are being collected."""
 
     __slots__ = ("_awaited", "_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._told: dict[int, _Gathered[ToldPartition]] = {}
+        self._told: dict[int, _Gathered[LeaderAndIsrPartition]] = {}
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
         self._awaited: dict[int, set[Topic]] = {}
-        """The topics of which each broker that registered is to see nothing yet."""
+        """The topics that are held back from each broker that registered."""
         self._greeted = False
         self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
-    def tell(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
-        """These brokers get the state of a partition, and all get it in UpdateMetadata."""
+    def send_state(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
+        """Adds a partition to the LeaderAndIsr of these brokers and the UpdateMetadata of all."""
         known = partition.known
         if known is None:
             return
-        told = ToldPartition(
+        told = LeaderAndIsrPartition(
             partition.index, known.controller_epoch, known.leader, known.leader_epoch, known.isr,
             known.partition_epoch, partition.replicas, partition.adding, partition.removing,
             known.recovering, False,
@@ -67,43 +67,44 @@ class Batch:
         self.show(partition)
 
     def greet(self) -> None:
-        """All brokers get an UpdateMetadata, though it may have no partitions."""
+        """Sends all brokers an UpdateMetadata, even if it has no partitions."""
         self._greeted = True
 
     def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
-        """A broker registered: it sees none of these topics until the caller takes it out of the
-        set that is returned."""
+        """Holds these topics back from a new broker, until the caller removes them from the
+        returned set.
+        """
         awaited = self._awaited[broker_id] = set(topics)
         return awaited
 
     def broker_gone(self, broker_id: int) -> None:
-        """Drops what was held back for a broker, and empties the set of its topics."""
+        """Drops the requests held back for a broker, and empties the set of its topics."""
         self._shown_to.pop(broker_id, None)
         if awaited := self._awaited.pop(broker_id, None):
             awaited.clear()
 
     def show(self, partition: Partition) -> None:
-        """All brokers get the partition in an UpdateMetadata."""
+        """Adds a partition to the UpdateMetadata of all brokers."""
         if partition.known is not None:
             _gather(self._shown, partition, self._shown_as(partition, partition.known))
 
     def show_to(self, broker_id: int, partition: Partition) -> None:
-        """One broker, which is new, gets the partition in an UpdateMetadata."""
+        """Adds a partition to the UpdateMetadata of one broker, which is new."""
         if partition.known is not None and broker_id in self._cluster.brokers:
             shown = self._shown_as(partition, partition.known)
             _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def show_deleted(self, partition: Partition) -> None:
-        """All brokers get the deletion of a partition, in an UpdateMetadata."""
+        """Adds the deletion of a partition to the UpdateMetadata of all brokers."""
         _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
-        """One broker, which was away, gets the deletion of a partition, in an UpdateMetadata."""
+        """Adds the deletion of a partition to the UpdateMetadata of one broker, which was away."""
         shown = self._shown_as_deleted(partition)
         _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
-        """Drops what was held back of a topic that is removed."""
+        """Drops the partitions held back of a topic that is removed."""
         topic.unsettled.clear()
         for awaited in self._awaited.values():
             awaited.discard(topic)
@@ -111,7 +112,7 @@ class Batch:
             shown.pop(topic, None)
 
     def stop(self, broker_id: int, partition: Partition, *, delete: bool) -> None:
-        """A broker is to stop its replica."""
+        """Adds a replica to the StopReplica of a broker."""
         if broker_id not in self._cluster.brokers:
             return
         if partition.topic.is_being_deleted:
@@ -138,7 +139,7 @@ class Batch:
         )  # fmt: skip
 
     def take(self) -> list[Send]:
-        """The requests, by broker, each broker's in their order."""
+        """Returns the requests of all brokers, those of each broker in their order."""
         cluster, sends = self._cluster, list[Send]()
         if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
             return sends
@@ -150,7 +151,7 @@ class Batch:
             head = broker.broker_id, broker.epoch, cluster.config.broker_id, cluster.epoch
             if told := self._told.get(broker.broker_id):
                 topics = [
-                    ToldTopic(topic.name, topic.topic_id, list(states.values()))
+                    LeaderAndIsrTopic(topic.name, topic.topic_id, list(states.values()))
                     for topic, states in told.items()
                 ]
                 sends.append(LeaderAndIsrRequest(*head, topics, self._leaders(topics)))
@@ -183,7 +184,7 @@ class Batch:
             (later if topic in awaited else now).setdefault(topic, {}).update(partitions)
         return now, later
 
-    def _leaders(self, topics: list[ToldTopic]) -> list[BrokerFact]:
+    def _leaders(self, topics: list[LeaderAndIsrTopic]) -> list[BrokerFact]:
         ids = {each.leader for topic in topics for each in topic.partitions}
         return [self._cluster.brokers[each] for each in sorted(ids & self._cluster.brokers.keys())]
 
@@ -193,7 +194,7 @@ def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
-    """The topics that may be sent now, and those with partitions that are not settled or gathered
+    """The topics that may be sent now, and those with partitions that are not settled or collected
     yet.
     """
     whole, held = _Shown(), _Shown()

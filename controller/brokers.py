@@ -1,9 +1,8 @@
-"""Registrations of brokers: they join, leave, restart and change; their disks fail.
+"""Brokers: registrations, losses, restarts, changes, and failed log directories.
 
-The id and the czxid of its node identify a broker. The same id with a larger czxid is a restart
-between two reads: it counts as a loss and then a registration, in that order. A restart that the
-controller before this one did not see either shows in the states that it read
-(`Cluster.lost_since`).
+The broker id and the czxid of its node identify a registration. The same id with a larger czxid is
+a restart between two reads: it is handled as a loss and then a registration. A restart that neither
+this controller nor the one before saw is found in the states that are read (`Cluster.lost_since`).
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from protocol import errors
 
 
 def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
-    """All registered brokers: handles the new, lost, restarted and changed ones since the last
-    time.
-    """
+    """Handles the brokers that are new, lost, restarted or changed since the last fact."""
     before = work.cluster.brokers
     now = {each.broker_id: each for each in sorted(facts, key=lambda each: each[:2])}
     for broker_id, known in before.items():
         if broker_id in now and now[broker_id].epoch < known.epoch:
-            now[broker_id] = known  # an old fact
+            now[broker_id] = known  # an outdated fact
     gone = [each for each in before if each not in now]
     bounced = [each for each in before if each in now and now[each].epoch > before[each].epoch]
     new = [each for each in now if each not in before]
@@ -41,7 +38,7 @@ def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
     for broker_id in (*gone, *bounced):
         work.report(BrokerLeft(broker_id, before[broker_id].epoch))
         _lost(work, broker_id)
-    # Followers obey a leader only if they know it to be alive.
+    # Followers accept a leader only if they know that its broker is live.
     work.batch.greet()
     work.flush()
     for broker_id in (*bounced, *new):
@@ -67,7 +64,7 @@ def _lost(work: Work, broker_id: int) -> None:
 
 def _joined(work: Work, broker_id: int) -> None:
     own = work.cluster.of_broker.get(broker_id, {})
-    # The topics of its own replicas come first.
+    # The topics of its own replicas are sent first.
     topics = dict.fromkeys((*(each.topic for each in own), *work.cluster.topics.values()))
     awaited = work.batch.await_topics(
         broker_id, (each for each in topics if not each.is_being_deleted)
@@ -83,7 +80,7 @@ def _joined(work: Work, broker_id: int) -> None:
 
 
 def owe(partition: Partition, broker_id: int) -> None:
-    """A broker is to get a LeaderAndIsr."""
+    """Notes that a broker must get a LeaderAndIsr."""
     if broker_id not in partition.owed:
         partition.owed = (*partition.owed, broker_id)
 
@@ -91,7 +88,7 @@ def owe(partition: Partition, broker_id: int) -> None:
 def _introduce(
     work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
 ) -> Iterator[None]:
-    """A new broker gets all topics, each in one piece; topics that are removed in between are not
+    """Sends a new broker all topics, each as a whole; topics that are removed in between are not
     awaited.
     """
     for topic in topics:
@@ -106,7 +103,7 @@ def _introduce(
 
 
 def begin(work: Work) -> None:
-    """The controller begins to act: all brokers hear who lives, then all partitions are settled."""
+    """Begins to act: sends all brokers the list of live brokers, then settles all partitions."""
     work.batch.greet()
     work.flush()
     for partition in work.cluster.partitions():
@@ -118,7 +115,9 @@ def begin(work: Work) -> None:
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
-    """Brokers lost a directory: which replicas were there, they answer to a LeaderAndIsr."""
+    """Handles lost log directories: the brokers get LeaderAndIsr, and answer which
+    replicas failed.
+    """
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):
@@ -132,7 +131,7 @@ def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
 
 
 def answered(work: Work, answer: Answered) -> None:
-    """A broker's answer; that of an earlier registration says nothing of this one."""
+    """Handles a broker's response; the response of an earlier registration is ignored."""
     request = answer.request
     broker = work.cluster.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -153,7 +152,9 @@ def answered(work: Work, answer: Answered) -> None:
 
 
 def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
-    """Only 56 and 0 say something: whether the replica's directory is there."""
+    """Notes which replicas have a failed log directory (56) or a working one (0) by
+    the response.
+    """
     failed = []
     for key, error in answer.partitions.items():
         partition = work.cluster.partition(key)
@@ -166,7 +167,7 @@ def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
             work.mark(partition)
         elif error == errors.NONE and broker_id in partition.failed_on:
             partition.works_on((broker_id,))
-            owe(partition, broker_id)  # the last state was not for it
+            owe(partition, broker_id)  # the last state was not sent to it
             work.mark(partition)
     if failed:
         work.report(LogDirsFailed(broker_id, tuple(failed)))

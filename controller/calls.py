@@ -20,7 +20,7 @@ class IsrChange(NamedTuple):
 
     topic: str
     topic_id: bytes | None
-    """None: the request names its topics."""
+    """None: the request identifies topics by name."""
     partition: int
     leader_epoch: int
     partition_epoch: int
@@ -32,7 +32,7 @@ class IsrChange(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class AlterPartition:
-    """A leader asks for changes of ISRs. -> AlterPartitionReply"""
+    """A leader requests changes of ISRs. The reply is an AlterPartitionReply."""
 
     ticket: Ticket
     broker_id: int
@@ -42,7 +42,7 @@ class AlterPartition:
 
 @dataclass(slots=True, frozen=True)
 class ControlledShutdown:
-    """A broker is about to stop. -> ControlledShutdownReply"""
+    """A broker is about to stop. The reply is a ControlledShutdownReply."""
 
     ticket: Ticket
     broker_id: int
@@ -52,7 +52,7 @@ class ControlledShutdown:
 
 @dataclass(slots=True, frozen=True)
 class ElectLeaders:
-    """Leaders are to be elected, the preferred ones or unclean. -> ElectLeadersReply"""
+    """Requests preferred or unclean leader elections. The reply is an ElectLeadersReply."""
 
     ticket: Ticket
     unclean: bool
@@ -62,7 +62,9 @@ class ElectLeaders:
 
 @dataclass(slots=True, frozen=True)
 class AlterReassignments:
-    """Partitions get new replicas, or (None) keep those that they had. -> ReassignmentsReply"""
+    """Reassigns partitions, or (None) cancels their reassignments. The reply is a
+    ReassignmentsReply.
+    """
 
     ticket: Ticket
     targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -70,7 +72,7 @@ class AlterReassignments:
 
 @dataclass(slots=True, frozen=True)
 class ListReassignments:
-    """Which partitions are being reassigned. -> ListedReassignments"""
+    """Lists the reassignments in progress. The reply is a ListedReassignments."""
 
     ticket: Ticket
     partitions: Sequence[TopicPartition] | None
@@ -79,7 +81,7 @@ class ListReassignments:
 
 @dataclass(slots=True, frozen=True)
 class AllocateProducerIds:
-    """A broker needs a block of producer ids. -> ProducerIdsReply"""
+    """A broker requests a block of producer ids. The reply is a ProducerIdsReply."""
 
     ticket: Ticket
     broker_id: int

@@ -11,14 +11,14 @@ from controller.values import LeaderAndIsr, Replicas
 
 @dataclass(slots=True, frozen=True)
 class Change:
-    """See the module."""
+    """A change of a partition's state."""
 
     state: LeaderAndIsr
-    """``partition_epoch`` is the version that the node has to have."""
+    """The state to write; its ``partition_epoch`` is the expected version of the node."""
     cause: Cause
     lost: Replicas = ()
-    """The lost sessions of which it takes account."""
+    """The brokers in ``Partition.lost`` that it takes into account."""
     pending: PendingRequest | None = None
-    """The request that is granted by it."""
+    """The request that it grants."""
     finishes: bool = False
-    """It is the last of a reassignment."""
+    """Whether it makes the target of a reassignment the replicas."""

@@ -1,4 +1,4 @@
-"""The brokers, topics and partitions of a cluster, as the controller knows them."""
+"""The controller's view of the brokers, topics and partitions of a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.of_broker: dict[int, dict[Partition, None]] = {}
-        """The partitions of which each broker has a replica."""
+        """The partitions that have a replica on each broker."""
         self.unclean = config.unclean_leader_election_enable
 
     def lives(self, partition: Partition, broker_id: int) -> bool:
@@ -32,7 +32,9 @@ class Cluster:
         return self.is_back(partition, broker_id) and broker_id not in partition.lost
 
     def is_back(self, partition: Partition, broker_id: int) -> bool:
-        """The same of one whose session ended since the last decision."""
+        """Like ``lives``, but true also for a broker that was lost and has returned since the last
+        decision.
+        """
         return (
             broker_id in self.brokers
             and broker_id not in self.shutting_down
@@ -40,7 +42,7 @@ class Cluster:
         )
 
     def is_there(self, partition: Partition, broker_id: int) -> bool:
-        """Whether it leads until another can: its broker may be shutting down."""
+        """Whether a leader may continue until another can lead; its broker may be shutting down."""
         return (
             broker_id in self.brokers
             and broker_id not in partition.failed_on
@@ -48,11 +50,12 @@ class Cluster:
         )
 
     def lost_since(self, known: LeaderAndIsr) -> Replicas:
-        """The members of a state that was read which are gone, or registered after it was written.
+        """The leader and ISR members of a read state that are down, or registered after it was
+        written.
 
-        The state is about an earlier life of these, and so is its leader epoch: a broker that
-        returned in a moment, unseen since the controller failed too, may have lost the end of its
-        log with the power. This holds for states of leaders and of controllers.
+        The state and its leader epoch belong to an earlier registration of these brokers. A broker
+        that restarted unseen, because the controller failed too, may have lost the end of its log
+        in a power failure. This holds for states written by leaders and by controllers.
         """
         members = dict.fromkeys((known.leader, *known.isr))
         members.pop(NO_LEADER, None)
@@ -67,25 +70,27 @@ class Cluster:
         return None if topic is None else topic.partitions.get(key[1])
 
     def place(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """These brokers have a replica."""
+        """Notes that these brokers have a replica of the partition."""
         for broker_id in broker_ids:
             self.of_broker.setdefault(broker_id, {})[partition] = None
 
     def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """These brokers have no replica any more. Another one there has not failed yet."""
+        """Notes that these brokers have no replica any more. Their failed directories are cleared,
+        because a later replica there has not failed.
+        """
         gone = [*broker_ids]
         for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)
         partition.works_on(gone)
 
     def add(self, topic: Topic) -> None:
-        """There is this topic; or it has an id now."""
+        """Adds a topic, or the id that it has now."""
         self.topics[topic.name] = topic
         if topic.topic_id is not None:
             self.by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
-        """The topic does not exist any more."""
+        """Removes a topic."""
         del self.topics[topic.name]
         if topic.topic_id is not None and self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
@@ -96,7 +101,7 @@ class Cluster:
             yield from topic.partitions.values()
 
     def missing(self, topic: Topic) -> set[int]:
-        """The brokers without which a topic can't be deleted."""
+        """The brokers that must return before a topic can be deleted."""
         return {
             broker_id
             for partition in topic.partitions.values()
@@ -105,5 +110,5 @@ class Cluster:
         }
 
     def allows_unclean(self, topic: Topic) -> bool:
-        """Whether its leader may be one that is not in the ISR."""
+        """Whether a replica that is not in the ISR may become leader."""
         return self.unclean if topic.unclean is None else topic.unclean

@@ -1,4 +1,4 @@
-"""The settings that the controller needs of its broker."""
+"""The broker's settings that the controller reads."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class ControllerConfig:
     leader_imbalance_per_broker_percentage: int = 10
     leader_imbalance_check_interval_ms: int = 300_000
     topic_ids: bool = True
-    """Whether topics without ids get some: inter.broker.protocol.version >= 2.8-IV0."""
+    """Whether topics without ids get ids: inter.broker.protocol.version >= 2.8-IV0."""
     recovery_state: bool = True
     """Whether an unclean leader is RECOVERING: inter.broker.protocol.version >= 3.2-IV0."""

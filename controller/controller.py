@@ -66,7 +66,8 @@ from protocol import errors
 from protocol.now import Now
 
 SLICE = 256
-"""How many results, and then partitions or units of a sweep, one step handles: 3 ms each."""
+"""Maximum number of results, and then of partitions and sweep units, in one step: 3
+ms for either."""
 
 
 class Controller:
@@ -83,7 +84,7 @@ class Controller:
         return self.cluster.epoch
 
     def handle(self, event: Fact | Call, now: Now) -> Outcome:
-        """Handles a fact or a call, and works for a slice; the outcome's ``more`` is whether work
+        """Handles a fact or a call, and works for one slice; ``more`` of the outcome says if work
         is left.
         """
         work = self._work
@@ -107,8 +108,8 @@ class Controller:
             budget -= 1
             work.land(work.results.popleft())
         # Partitions without a usable leader are written and sent in a step of their own: nothing
-        # else shares their multi, or the requests that new leaders wait for. They do not wait for
-        # another step because many results have arrived.
+        # else shares their multi, or the requests that new leaders wait for. The budget is a new
+        # one, so that many results do not delay them to another step.
         budget = SLICE if work.ready else 0
         backlog = work.leaderless or work.backlog
         while budget and backlog:
@@ -129,7 +130,9 @@ class Controller:
         return doing(self._work)
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """The work that each topic, or only this one, waits for; the reader may read in slices."""
+        """The `Waits` of each topic, or only of this one: one list per topic, so that a reader can
+        work in slices.
+        """
         return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
@@ -137,7 +140,7 @@ class Controller:
         return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
-        """The next time at which a `Tick` is due, in monotonic milliseconds; None: none is."""
+        """The next time at which a `Tick` is due, in monotonic milliseconds; None: never."""
         due = (self._work.retry_due_ms, self._work.balance_due_ms)
         return min((each for each in due if each is not None), default=None)
 
@@ -211,7 +214,7 @@ class Controller:
         brokers.begin(work)
         topics.begin(work)
         reassignments.shrink_node(work)
-        deletions.look_at_queued(work)  # before anybody hears of these topics again
+        deletions.look_at_queued(work)  # before brokers get these topics again
         if cluster.config.auto_leader_rebalance_enable:
             work.balance_due_ms = work.now_ms + requested_elections.BALANCE_AFTER_MS
 
@@ -237,7 +240,9 @@ class Controller:
 
 
 def refusal(call: Call) -> Reply:
-    """The reply of a broker that is not the controller: NOT_CONTROLLER."""
+    """The reply of a broker that is not the controller: NOT_CONTROLLER, or STALE_CONTROLLER_EPOCH
+    to ControlledShutdown.
+    """
     match call:
         case AlterPartition():
             return AlterPartitionReply(errors.NOT_CONTROLLER)

@@ -1,10 +1,10 @@
 """Deletion of topics: their replicas first, then their znodes.
 
 A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
-leader -2, and those with a replica StopReplica with delete. A broker that is down gets both when it
-returns. The znodes are deleted after the last replica: until then the name is not free, or a
-replica that was left would be taken for one of the next topic of that name. A new controller starts
-over before it sends the topic to brokers. Source: Kafka 3.9 ``TopicDeletionManager``.
+leader -2, and those with a replica get StopReplica with delete. A broker that is down gets both
+when it returns. The znodes are deleted after the last replica, so that no topic of the same name
+can be created before: a remaining replica could be taken for one of the new topic. A new controller
+starts over before it sends the topic to brokers. Source: Kafka 3.9 ``TopicDeletionManager``.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _IN_DELETION = (
 
 
 def deletions_seen(work: Work, names: Iterable[str]) -> None:
-    """Nodes ask for deletions."""
+    """Queues the deletions that the nodes of `/admin/delete_topics` request."""
     for name in names:
         topic = work.cluster.topics.get(name)
         if topic is None:
-            # It may have been created a moment ago: its node decides.
+            # It may have been created just now: read its node.
             work.unknown_deletions.add(name)
             work.read(ReadTopic(name))
         elif not work.cluster.config.delete_topic_enable:
@@ -48,7 +48,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def look_at_queued(work: Work) -> None:
-    """The deletions that do not have to wait any more begin."""
+    """Begins the queued deletions that need not wait any more."""
     work.look_at_queued = False
     for topic in [*work.queued.values()]:
         if topic.deletion is Deletion.QUEUED and _may_begin(topic):
@@ -92,7 +92,7 @@ def _delete_replica(work: Work, partition: Partition, broker_id: int) -> None:
 
 
 def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) -> None:
-    """A broker answered a StopReplica with delete."""
+    """Handles the response to a StopReplica with delete."""
     topic = partition.topic
     if (
         topic.deletion is not Deletion.STARTED
@@ -108,16 +108,16 @@ def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) 
 
 
 def broker_lost(partition: Partition, broker_id: int) -> None:
-    """The broker of a replica that is being deleted is gone."""
+    """Marks a replica that is being deleted as ineligible, because its broker is lost."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_STARTED:
         partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
 
 
 def introduce(work: Work, broker_id: int) -> None:
-    """Sends the topics that are being deleted to a new broker: its session may be new and its
-    process old.
+    """Sends a new broker the deletions in progress: its registration may be new but its process
+    old.
 
-    Such a process still shows the topic to clients, and gets no UpdateMetadata of it after the
+    Such a process still shows the topics to clients, and gets no UpdateMetadata of them after the
     deletion.
     """
     for topic in work.queued.values():
@@ -127,7 +127,7 @@ def introduce(work: Work, broker_id: int) -> None:
 
 
 def broker_back(work: Work, partition: Partition, broker_id: int) -> None:
-    """It is back, and is asked again."""
+    """Retries the deletion of a replica whose broker has returned."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_INELIGIBLE:
         partition.move_replica(broker_id, ReplicaState.OFFLINE)
         _delete_replica(work, partition, broker_id)
@@ -148,7 +148,7 @@ def _erase(work: Work, topic: Topic) -> None:
 def _erased(work: Work, topic: Topic, result: WriteResult) -> None:
     if result.result is Result.OK:
         forget(work, topic)
-        # One of the same name may have been created since.
+        # A topic of the same name may have been created since.
         work.read(ReadTopic(topic.name))
     else:
         work.retry(partial(_erase, work, topic))

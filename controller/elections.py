@@ -1,8 +1,9 @@
-"""Elections: from the state of a partition and of brokers to the state to write.
+"""Elections: computes the state to write from the states of a partition and of brokers.
 
-Nothing is changed here. The first of these that needs a write decides: the first state; a lost
-leader or lost members of the ISR; the steps of a reassignment. Requested changes are after them
-(`granting`). Every state has leader_epoch + 1, or brokers would ignore it.
+These functions change nothing. They check in this order, and the first that needs a write decides:
+the first state; a lost leader or lost members of the ISR; the next step of a reassignment.
+Requested changes follow (`granting`). Every state has leader_epoch + 1, because brokers ignore a
+state with the same epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from controller.values import NO_LEADER, LeaderAndIsr, Replicas
 
 
 def next_change(cluster: Cluster, partition: Partition) -> Change | None:
-    """The state that must be written now; None: none."""
+    """The change that must be written now, or None."""
     known = partition.known
     if known is None:
         return _first(cluster, partition)
@@ -27,7 +28,7 @@ def next_change(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
-    """Whether the topic's setting decides if a live replica may lead: it has to be read."""
+    """Whether the topic's unclean setting must be read: it decides if a live replica may lead."""
     known, topic = partition.known, partition.topic
     return (
         known is not None
@@ -39,7 +40,7 @@ def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
 
 
 def _first(cluster: Cluster, partition: Partition) -> Change | None:
-    """The first live replica leads, all live ones are in the ISR."""
+    """The first state: the first live replica leads, and all live replicas are in the ISR."""
     live = tuple(each for each in _candidates(partition) if cluster.is_back(partition, each))
     if not live:
         return None
@@ -48,7 +49,9 @@ def _first(cluster: Cluster, partition: Partition) -> Change | None:
 
 
 def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The leader is there: it hands over if it is shutting down; the ISR loses who was lost."""
+    """The change while the leader is live: it hands over if it is shutting down; lost members leave
+    the ISR.
+    """
     replicas, leader = partition.replicas, known.leader
     if leader in cluster.shutting_down and len(replicas) > 1:
         live = _live_in_isr(cluster, partition, known)
@@ -64,11 +67,11 @@ def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change
 def offline(
     cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
 ) -> Change | None:
-    """The partition has no leader, or lost it.
+    """The change of a partition that has no leader, or lost it.
 
-    In order of preference: a member of the ISR whose session was not interrupted, a member that has
-    returned, and, where unclean election is enabled, any live replica. The ISR keeps its members
-    when none of them is live, since each of them may lead when it returns.
+    The new leader is, in order of preference: a member of the ISR whose session was not
+    interrupted; a member that has returned; with unclean election, any live replica. Without a
+    leader the ISR keeps its members, since each of them may lead when it returns.
     """
     live = _live_in_isr(cluster, partition, known)
     if not live:
@@ -88,7 +91,9 @@ def offline(
 
 
 def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | None:
-    """The preferred replica leads, if it lives and is in the ISR."""
+    """The change to the preferred leader; None if it leads already, is not live or
+    not in the ISR.
+    """
     known, first = partition.known, _candidates(partition)[:1]
     if known is None or not first or known.leader == first[0]:
         return None
@@ -98,8 +103,8 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
-    """The next step of a reassignment: all replicas get the new leader epoch; the target has caught
-    up and takes over.
+    """The next step of a reassignment: all replicas get a new leader epoch; a target that has
+    caught up becomes the replicas; leaving replicas are removed from the ISR one by one.
     """
     if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
@@ -110,7 +115,7 @@ def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Chang
         return None
     left = [each for each in known.isr if each not in partition.replicas]
     if partition.moving in (Moving.NO, Moving.LEAVING) and 0 < len(left) < len(known.isr):
-        # One by one, as Kafka. Without a reassignment: a controller died between its writes.
+        # One by one, as in Kafka. Moving.NO: a controller failed between its writes.
         return led_by(cluster, partition, known, (*partition.replicas, *left[1:]))
     return None
 
@@ -123,9 +128,10 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """The leader is among these replicas: that of now, or the first of them; and so is the ISR.
+    """The change that limits leader and ISR to these replicas; the current leader stays if
+    possible.
 
-    A state that ``finishes`` a reassignment keeps the ISR: `_moved` cuts it afterwards.
+    A state that ``finishes`` a reassignment keeps the ISR: `_moved` shrinks it afterwards.
     """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader
@@ -140,7 +146,7 @@ def led_by(
 
 
 def _candidates(partition: Partition) -> Replicas:
-    """The replicas, without those that the topic's node is about to drop."""
+    """The replicas without those that the pending write of the topic's node drops."""
     wanted = partition.topic.wanted.get(partition.index)
     if wanted is None:
         return partition.replicas

@@ -39,7 +39,7 @@ class BrokerJoined:
     broker_id: int
     epoch: int
     bounced: bool
-    """It was registered before: it restarted so quickly that its session never seemed lost."""
+    """Whether it restarted so quickly that the controller did not see its session end."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,14 +52,14 @@ class BrokerLeft:
 
 @dataclass(slots=True, frozen=True)
 class ShutdownAsked:
-    """A broker is about to stop."""
+    """A broker requested a controlled shutdown."""
 
     broker_id: int
 
 
 @dataclass(slots=True, frozen=True)
 class LogDirsFailed:
-    """A broker answered that it can't reach the directories of some replicas."""
+    """A broker responded that it can't reach the log directories of some replicas."""
 
     broker_id: int
     partitions: tuple[tuple[str, int], ...]
@@ -82,7 +82,9 @@ class StateWritten:
 
 @dataclass(slots=True, frozen=True)
 class StateLost:
-    """A state that was to be written had another version; it is read and decided again."""
+    """A state was not written because its node had another version; it is read and
+    decided again.
+    """
 
     topic: str
     partition: int
@@ -90,7 +92,7 @@ class StateLost:
 
 @dataclass(slots=True, frozen=True)
 class OtherController:
-    """A state has the epoch of a later controller."""
+    """A state has the epoch of a newer controller."""
 
     topic: str
     partition: int
@@ -132,7 +134,7 @@ class DeletionStarted:
 
 @dataclass(slots=True, frozen=True)
 class TopicRemoved:
-    """A topic is gone, with its znodes."""
+    """A topic and its znodes are deleted."""
 
     name: str
 
@@ -150,7 +152,7 @@ class ReassignmentStarted:
 
 @dataclass(slots=True, frozen=True)
 class ReassignmentDone:
-    """A partition has its new replicas, or (cancelled) those that it had."""
+    """A reassignment was completed or cancelled; the partition has these replicas."""
 
     topic: str
     partition: int
@@ -159,7 +161,7 @@ class ReassignmentDone:
 
 @dataclass(slots=True, frozen=True)
 class RequestRefused:
-    """A broker refused a whole request."""
+    """A broker rejected a whole request."""
 
     broker_id: int
     request: str

@@ -13,11 +13,11 @@ from controller.values import BrokerFact, LeaderAndIsr, Replicas, TopicFact, Top
 
 @dataclass(slots=True, frozen=True)
 class BrokersSeen:
-    """All registered brokers, after each registration, end of one, or change of its data."""
+    """All registered brokers, whenever a registration begins, ends or changes its data."""
 
     brokers: Sequence[BrokerFact]
     registrations: int = -1
-    """The version of their parent node before this read: the host fences writes by it."""
+    """The version of their parent node before this read, by which the host fences writes."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,8 +31,8 @@ class TopicsSeen:
 class TopicSeen:
     """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
 
-    ``spare_id`` is for a topic without an id: the id by which this broker knows the topic, since an
-    old tool may have dropped it from the node; a fresh random one for an unknown topic.
+    ``spare_id`` is for a topic whose node has no id: the id by which this broker knows the topic,
+    since an old tool may have dropped it from the node, or a random one for an unknown topic.
     """
 
     topic: TopicFact
@@ -106,13 +106,13 @@ class UncleanSeen:
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsUnknown:
-    """`/latest_producer_id_block` can't be read: the ids that were given out are unknown."""
+    """`/latest_producer_id_block` can't be read: the allocated ids are unknown."""
 
 
 @dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
-    """`/latest_producer_id_block`: the last id given out, and the version of the node. -1 and -1:
-    it does not exist; -1 and a version: it is empty.
+    """`/latest_producer_id_block`: the last allocated id, and the version of the node. -1 and -1:
+    the node does not exist; -1 and a version: it is empty.
     """
 
     block_end: int
@@ -130,9 +130,9 @@ class Result(Enum):
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
     OUTDATED = "outdated"
-    """A broker has registered that this controller did not know: nothing was written."""
+    """A broker has registered that this controller does not know: nothing was written."""
     FAILED = "failed"
-    """Any other error. Whether the write was done is unknown."""
+    """Any other error; it is unknown whether the write was done."""
 
 
 class WriteResult(NamedTuple):
@@ -170,7 +170,7 @@ class Ready:
 
 @dataclass(slots=True, frozen=True)
 class Resigned:
-    """This broker is no longer the controller, or can't know it, since its session is lost."""
+    """This broker is no longer the controller, or can't know whether it is: its session is lost."""
 
 
 @dataclass(slots=True, frozen=True)

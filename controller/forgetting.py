@@ -1,4 +1,4 @@
-"""A topic is removed: the controller forgets it and answers the requests about it."""
+"""Removal of a topic from the controller's state, with replies to the requests about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.znodes.admin import delete_path
 
 
 def forget(work: Work, topic: Topic) -> None:
-    """A topic is gone, with all that was asked of it."""
+    """Removes a topic that does not exist any more, and answers all requests about it."""
     work.cluster.remove(topic)
     work.batch.drop(topic)
     work.queued.pop(topic.name, None)

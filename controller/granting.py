@@ -1,4 +1,4 @@
-"""Requested changes are granted or refused, each while nothing else of its partition is written."""
+"""Grants or refuses requested changes, each while no other write of its partition is in flight."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def next_granted(work: Work, partition: Partition) -> Change | None:
 
 
 def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
-    """The change for a request is written."""
+    """Completes a request whose change is written."""
     if isinstance(pending, PendingIsrChange):
         isr_changes.granted(work, partition, pending)
     elif isinstance(pending, PendingElection):
@@ -47,12 +47,12 @@ def granted(work: Work, partition: Partition, pending: PendingRequest) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """A step of a reassignment is written."""
+    """Continues a reassignment after one of its steps is written."""
     reassignments.moved(work, partition, change)
 
 
 def refuse_all(work: Work, partition: Partition) -> None:
-    """The partition is gone, or is being deleted."""
+    """Refuses all requests of a partition that is deleted or being deleted."""
     while partition.pending_requests:
         pending = partition.pending_requests.popleft()
         if isinstance(pending, PendingIsrChange):

@@ -14,7 +14,7 @@ from protocol import errors
 
 
 def alter_partition(work: Work, call: AlterPartition) -> None:
-    """Each change waits until its partition is not being written."""
+    """Queues each change until its partition is not being written; one reply for all."""
     broker = work.cluster.brokers.get(call.broker_id)
     if broker is None or broker.epoch != call.broker_epoch:
         work.reply(call.ticket, AlterPartitionReply(errors.STALE_BROKER_EPOCH))
@@ -44,7 +44,7 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
 
 
 def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Change | None:
-    """The state to write; None: the request was answered."""
+    """The change to write; None: the request was answered."""
     known, change = partition.known, pending.change
     error = errors.UNKNOWN_TOPIC_OR_PARTITION
     if known is not None:
@@ -63,10 +63,10 @@ def checked(work: Work, partition: Partition, pending: PendingIsrChange) -> Chan
 
 
 def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: PendingIsrChange) -> int:
-    """In Kafka's order; 0: it is written, or is so already."""
+    """The error, by checks in Kafka's order; 0: the ISR may be written, or is so already."""
     change = pending.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
-        # A leader of an older Kafka writes its ISR itself, and notifies of it later.
+        # A leader of an older Kafka writes its ISR itself, and notifies the controller later.
         work.read_state(partition)
         return errors.NOT_CONTROLLER
     if change.leader_epoch < known.leader_epoch:
@@ -100,14 +100,14 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, pending: Pendi
 
 
 def granted(work: Work, partition: Partition, pending: PendingIsrChange) -> None:
-    """The ISR is written."""
+    """Answers a change whose ISR is written."""
     known = partition.known
     assert known is not None
     _answer(work, pending.request, pending.at, _done(pending.change, known))
 
 
 def refuse_gone(work: Work, pending: PendingIsrChange) -> None:
-    """The topic is gone."""
+    """Refuses a change whose topic is deleted."""
     answer = _refused(pending.change, errors.UNKNOWN_TOPIC_OR_PARTITION)
     _answer(work, pending.request, pending.at, answer)
 

@@ -1,9 +1,8 @@
-"""Log of the controller's events, as entries of the journal: why leaders moved, and the restarts of
-brokers.
+"""The controller's events as journal entries: why leaders changed, and restarts of brokers.
 
 `Story.entry` accepts the events in order, each with its time, and returns an entry and the name
-that it is about. Between events it remembers the live brokers, those that left, and how: the event
-of a partition has a cause, and these make a sentence of it.
+that it is about. It remembers the live brokers, and how the others left: with these, the cause of a
+partition's event becomes a sentence.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ class Story:
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
-        """The end of a sentence about each broker that a later entry may have to name."""
+        """The last event of each broker, as the predicate of a sentence in a later entry."""
         self._failed: dict[int, frozenset[TopicPartition]] = {}
-        """The partitions whose directory each broker can't reach."""
+        """By broker, the partitions whose directory has failed."""
 
     def entry(self, event: Event, now: Now) -> Named | None:
-        """The entry for an event, and the name that it is about; None: the event has no entry."""
+        """The entry for an event, and the name of its page; None: the event has no entry."""
         match event:
             case StateWritten():
                 return self._written(event, now)
@@ -67,7 +66,7 @@ class Story:
             case ControllerReady() | ControllerResigned() | OtherController():
                 return self._of_controller(event, now)
             case ShutdownAsked(broker) if self._how.get(broker) == _STOPS:
-                return None  # it asks again until its partitions are settled
+                return None  # repeated until its partitions are settled
             case BrokerJoined() | BrokerLeft() | ShutdownAsked() | LogDirsFailed():
                 return self._of_broker(event, now)
             case RequestRefused(broker, request, error):

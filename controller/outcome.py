@@ -18,7 +18,7 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
 
 class CreateState(NamedTuple):
     """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may exist. NODE_EXISTS
-    is about the state. OK has version 0.
+    refers to the state node. OK has version 0.
     """
 
     ticket: int
@@ -28,7 +28,9 @@ class CreateState(NamedTuple):
 
 
 class SetState(NamedTuple):
-    """Sets the state at the version ``state.partition_epoch``. OK has the new version."""
+    """Sets the state if its node has the version ``state.partition_epoch``. OK has
+    the new version.
+    """
 
     ticket: int
     topic: str
@@ -37,7 +39,7 @@ class SetState(NamedTuple):
 
 
 class RewriteTopic(NamedTuple):
-    """Sets `/brokers/topics/<name>` at a version. OK has the new version."""
+    """Sets `/brokers/topics/<name>` if it has ``znode_version``. OK has the new version."""
 
     ticket: int
     name: str
@@ -74,7 +76,7 @@ class SetReassignments(NamedTuple):
 
 
 class SetProducerIds(NamedTuple):
-    """Sets `/latest_producer_id_block` at a version; -1: creates it."""
+    """Sets `/latest_producer_id_block` if it has ``znode_version``; -1: creates it."""
 
     ticket: int
     broker_id: int
@@ -98,25 +100,27 @@ Write = (
 
 
 class ReadTopic(NamedTuple):
-    """Read `/brokers/topics/<name>` with a watch of its data. -> TopicSeen or TopicGone"""
+    """Reads `/brokers/topics/<name>` with a watch of its data. The result:
+    TopicSeen or TopicGone.
+    """
 
     name: str
 
 
 class ReadStates(NamedTuple):
-    """Read the state nodes of partitions. -> StatesRead, one or several"""
+    """Reads the state nodes of partitions. The result: one or several StatesRead."""
 
     partitions: Sequence[TopicPartition]
 
 
 class ReadUnclean(NamedTuple):
-    """Read `unclean.leader.election.enable` of a topic. -> UncleanSeen"""
+    """Reads `unclean.leader.election.enable` of a topic. The result: UncleanSeen."""
 
     topic: str
 
 
 class ReadProducerIds(NamedTuple):
-    """Read `/latest_producer_id_block`. -> ProducerIdsRead or ProducerIdsUnknown"""
+    """Reads `/latest_producer_id_block`. The result: ProducerIdsRead or ProducerIdsUnknown."""
 
 
 Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds

@@ -1,4 +1,4 @@
-"""One partition and one topic, as the controller knows them."""
+"""The controller's view of one partition and one topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controller.values import Assignment, LeaderAndIsr, Replicas, TopicFact, Top
 
 
 class Moving(Enum):
-    """How far the reassignment of a partition is."""
+    """The progress of a partition's reassignment."""
 
     NO = "not being reassigned"
     NODE = "its topic's ZooKeeper node is being written"
@@ -30,7 +30,7 @@ class Moving(Enum):
 
 
 class Deletion(Enum):
-    """How far the deletion of a topic is."""
+    """The progress of a topic's deletion."""
 
     NO = "not being deleted"
     QUEUED = "waits until its partitions are neither written nor reassigned"
@@ -39,7 +39,7 @@ class Deletion(Enum):
 
 
 class Partition:
-    """The state of one partition, and the requests that its brokers have still to get."""
+    """The state of one partition, and the requests that are due to its brokers."""
 
     __slots__ = (
         "adding",
@@ -76,41 +76,41 @@ class Partition:
         """The content of its state node, as last read or written; None: unknown, or the node does
         not exist."""
         self.flight: Change | None = None
-        """The change that is being written: at most one."""
+        """The change that is being written, or None."""
         self.reading = False
-        """Its state node has to be read before anything else is decided."""
+        """Whether its state node must be read before the next decision."""
         self.dirty = False
-        """It is in the backlog."""
+        """Whether it is in the backlog."""
         self.lost: Replicas = ()
-        """Brokers whose session ended since the last decision, though they may be back."""
+        """Brokers whose session ended since the last decision; they may have returned."""
         self.failed_on: Replicas = ()
         """Brokers whose directory of this replica failed."""
         self.owed: Replicas = ()
-        """Brokers that are to get a LeaderAndIsr."""
+        """Brokers that must get a LeaderAndIsr."""
         self.is_new: Replicas = ()
         """The brokers among ``owed`` whose LeaderAndIsr has is_new."""
         self.stopping: dict[int, bool] | None = None
-        """Brokers that are to get a StopReplica, and whether with delete."""
+        """Brokers that must get a StopReplica; true: with delete."""
         self.show = False
-        """All brokers are to get an UpdateMetadata."""
+        """Whether all brokers must get an UpdateMetadata."""
         self.moving = Moving.NO
         self.movers: list[PendingReassignment] | tuple[()] = ()
-        """The reassignment requests that are answered when its topic's node is written."""
+        """The reassignment requests to answer when the topic's node is written."""
         self.leaving: Replicas = ()
-        """Replicas of a reassignment that was replaced or cancelled: they are to be deleted."""
+        """Replicas that a reassignment has dropped from ``replicas``: they must be deleted."""
         self.pending_requests: deque[PendingRequest] | None = None
-        """The requests that wait until nothing is being written."""
+        """The requests that wait until no write is in flight."""
         self.least_epoch = 0
-        """The leader epoch of its first state; more than 0 after its node was lost."""
+        """The leader epoch of its first state; more than 0 after its node was deleted."""
 
     @property
     def key(self) -> TopicPartition:
-        """Its topic's name and its index."""
+        """The topic's name and the partition's index."""
         return self.topic.name, self.index
 
     @property
     def assignment(self) -> Assignment:
-        """Its replicas, with the reassignment under way."""
+        """The replicas, with the reassignment in progress."""
         return Assignment(self.replicas, self.adding, self.removing)
 
     @property
@@ -119,7 +119,7 @@ class Partition:
         return self.assignment.target if self.removing else self.replicas
 
     def is_led_by(self, broker_id: int) -> bool:
-        """Whether its state names that leader, as far as is known."""
+        """Whether the known state has this leader."""
         return self.known is not None and self.known.leader == broker_id
 
     def works_on(self, broker_ids: Container[int]) -> None:
@@ -127,12 +127,12 @@ class Partition:
         self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
-        """There is this partition: it and its replicas are new."""
+        """Moves the partition and its replicas to NEW."""
         self.transition_to(PartitionState.NEW)
         self.replica_states = dict.fromkeys(self.replicas, ReplicaState.NEW)
 
     def transition_to(self, state: PartitionState) -> None:
-        """The only place where its state changes."""
+        """Changes the state of the partition; no other function does."""
         if self.state not in LEGAL_PREVIOUS[state]:
             raise AssertionError(f"{self.key} from {self.state.name} to {state.name}")
         self.state = state
@@ -142,13 +142,13 @@ class Partition:
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
     def begin_replica(self, broker_id: int) -> ReplicaState:
-        """The state of a replica, which a reassignment may just have added."""
+        """The state of a replica; one that a reassignment has just added becomes NEW."""
         if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
             self.move_replica(broker_id, ReplicaState.NEW)
         return self.replica_state(broker_id)
 
     def move_replica(self, broker_id: int, state: ReplicaState) -> None:
-        """The only place where the state of a replica changes."""
+        """Changes the state of a replica; no other function does, except ``begin``."""
         before = self.replica_state(broker_id)
         if before not in LEGAL_PREVIOUS_REPLICA[state]:
             raise AssertionError(
@@ -161,13 +161,13 @@ class Partition:
             self.replica_states[broker_id] = state
 
     def stop(self, broker_id: int, *, delete: bool) -> None:
-        """A broker is owed a StopReplica."""
+        """Notes that a broker must get a StopReplica."""
         if self.stopping is None:
             self.stopping = {}
         self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
 
     def pending(self, pending: PendingRequest) -> None:
-        """Adds a request."""
+        """Adds a request to those that wait."""
         if self.pending_requests is None:
             self.pending_requests = deque()
         self.pending_requests.append(pending)
@@ -175,11 +175,11 @@ class Partition:
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """The assignment of a partition that is to be written into its topic's node."""
+    """An assignment to write into the topic's node."""
 
     assignment: Assignment
     written: Callable[[], None]
-    """Called when the node has it."""
+    """Called when it is written."""
 
 
 class Topic:
@@ -199,25 +199,27 @@ class Topic:
         """The content of its node."""
         self.partitions: dict[int, Partition] = {}
         self.unsettled: set[int] = set()
-        """Partitions that this controller has yet to settle for the first time: until there are
-        none, no broker is shown any of the topic's, or clients would see too few."""
+        """Partitions that this controller has not settled yet. While it is not empty, no broker
+        gets an UpdateMetadata of the topic, because clients would see too few partitions."""
         self.wanted: dict[int, Wanted] = {}
-        """Assignments that are to be written into its node."""
+        """Assignments to write into its node, by partition."""
         self.restore = False
-        """Its node lost something, or gained what it may not have."""
+        """Whether its node lost data, or gained data that it must not have: it must
+        be rewritten."""
         self.flight = False
-        """Its node is being written."""
+        """Whether its node is being written."""
         self.reading = False
-        """Its node has to be read before it is written."""
+        """Whether its node must be read before the next write."""
         self.seen_version = -1
-        """The version that was seen of its node while it was being written."""
+        """The version of its node that was seen during a write."""
         self.deletion = Deletion.NO
         self.replicas_left = 0
-        """How many replicas are still to be deleted."""
+        """Number of replicas that are not deleted yet."""
         self.unclean: bool | None = None
-        """Its own setting of unclean elections."""
+        """Its unclean.leader.election.enable; None: the cluster's setting counts, or it is not read
+        yet."""
         self.unclean_asked = False
-        """Its setting was read, or is being read."""
+        """Whether its setting was read, or is being read."""
 
     @property
     def is_being_deleted(self) -> bool:
@@ -226,5 +228,7 @@ class Topic:
 
     @property
     def waits_for_id(self) -> bool:
-        """Whether no broker may get the topic yet: an id that is not written might be lost."""
+        """Whether the topic must not be sent to brokers yet: an id that is not written might be
+        lost.
+        """
         return self.topic_id is not None and self.node.topic_id is None

@@ -1,4 +1,4 @@
-"""Requests about one partition, which wait on the partition while a write is under way."""
+"""Requests about one partition that wait while a write of it is in flight."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AlterRequest:
     """An AlterPartition whose partitions are being written."""
 
     number: int
-    """Of the parked ticket."""
+    """The number of the parked ticket."""
     broker_id: int
     answers: list[AlteredPartition | None]
     left: int
@@ -24,20 +24,21 @@ class AlterRequest:
 
 @dataclass(slots=True)
 class PendingIsrChange:
-    """A leader wants another ISR."""
+    """An ISR change that a leader requests."""
 
     change: IsrChange
     request: AlterRequest
     at: int
-    """Its place in the request."""
+    """The index of the change in the request."""
 
 
 @dataclass(slots=True)
 class ElectionRequest:
-    """Elections that were asked for together, by a call or by a node."""
+    """Elections that a call or a node requested together."""
 
     number: int | None
-    """Of the parked ticket; None: the node asked, and goes when all are done."""
+    """The number of the parked ticket; None: a node requested them, and is deleted when all are
+    done."""
     all_asked: bool
     left: int
     results: dict[TopicPartition, tuple[int, str]] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class ElectionRequest:
 
 @dataclass(slots=True)
 class PendingElection:
-    """A partition is to be led by its preferred replica, or by an unclean leader."""
+    """An election of the preferred replica, or of an unclean leader."""
 
     cause: Cause
     """PREFERRED, BALANCE or UNCLEAN."""
@@ -54,7 +55,7 @@ class PendingElection:
 
 @dataclass(slots=True)
 class MoveRequest:
-    """Reassignments that were asked for together, by a call."""
+    """Reassignments that a call requested together."""
 
     number: int
     left: int
@@ -63,11 +64,11 @@ class MoveRequest:
 
 @dataclass(slots=True)
 class PendingReassignment:
-    """A partition is to have other replicas, or (None) those that it had."""
+    """A reassignment of a partition to ``target``; None: its cancellation."""
 
     target: Replicas | None
     request: MoveRequest | None
-    """None: `/admin/reassign_partitions` asks."""
+    """None: `/admin/reassign_partitions` requests it."""
 
 
 PendingRequest = PendingIsrChange | PendingElection | PendingReassignment

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks of a thousand, by compare-and-set of one node."""
+"""AllocateProducerIds: blocks of 1000 ids, allocated by conditional writes of one node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ProducerIds:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._waiting: deque[tuple[int, int]] = deque()
-        """Numbers of parked tickets and their brokers."""
+        """The numbers of parked tickets and their brokers."""
         self._node: ProducerIdsRead | None = None
-        """The node as it was last seen."""
+        """The node as last read or written; None: it must be read."""
         self._working = False
-        """It is being read or written."""
+        """Whether the node is being read or written."""
 
     def allocate(self, call: AllocateProducerIds) -> None:
-        """The next block, when it is written that it belongs to this broker."""
+        """Allocates the next block to a broker; the reply follows the write of the node."""
         work = self._work
         broker = work.cluster.brokers.get(call.broker_id)
         if broker is None:
@@ -42,14 +42,14 @@ class ProducerIds:
             self._next()
 
     def read(self, node: ProducerIdsRead) -> None:
-        """The content of the node."""
+        """Handles the content of the node."""
         self._node = node
         self._working = False
         self._next()
 
     def unknown(self) -> None:
-        """The node can't be read: waiting brokers get an error and ask again, and it is read again
-        then.
+        """Refuses the waiting brokers because the node can't be read; it is read again when they
+        retry.
         """
         self._working = False
         waiting, self._waiting = self._waiting, deque()

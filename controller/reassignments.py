@@ -2,9 +2,9 @@
 
 The state of a reassignment is in the topic's node (KIP-455). The steps, each after the write of the
 one before: the node gets the whole list of replicas (`Moving.NODE`); all of them get a new leader
-epoch (START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written;
+epoch (START); when the ISR has the whole target (CATCHING_UP), a leader of the target is written;
 each leaving replica is removed from the ISR, in a leader epoch of its own (LEAVING); these replicas
-are stopped, and the node gets the target alone (FINISHED). A controller that finds adding or
+are stopped, and the node gets only the target (FINISHED). A controller that finds adding or
 removing replicas in a topic's node continues at START.
 """
 
@@ -37,7 +37,7 @@ _GONE = (
 
 
 def alter_reassignments(work: Work, call: AlterReassignments) -> None:
-    """One answer for all, when the topics' nodes are written."""
+    """Handles a call; one reply for all partitions, when their topics' nodes are written."""
     if not call.targets:
         work.reply(call.ticket, ReassignmentsReply(errors.NONE, {}))
         return
@@ -48,7 +48,9 @@ def alter_reassignments(work: Work, call: AlterReassignments) -> None:
 
 
 def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
-    """The node asks: each partition leaves it when it is done, or can't be."""
+    """Handles the requests of the node; each is removed from the node when it is
+    done or refused.
+    """
     if work.moves_in_flight:
         work.moves_seen = targets
         return
@@ -71,14 +73,15 @@ def _ask(
 
 
 def may_begin(partition: Partition) -> bool:
-    """Whether no write of a reassignment of it is due."""
+    """Whether another reassignment may begin: no write of the current one is due."""
     return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, pending: PendingReassignment) -> Change | None:
-    """Begins it, or refuses; but who is dropped leaves the ISR first, by a change that is written.
+    """Begins a reassignment or refuses it; returns a change if that must be written first.
 
-    Otherwise the node could be written while the ISR shrinks to those that it drops.
+    Replicas that the node will drop leave the ISR first. Otherwise the ISR could shrink to these
+    replicas while the node is being written.
     """
     assignment = _wanted(partition, pending)
     refusal = _refusal(work, partition, pending)
@@ -98,7 +101,7 @@ def checked(work: Work, partition: Partition, pending: PendingReassignment) -> C
 
 
 def begin(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """The topic's node is to have the new lists."""
+    """Begins a reassignment: the topic's node must get the new lists."""
     assignment = _wanted(partition, pending)
     if pending.request is not None:
         work.moves_asked.pop(partition.key, None)
@@ -118,7 +121,7 @@ def _wanted(partition: Partition, pending: PendingReassignment) -> Assignment:
 def _refusal(
     work: Work, partition: Partition, pending: PendingReassignment
 ) -> tuple[int, str] | None:
-    """In Kafka's order."""
+    """The error of a reassignment, by checks in Kafka's order, or None."""
     now, target = partition.assignment, pending.target
     if target is None:
         if now.adding or now.removing:
@@ -139,7 +142,7 @@ def _refusal(
 
 
 def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
-    """The topic's node has the whole list: the partition is on its way."""
+    """Continues after the topic's node has the whole list of replicas."""
     before = partition.replicas
     partition.replicas, partition.adding, partition.removing = assignment
     partition.leaving = tuple(
@@ -161,7 +164,7 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
 
 
 def _finished(work: Work, partition: Partition) -> None:
-    """The topic's node has the target alone."""
+    """Ends the reassignment: the topic's node has the target alone."""
     partition.moving = Moving.NO
     partition.show = True
     work.moves_asked.pop(partition.key, None)
@@ -172,7 +175,7 @@ def _finished(work: Work, partition: Partition) -> None:
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:
-    """A step of a reassignment is written in the state."""
+    """Continues after a step of the reassignment is written to the state node."""
     if change.finishes:
         partition.leaving = (*partition.leaving, *partition.removing)
         partition.replicas = partition.target
@@ -186,14 +189,16 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """No state is to be written any more: the topic's node is to have the target alone."""
+    """Begins the last write: no state is due any more, and the topic's node must get the target
+    alone.
+    """
     if partition.moving is Moving.LEAVING:
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
 
 
 def _let_go(work: Work, partition: Partition) -> None:
-    """Leaving replicas are deleted."""
+    """Deletes the leaving replicas."""
     for broker_id in partition.leaving:
         _delete_replica(partition, broker_id)
     work.cluster.displace(partition, partition.leaving)
@@ -201,7 +206,7 @@ def _let_go(work: Work, partition: Partition) -> None:
 
 
 def _delete_replica(partition: Partition, broker_id: int) -> None:
-    """A replica that left: its answer is not awaited."""
+    """Deletes a leaving replica without waiting for the broker's response."""
     state = partition.replica_state(broker_id)
     if state is ReplicaState.NON_EXISTENT:
         return
@@ -217,7 +222,7 @@ def _delete_replica(partition: Partition, broker_id: int) -> None:
 
 
 def list_reassignments(work: Work, call: ListReassignments) -> None:
-    """The reassignments that add or remove replicas now."""
+    """Replies with the reassignments that add or remove replicas now."""
     partitions: Iterable[Partition | None] = (
         work.cluster.partitions()
         if call.partitions is None
@@ -230,12 +235,14 @@ def list_reassignments(work: Work, call: ListReassignments) -> None:
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingReassignment) -> None:
-    """The topic is gone, or going."""
+    """Refuses a reassignment: the topic is deleted or being deleted."""
     _answer(work, partition.key, pending.request, _GONE)
 
 
 def forget(work: Work, partition: Partition) -> None:
-    """The topic of a partition is gone while its node was to be written."""
+    """Refuses the reassignments of a partition whose topic was deleted before its
+    node was written.
+    """
     for pending in partition.movers:
         _answer(work, partition.key, pending.request, _GONE)
     partition.movers = ()
@@ -254,7 +261,7 @@ def _answer(
 
 
 def shrink_node(work: Work) -> None:
-    """`/admin/reassign_partitions` has what is left of it."""
+    """Writes the remaining reassignments to `/admin/reassign_partitions`."""
     if work.moves_node is None or work.moves_in_flight or work.moves_node == work.moves_asked:
         return
     work.moves_in_flight = True
@@ -265,7 +272,7 @@ def shrink_node(work: Work) -> None:
         if result.result not in (Result.OK, Result.NO_NODE):
             work.retry(partial(shrink_node, work))
             return
-        # The node was deleted: the reassignments under way continue.
+        # The node was deleted: the reassignments in progress continue.
         work.moves_node = targets if targets and result.result is Result.OK else None
         if work.moves_seen is not None:
             seen, work.moves_seen = work.moves_seen, None

@@ -31,7 +31,7 @@ time."""
 
 
 def elect_leaders(work: Work, call: ElectLeaders) -> None:
-    """Each partition is asked when it is not being written; one answer for all."""
+    """Queues an election for each partition until it is not being written; one reply for all."""
     asked = call.partitions
     if asked is None:
         keys = [
@@ -48,8 +48,8 @@ def elect_leaders(work: Work, call: ElectLeaders) -> None:
 
 
 def preferred_seen(work: Work, partitions: Iterable[TopicPartition]) -> None:
-    """Elections that the node requests; the node is deleted when each of its partitions was
-    checked.
+    """Queues the elections that the node requests; the node is deleted when all of
+    them are done.
     """
     keys = list(dict.fromkeys(partitions))
     request = ElectionRequest(None, False, len(keys) + 1)
@@ -70,7 +70,7 @@ def _ask(work: Work, keys: list[TopicPartition], request: ElectionRequest, cause
 
 
 def checked(work: Work, partition: Partition, pending: PendingElection) -> Change | None:
-    """The state to write; None: the request was answered."""
+    """The change to write; None: the request was answered."""
     cluster, known = work.cluster, partition.known
     unclean = pending.cause is Cause.UNCLEAN
     change: Change | None = None
@@ -91,12 +91,12 @@ def checked(work: Work, partition: Partition, pending: PendingElection) -> Chang
 
 
 def granted(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """The leader is written."""
+    """Answers an election whose leader is written."""
     _answer(work, pending.request, partition.key, _DONE)
 
 
 def refuse_gone(work: Work, partition: Partition, pending: PendingElection) -> None:
-    """The topic is gone, or going."""
+    """Refuses an election: the topic is deleted or being deleted."""
     _answer(work, pending.request, partition.key, _DELETED)
 
 
@@ -126,9 +126,11 @@ def _count(work: Work, request: ElectionRequest) -> None:
 
 
 def balance(work: Work) -> Iterator[None]:
-    """Per preferred broker: is the share of its partitions that others lead too large?
+    """Queues elections of preferred leaders for brokers that lead too few of their partitions.
 
-    Only partitions whose preferred leader could lead now are asked.
+    A broker does if others lead more than leader.imbalance.per.broker.percentage of the partitions
+    whose preferred replica it is. Only partitions whose preferred replica could lead now are
+    included.
     """
     totals: dict[int, int] = {}
     elsewhere: dict[int, list[Partition]] = {}

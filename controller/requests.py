@@ -1,7 +1,7 @@
-"""Requests to brokers, without versions: the edge makes the message that the IBP says.
+"""Requests to brokers, without versions: the edge encodes them by inter.broker.protocol.version.
 
-A step sends each broker at most one of each, in the order LeaderAndIsr,
-UpdateMetadata, StopReplica.
+A batch has at most one of each kind per broker, in the order LeaderAndIsr, UpdateMetadata,
+StopReplica.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from controller.values import BrokerFact, Replicas
 
 
-class ToldPartition(NamedTuple):
+class LeaderAndIsrPartition(NamedTuple):
     """The state of one partition in LeaderAndIsr."""
 
     partition: int
     controller_epoch: int
-    """That of the controller that wrote the state."""
+    """The epoch of the controller that wrote the state."""
     leader: int
     leader_epoch: int
     isr: Replicas
@@ -29,12 +29,12 @@ class ToldPartition(NamedTuple):
     is_new: bool
 
 
-class ToldTopic(NamedTuple):
+class LeaderAndIsrTopic(NamedTuple):
     """The partitions of one topic in LeaderAndIsr."""
 
     name: str
     topic_id: bytes | None
-    partitions: Sequence[ToldPartition]
+    partitions: Sequence[LeaderAndIsrPartition]
 
 
 class LeaderAndIsrRequest(NamedTuple):
@@ -44,7 +44,7 @@ class LeaderAndIsrRequest(NamedTuple):
     broker_epoch: int
     controller_id: int
     controller_epoch: int
-    topics: Sequence[ToldTopic]
+    topics: Sequence[LeaderAndIsrTopic]
     live_leaders: Sequence[BrokerFact]
 
 
@@ -71,14 +71,14 @@ class ShownTopic(NamedTuple):
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """All brokers, and the partitions that changed."""
+    """All live brokers, and the partitions that changed."""
 
     broker_id: int
     broker_epoch: int
     controller_id: int
     controller_epoch: int
     brokers: Sequence[BrokerFact]
-    """All live ones, those that are shutting down too."""
+    """All live brokers, including those that are shutting down."""
     topics: Sequence[ShownTopic]
 
 
@@ -87,7 +87,7 @@ class StoppedPartition(NamedTuple):
 
     partition: int
     leader_epoch: int
-    """-1: not known; -2: its topic is being deleted."""
+    """-1: unknown; -2: its topic is being deleted."""
     delete: bool
 
 
@@ -99,7 +99,7 @@ class StoppedTopic(NamedTuple):
 
 
 class StopReplicaRequest(NamedTuple):
-    """Replicas that a broker is to stop, and perhaps to delete."""
+    """Replicas that a broker must stop, and delete where ``delete`` is set."""
 
     broker_id: int
     broker_epoch: int

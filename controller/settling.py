@@ -1,8 +1,8 @@
-"""Settling of a partition: the state that is due is written, then brokers get it.
+"""Settling of a partition: the state that is due is written, then sent to brokers.
 
-A partition whose circumstances changed is marked. `settle` considers the current state: it begins
-the one write that is due (`elections`, then `granting`). Changes during the write count when its
-result arrives and the partition is settled again. So the order of the facts does not matter.
+A partition is marked when its circumstances change. `settle` checks the current state and begins
+the one write that is due (`elections`, then `granting`). Changes during the write are handled when
+its result arrives and the partition is settled again. So the order of the facts does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controller.work import Work
 
 
 def settle(work: Work, partition: Partition) -> None:
-    """Begins the write that is due; without one, sends brokers the requests that they are owed."""
+    """Begins the write that is due; if none is, sends brokers the requests that are due."""
     topic = partition.topic
     if partition.flight or partition.reading or topic.waits_for_id:
         return
@@ -65,14 +65,14 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
             work.report(StateLost(topic.name, partition.index))
             _read(work, partition)
         case Result.NO_NODE if partition.known is None:
-            # The topic's node is gone: its end, or another of that name, comes with the read.
+            # The topic's node is gone: the read shows if the topic was deleted or recreated.
             _drop_flight(partition)
             work.read(ReadTopic(topic.name))
             _retry(work, partition, partial(work.mark, partition))
         case Result.NO_NODE:
             _read(work, partition)
         case Result.OUTDATED:
-            # The state may name that broker: decide again by what is known then.
+            # The state may name that broker: decide again with the facts known then.
             _drop_flight(partition)
             work.mark(partition)
         case Result.FAILED | Result.FENCED:
@@ -81,7 +81,9 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
-    """This is done a little later; the topic is shown with what was known of it, or without it."""
+    """Calls ``again`` later. Until then the topic is sent with the known state of the partition, or
+    without it.
+    """
     if partition.index in partition.topic.unsettled:
         partition.topic.unsettled.discard(partition.index)
         work.batch.show(partition)
@@ -94,13 +96,13 @@ def _read(work: Work, partition: Partition) -> None:
 
 
 def _read_again(work: Work, partition: Partition, change: Change) -> None:
-    """Unless the state has been read for another reason."""
+    """Reads the state node again, unless it has been read for another reason."""
     if partition.reading and partition.flight is change:
         _read(work, partition)
 
 
 def _drop_flight(partition: Partition) -> None:
-    """The change that is being written is decided again."""
+    """Drops the change in flight, and queues its request again."""
     change = partition.flight
     partition.flight = None
     if change is not None and change.pending is not None and partition.pending_requests is not None:
@@ -108,7 +110,9 @@ def _drop_flight(partition: Partition) -> None:
 
 
 def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
-    """The state node was read, since a write was lost or a leader notified of a change."""
+    """Handles a state node that was read, because a write failed or a leader
+    notified of a change.
+    """
     change, known = partition.flight, partition.known
     if not partition.reading:
         if change is not None or found is None:
@@ -122,7 +126,7 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
     elif found.controller_epoch > work.cluster.epoch:
         work.report(OtherController(*partition.key, found.controller_epoch))
     elif change is not None and found.says_as(change.state):
-        # The answer to a write was lost, and repeating it failed: it was our own.
+        # The result of this controller's write was lost, and its retry failed.
         _written(work, partition, change, found.partition_epoch)
         return
     if found is not None:
@@ -136,7 +140,7 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
-    """The node was deleted; its epochs continue, or brokers would ignore the next ones."""
+    """Forgets a deleted state node; leader epochs continue, because brokers ignore lower ones."""
     partition.known = None
     partition.least_epoch = known.leader_epoch + 1
     if partition.state is PartitionState.ONLINE:
@@ -155,14 +159,14 @@ def _learn(work: Work, partition: Partition, found: LeaderAndIsr) -> None:
 
 
 def adopt(partition: Partition, found: LeaderAndIsr) -> None:
-    """Adopts the state node as it was at the election of this controller."""
+    """Adopts the state node as read at the election of this controller."""
     partition.known = found
     led = found.leader != NO_LEADER
     partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
 
 
 def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
-    """A state was written: it becomes the known state, and brokers are owed it."""
+    """Adopts a state that was written, and notes the brokers that must get it."""
     before = partition.known
     known = change.state._replace(partition_epoch=version)
     partition.flight, partition.known = None, known
@@ -188,7 +192,7 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
             each for each in partition.replicas if each not in partition.failed_on
         )
     if change.cause is Cause.SHUTDOWN and leader_before in partition.replicas:
-        # It follows until it stops, and does not get a StopReplica at once.
+        # It follows the new leader until it stops: no StopReplica now.
         partition.begin_replica(leader_before)
         partition.move_replica(leader_before, ReplicaState.OFFLINE)
     if change.cause is Cause.REASSIGNED:
@@ -200,14 +204,14 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
 
 
 def _pay(work: Work, partition: Partition) -> None:
-    """Replicas are what their brokers are; brokers get what they are owed."""
+    """Updates the states of the replicas, and adds the requests that are due to the batch."""
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}
         owed = [each for each in partition.replicas if each in partition.owed]
         owed = [each for each in owed if each not in stopped]
         if owed:
-            work.batch.tell(partition, owed, partition.is_new)
+            work.batch.send_state(partition, owed, partition.is_new)
         elif partition.show:
             work.batch.show(partition)
         partition.owed = partition.is_new = ()
@@ -219,7 +223,9 @@ def _pay(work: Work, partition: Partition) -> None:
 
 
 def _review_replicas(work: Work, partition: Partition) -> None:
-    """Replicas go Online and Offline; one that goes Offline while its broker lives is stopped."""
+    """Moves replicas to ONLINE or OFFLINE, and stops those that go OFFLINE while their broker is
+    live.
+    """
     cluster = work.cluster
     known = partition.known
     for broker_id in partition.replicas:

@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker hands over what it leads before it stops."""
+"""ControlledShutdown: a broker hands over its leaderships before it stops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol import errors
 
 
 def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
-    """Its partitions are settled without it, then it learns which it still leads."""
+    """Settles the broker's partitions without it, then replies with those that it still leads."""
     cluster, broker_id = work.cluster, call.broker_id
     broker = cluster.brokers.get(broker_id)
     if broker is not None and -1 < call.broker_epoch < broker.epoch:
@@ -36,14 +36,14 @@ def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
 
 
 def settled(work: Work, partition: Partition) -> None:
-    """Nothing is left to do for a partition."""
+    """Notes that a partition is settled, and answers the shutdowns that waited for it."""
     for broker_id in [*work.shutdowns]:
         work.shutdowns[broker_id].waits_for.discard(partition)
         _answer_if_done(work, broker_id)
 
 
 def broker_gone(work: Work, broker_id: int) -> None:
-    """It didn't wait for its answer."""
+    """Answers the shutdown of a broker that left before its reply."""
     work.cluster.shutting_down.discard(broker_id)
     shutdown = work.shutdowns.pop(broker_id, None)
     if shutdown is not None:

@@ -1,4 +1,4 @@
-"""The machines of partitions and replicas on one page.
+"""The state machines of partitions and replicas on one page.
 
 The state of a partition changes only in ``Partition.transition_to``, that of a replica only in
 ``Partition.move_replica``; both check the tables below.
@@ -24,19 +24,20 @@ from enum import Enum
 class PartitionState(Enum):
     """Whether a partition has a state node, and a leader."""
 
-    __hash__ = object.__hash__  # the tables below are looked into for each of many thousands
+    __hash__ = object.__hash__  # the tables below are read for many thousand partitions
 
     NON_EXISTENT = "NonExistentPartition"
     """Never created, or deleted. No request contains it."""
 
     NEW = "NewPartition"
-    """It has replicas and no state node: no replica was alive when it was created, or the write is
-    under way. *Leaves*: a live replica -> the node is created, leader first of the live ones, ISR
-    all of them -> ONLINE. The node is there already -> it is read, ONLINE or OFFLINE by it."""
+    """It has replicas and no state node: no replica was live when it was created, or the write is
+    in flight. *Leaves*: a replica is live -> the node is created, with the first live replica as
+    leader and all live ones in the ISR -> ONLINE. The node exists already -> it is read -> ONLINE
+    or OFFLINE."""
 
     ONLINE = "OnlinePartition"
-    """It has a live leader. *Leaves*: the leader is lost and no replica may follow it -> leader -1
-    is written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
+    """It has a live leader. *Leaves*: the leader is lost and no replica may lead -> leader -1 is
+    written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
 
     OFFLINE = "OfflinePartition"
     """It has no leader. *Leaves*: a member of the ISR returns, or an unclean election is allowed
@@ -58,17 +59,18 @@ class ReplicaState(Enum):
     """Its broker is live and got LeaderAndIsr."""
 
     OFFLINE = "OfflineReplica"
-    """Its broker is gone or shutting down, its disk failed, or it got StopReplica. It is removed
+    """Its broker is down or shutting down, its disk failed, or it got StopReplica. It is removed
     from the ISR, unless it is the last member."""
 
     DELETION_STARTED = "ReplicaDeletionStarted"
-    """StopReplica with delete is on its way."""
+    """StopReplica with delete is not answered yet."""
 
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
-    """The broker answered that it is gone. When all replicas of a topic are here its znodes go."""
+    """The broker answered that the replica is deleted. When all replicas of a topic are in this
+    state, its znodes are deleted."""
 
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """It can't be deleted now: its broker is gone or refused. The topic waits for the broker."""
+    """It can't be deleted now: its broker is down, or refused. The topic waits for the broker."""
 
 
 LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
@@ -81,7 +83,7 @@ LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
         {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
     ),
 }
-"""From where each state of a partition may be entered."""
+"""The states from which each state of a partition may be entered."""
 
 LEGAL_PREVIOUS_REPLICA: dict[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.NON_EXISTENT: frozenset({ReplicaState.DELETION_SUCCESSFUL}),
@@ -108,4 +110,4 @@ LEGAL_PREVIOUS_REPLICA: dict[ReplicaState, frozenset[ReplicaState]] = {
         {ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED}
     ),
 }
-"""From where each state of a replica may be entered."""
+"""The states from which each state of a replica may be entered."""

@@ -1,7 +1,7 @@
-"""Nodes of topics: at most one write of each in flight, which has all that is wanted by then.
+"""Nodes of topics: at most one write per topic in flight, with all assignments wanted by then.
 
-A rewrite keeps what it must not lose: the id, the lists of reassignments, unknown keys. Kafka
-before 2.4 and its tools drop them when they add partitions (KAFKA-14190): they are written back.
+A rewrite keeps the id, the lists of reassignments and unknown keys. Kafka before 2.4 and its tools
+drop them when they add partitions (KAFKA-14190); they are written back.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from controller.work import Work
 def want(
     work: Work, partition: Partition, assignment: Assignment, written: Callable[[], None]
 ) -> None:
-    """The node is to have this assignment of a partition; then ``written`` is called."""
+    """Requests that the node gets this assignment of a partition; then ``written`` is called."""
     partition.topic.wanted[partition.index] = Wanted(assignment, written)
     rewrite(work, partition.topic)
 
 
 def rewrite(work: Work, topic: Topic) -> None:
-    """Writes the node if something is wanted and nothing is in flight."""
+    """Writes the node if a change is wanted and no write is in flight."""
     if topic.flight or topic.reading or not work.ready:
         return
     if work.cluster.topics.get(topic.name) is not topic or topic.is_being_deleted:
@@ -40,7 +40,7 @@ def rewrite(work: Work, topic: Topic) -> None:
     node = topic.node
     topic.restore = False
     if node.topic_id == topic.topic_id and node.partitions == partitions:
-        # Written before, though the answer was lost.
+        # An earlier write succeeded, but its result was lost.
         _done(topic, wanted)
         return
     written = TopicFact(
@@ -86,7 +86,7 @@ def _done(topic: Topic, wanted: dict[int, Wanted]) -> None:
 
 
 def learn(work: Work, topic: Topic, node: TopicFact) -> None:
-    """The new content of the node; brokers may get the topic when the node has an id."""
+    """Adopts the new content of the node; if it has an id now, brokers may get the topic."""
     waited = topic.waits_for_id
     topic.node = node
     if waited and not topic.waits_for_id:
@@ -96,12 +96,12 @@ def learn(work: Work, topic: Topic, node: TopicFact) -> None:
 
 
 def _read_again(work: Work, topic: Topic) -> None:
-    """Unless it has been read for another reason."""
+    """Reads the node again, unless it has been read for another reason."""
     if topic.reading:
         reread(work, topic)
 
 
 def reread(work: Work, topic: Topic) -> None:
-    """The node has another version, or an unknown one: it is read before it is written."""
+    """Reads the node before the next write, because its version is another one or unknown."""
     topic.reading = True
     work.read(ReadTopic(topic.name))

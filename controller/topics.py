@@ -1,6 +1,4 @@
-"""Creation, growth and deletion of topics: the controller sees every change of their nodes by its
-watches.
-"""
+"""Creation, growth and deletion of topics, which the controller sees by watches of their nodes."""
 
 from __future__ import annotations
 
@@ -19,10 +17,10 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """New topics are read; a topic whose node was deleted, but not by this controller, is
-    forgotten.
+    """Reads new topics, and forgets topics whose nodes others have deleted.
 
-    At the election the host reads all topics by itself; missing ones are requested at the end.
+    At the election the host reads all topics; topics that are missing then are requested at the
+    end.
     """
     there = set(names)
     if not work.ready:
@@ -36,7 +34,7 @@ def topics_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def topic_gone(work: Work, name: str) -> None:
-    """The node of a topic isn't there."""
+    """Handles a topic whose node does not exist."""
     topic = work.cluster.topics.get(name)
     if topic is not None and topic.deletion is not Deletion.ERASING:
         forget(work, topic)
@@ -46,7 +44,7 @@ def topic_gone(work: Work, name: str) -> None:
 
 
 def topic_seen(work: Work, fact: TopicFact, spare_id: bytes) -> None:
-    """The node of a topic, for the first time or after a change."""
+    """Handles the node of a topic, for the first time or after a change."""
     topic = work.cluster.topics.get(fact.name)
     if topic is not None and topic.created != fact.created:
         if topic.deletion is Deletion.ERASING or fact.created < topic.created:
@@ -88,7 +86,7 @@ def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]
 
 
 def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
-    """The changes of a topic's node: new and lost partitions, and the id."""
+    """Handles changes of a topic's node: new and lost partitions, and the id."""
     more = {i: a for i, a in fact.partitions.items() if i not in topic.partitions}
     if more and topic.deletion is not Deletion.NO:
         topic.restore = True
@@ -110,7 +108,9 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
 
 
 def begin(work: Work) -> None:
-    """Topics without ids get ids; topics created or deleted since the first read are handled."""
+    """Writes ids for topics without ids, and handles topics created or deleted since the first
+    read.
+    """
     if work.names_seen is not None:
         topics_seen(work, work.names_seen)
     for topic in work.cluster.topics.values():
@@ -118,7 +118,7 @@ def begin(work: Work) -> None:
 
 
 def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr | None]]) -> None:
-    """State nodes, at the election or later."""
+    """Handles state nodes that were read, at the election or later."""
     for key, found in states:
         partition = work.cluster.partition(key)
         if partition is None or partition.topic.is_being_deleted:
@@ -132,7 +132,7 @@ def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr 
 
 
 def unclean_seen(work: Work, name: str, allowed: bool | None) -> None:
-    """The setting of a topic, or of all: partitions without a leader are settled again."""
+    """Handles the setting of a topic, or of all: partitions without a leader are settled again."""
     cluster = work.cluster
     if name:
         topic = cluster.topics.get(name)

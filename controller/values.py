@@ -20,7 +20,7 @@ class BrokerFact(NamedTuple):
 
     broker_id: int
     epoch: int
-    """The czxid of its znode: it grows with every registration."""
+    """The czxid of its znode: it rises with every registration."""
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
@@ -28,10 +28,10 @@ class BrokerFact(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """The replicas of a partition, and the reassignment under way.
+    """The replicas of a partition, and the reassignment in progress.
 
-    ``replicas`` is the whole list, the target first. The target is without ``removing``, the
-    origin without ``adding``.
+    ``replicas`` is the whole list, the target first. The target is the list without ``removing``,
+    the origin is the list without ``adding``.
     """
 
     replicas: Replicas
@@ -49,7 +49,9 @@ class Assignment(NamedTuple):
         return tuple(each for each in self.replicas if each not in self.adding)
 
     def reassigned_to(self, target: Replicas) -> Assignment:
-        """The way from the origin of this to a target, which may be the origin itself."""
+        """The assignment that leads from the origin of this one to a target, which may be the
+        origin.
+        """
         origin = self.origin
         whole = (*target, *(each for each in origin if each not in target))
         return Assignment(
@@ -64,11 +66,11 @@ class TopicFact(NamedTuple):
 
     name: str
     topic_id: bytes | None
-    """None: the node has none."""
+    """None: the node has no id."""
     partitions: dict[int, Assignment]
     znode_version: int
     created: int = 0
-    """The czxid of the node: another one is another topic of the same name."""
+    """The czxid of the node: another czxid is another topic of the same name."""
     unknown: Any = None
     """Keys of the node that its codec does not know; `RewriteTopic` writes them back."""
 
@@ -82,10 +84,10 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int
     recovering: bool = False
     partition_epoch: int = 0
-    """The version of the znode. Of a state that is to be written: the one it has now."""
+    """The version of the znode; in a state to write, the expected version."""
     written: int = 0
-    """The transaction that wrote it (mzxid), of a state that was read."""
+    """The transaction that wrote the state (mzxid); only in a state that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
-        """Whether the node's data would be the same, whatever its version."""
+        """Whether the data of both nodes is equal; versions are ignored."""
         return self[:5] == other[:5]

@@ -1,6 +1,6 @@
-"""The controller's view for others: counts for metrics, and the work that it waits for.
+"""Read access to the controller: counts for metrics, and work that waits for brokers.
 
-Both visit all partitions, a topic at a time, so that their reader can work in slices.
+Both visit all partitions, one topic at a time, so that their reader can work in slices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Counts:
     offline_partitions: int = 0
     """Partitions without a live leader, except the ones that are being deleted."""
     preferred_replica_imbalance: int = 0
-    """Partitions that another than the preferred replica leads, unless that is being added."""
+    """Partitions that their preferred replica does not lead, unless it is being added."""
     topics_to_delete: int = 0
     topics_ineligible_to_delete: int = 0
     replicas_to_delete: int = 0
@@ -38,15 +38,16 @@ class Doing(NamedTuple):
     """The operations in progress."""
 
     partitions: int
-    """Partitions that are still to be settled."""
+    """The number of partitions still to be settled."""
     writes: int
-    """Writes that ZooKeeper has not answered."""
+    """The number of writes without an answer from ZooKeeper."""
     retries: int
     """Failed writes and reads that will be retried shortly."""
     calls: int
-    """Requests of brokers and clients that wait for their answer."""
+    """The number of requests of brokers and clients that wait for their answer."""
     shutdowns: Mapping[int, int]
-    """Brokers that are about to stop, each with the partitions that are not settled yet."""
+    """Brokers that are about to stop, each with the number of partitions that are
+    not settled yet."""
 
 
 def doing(work: Work) -> Doing:
@@ -61,7 +62,7 @@ def doing(work: Work) -> Doing:
 
 
 class Waits(NamedTuple):
-    """Something that can't go on by itself."""
+    """A deletion, a reassignment or a partition that waits for brokers."""
 
     what: str
     """"deletion", "reassignment" or "leader"."""
@@ -73,7 +74,7 @@ class Waits(NamedTuple):
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:
-    """Yields after each topic, always the same; when it ends the figures are whole."""
+    """Yields the same object after each topic; its figures are complete at the end."""
     found = Counts(active_brokers=len(cluster.brokers))
     yield found
     for topic in [*cluster.topics.values()]:
@@ -105,7 +106,9 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
 
 
 def waits(cluster: Cluster, only: str | None = None) -> Iterator[list[Waits]]:
-    """For each topic, or for that one, what it waits for, if anything."""
+    """Yields the waits of each topic, or only of this one; topics that wait for nothing are
+    skipped.
+    """
     for topic in [*cluster.topics.values()] if only is None else _one(cluster, only):
         found = [*_waits_of(cluster, topic)]
         if found:
@@ -118,7 +121,7 @@ def _one(cluster: Cluster, name: str) -> list[Topic]:
 
 
 def _unanswered(topic: Topic) -> set[int]:
-    """The brokers that have not said yet that they deleted their replicas of a topic."""
+    """The brokers that have not confirmed the deletion of their replicas of a topic."""
     return {
         broker_id
         for partition in topic.partitions.values()

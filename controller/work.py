@@ -1,4 +1,4 @@
-"""The state of the controller's work: its backlog, the writes under way, and the outcome so far."""
+"""The state of the controller's work: its backlog, the writes in flight, and the outcome so far."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Shutdown:
     """A broker that waits for the answer to its ControlledShutdown."""
 
     number: int
-    """Of the parked ticket."""
+    """The number of the parked ticket."""
     waits_for: set[Partition] = field(default_factory=set)
-    """Partitions that are not settled since it asked."""
+    """Partitions that have not been settled since the request."""
 
 
 class Work:
-    """See the module. All modules of the core work on one of these."""
+    """The state on which all modules of the core work."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -45,25 +45,25 @@ class Work:
         """Partitions to settle before all others: their leader is gone, or a new one has been
         written and must be sent."""
         self.backlog: deque[Partition] = deque()
-        """The other partitions to settle; each partition is in one of the two, once."""
+        """The other partitions to settle; each partition is in at most one of the two, once."""
         self.sweeps: deque[Iterator[None]] = deque()
-        """Long work, a unit with each `next`."""
+        """Long work; each `next` does one unit."""
         self.results: deque[WriteResult] = deque()
         self.retries: list[Callable[[], None]] = []
         self.retry_due_ms: int | None = None
         self.balance_due_ms: int | None = None
         self.shutdowns: dict[int, Shutdown] = {}
         self.queued: dict[str, Topic] = {}
-        """Topics that are to be deleted."""
+        """Topics to be deleted."""
         self.look_at_queued = False
         self.names_seen: set[str] | None = None
-        """The topics that were there when it was last looked, before it was ready."""
+        """The names of the last `TopicsSeen` before `Ready`."""
         self.unknown_deletions: set[str] = set()
-        """Topics whose deletion was asked for before their nodes were seen."""
+        """Topics whose deletion was requested before their nodes were seen."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None
         """The content of `/admin/reassign_partitions`; None: it does not exist."""
         self.moves_in_flight = False
-        """It is being written."""
+        """Whether that node is being written."""
         self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
         """The node's content as seen during the write."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
@@ -107,7 +107,7 @@ class Work:
     # ------------------------------------------------------------------- writes and reads
 
     def number(self) -> int:
-        """A fresh number, for the ticket of a write."""
+        """A fresh number, for a write or a parked ticket."""
         self._numbers += 1
         return self._numbers
 
@@ -117,7 +117,7 @@ class Work:
         self._landed[write.ticket] = landed
 
     def delete_nodes(self, paths: Sequence[str]) -> None:
-        """Deletes nodes that were handled."""
+        """Deletes nodes whose content was handled; retries a failure."""
 
         def landed(result: WriteResult) -> None:
             if result.result is not Result.OK:
@@ -140,7 +140,7 @@ class Work:
         self._reads.append(read)
 
     def read_state(self, partition: Partition) -> None:
-        """The state node of a partition is to be read."""
+        """Requests the state node of a partition."""
         self._states.append(partition.key)
 
     def retry(self, again: Callable[[], None]) -> None:
@@ -151,12 +151,12 @@ class Work:
 
     @property
     def writing(self) -> int:
-        """How many writes have no result yet."""
+        """The number of writes without a result."""
         return len(self._landed)
 
     @property
     def waiting(self) -> int:
-        """How many tickets wait."""
+        """The number of parked tickets."""
         return len(self._parked)
 
     # -------------------------------------------------------------------------- the backlog
