@@ -1,8 +1,8 @@
-"""This broker as a member of its cluster: all parts that a standalone broker does not have.
+"""The parts that a broker in a cluster has and a standalone broker does not.
 
 They are made in three steps. `join` reads ZooKeeper, the ids and the topics, before any log is
 opened. `make` makes the parts that need the logs. `start` starts them before the broker serves
-requests: a deposed controller may still send requests meant for the previous process, and the
+requests: an old controller may still send requests for this broker's previous process, and the
 broker epoch reveals them.
 """
 
@@ -71,11 +71,11 @@ from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
-"""Pause before ZooKeeper is asked again, after an expired session."""
+"""Seconds before ZooKeeper is read again after an expired session."""
 
 
 class ClusterBroker:
-    """See the module; use from the event loop's thread alone."""
+    """All parts of a broker in a cluster; use from the event loop's thread alone."""
 
     def __init__(self, startup: StartupParts, settings: ClusterSettings, joined: Joined) -> None:
         config, time, background = startup.config, startup.time, startup.background
@@ -93,7 +93,7 @@ class ClusterBroker:
         journal_bytes, errors = config["cluster.journal.file.max.bytes"], startup.errors
         kept = (time, background.spawn, startup.fs, startup.directory, journal_bytes, errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
-        """The events of the cluster that this broker saw, and the file that keeps them."""
+        """The journal of the cluster events that this broker saw, and its file."""
         self._journal_recorder = JournalRecorder(joined.node_id, self.keeper, self.cache, errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
@@ -137,7 +137,7 @@ class ClusterBroker:
 
     @property
     def topic_version(self) -> int:
-        """In which version topics' nodes are written."""
+        """The version in which topics' nodes are written."""
         has_ids = self.settings.spoken.has_topic_ids
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
 
@@ -181,14 +181,14 @@ class ClusterBroker:
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
-        """Applies what has changed in the metadata cache; returns the deleted topics."""
+        """Applies a change of the metadata cache; returns the deleted topics."""
         changed = self.registry.learnt(learnt)
         self.configs.learnt(changed.shown)
         return changed.gone
 
     @property
     def _peers(self) -> PeerSettings:
-        """How other brokers are reached for transactions."""
+        """The connection settings for requests to other brokers about transactions."""
         config = self._startup.config
         return PeerSettings(
             self.joined.node_id,
@@ -203,7 +203,7 @@ class ClusterBroker:
         return self.registration.epoch
 
     async def strays(self) -> list[str]:
-        """The directories of partitions that the cluster has not, or not here. Raises OSError."""
+        """Lists the partition directories without a replica on this broker. Raises OSError."""
         startup, node_id = self._startup, self.joined.node_id
 
         def is_here(topic: str, index: int) -> bool:
@@ -211,18 +211,17 @@ class ClusterBroker:
             return known is not None and node_id in known.replicas
 
         if self.cache.controller_id < 0:
-            return []  # no controller has sent yet which partitions are here
+            return []  # no metadata yet
         names = await startup.time.in_thread(partial(startup.fs.list, startup.directory))
         return strays_among(names, is_here)
 
-    # -- what is made
+    # -- making the parts
 
     def partition_services(
         self,
         settings_of: Callable[[str], Mapping[str, Any] | None],
     ) -> ReplicaServices:
-        """The services of each replica; ``settings_of`` returns the settings of a topic that
-        exists."""
+        """Returns each replica's services; ``settings_of`` returns None for an unknown topic."""
         common = self._startup.partition_services
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
@@ -252,7 +251,8 @@ class ClusterBroker:
         hooks: ReplicaHooks,
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
-        """Makes the replica manager; ``settings_changed`` runs after each change of settings."""
+        """Makes the parts that need the logs; ``settings_changed`` runs after changes of
+        settings."""
         startup, journal_recorder = self._startup, self._journal_recorder
         self.configs = ClusterConfigs(
             startup.config,
@@ -288,16 +288,16 @@ class ClusterBroker:
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """The settings of the group coordinator; ``topic`` has its topic's settings, None if
-        unknown."""
+        """Returns ``settings`` with record formats that all brokers of the cluster can read;
+        ``topic`` has the settings of ``__consumer_offsets``, None if unknown."""
         known = self._startup.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
-        """Makes the client that asks remote transaction coordinators to add partitions.
+        """Makes the client that adds partitions at remote transaction coordinators.
 
-        ``partition_count`` returns the partitions of ``__transaction_state``; metadata may not list
-        all of them yet.
+        ``partition_count`` returns the number of partitions of ``__transaction_state``: metadata
+        may not list all of them yet.
         """
         startup = self._startup
         self.enlisting = RemoteEnlisting(
@@ -308,8 +308,8 @@ class ClusterBroker:
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
-        """Returns where the marker of a partition is written: this broker, or the partition's
-        leader."""
+        """Returns a function that chooses the writer of a partition's markers: this broker or the
+        partition's leader."""
         startup = self._startup
         self.remote_markers = RemoteMarkers(
             self.cache,
@@ -322,7 +322,7 @@ class ClusterBroker:
         return Destinations(logs, local, self.remote_markers).of
 
     def remote_end_offsets(self, logs: LogManager) -> RemoteEndOffsets:
-        """Where the logs end that others lead, for the lag of groups."""
+        """Makes the reader of other leaders' log end offsets, from which group lag is computed."""
         startup = self._startup
         self.elsewhere = RemoteEndOffsets(
             self.cache, logs, self._peers, startup.time, startup.background
@@ -330,23 +330,23 @@ class ClusterBroker:
         return self.elsewhere
 
     async def _topic_settings(self, name: str) -> Mapping[str, str]:
-        """A topic's own settings, as ZooKeeper has them."""
+        """Reads a topic's own settings from ZooKeeper."""
         while True:
             try:
                 return await self.configs.nodes.topic(name)
-            except SessionExpired:  # the controller does not ask again; the next session does
+            except SessionExpired:  # retry: the controller does not repeat its request
                 await self._startup.time.sleep(AGAIN_S)
 
     async def _directory_changed(self) -> None:
-        """Has the controller ask for all replicas here."""
+        """Notifies the controller, which then sends the roles of all replicas of this broker."""
         notice = notices.encode_log_dir_event(self.joined.node_id)
-        with suppress(SessionExpired, Closed):  # it asks in the next session too
+        with suppress(SessionExpired, Closed):  # the next registration has the same effect
             await self.joined.zookeeper.create(notices.LOG_DIR_EVENT, notice, sequence=True)
 
-    # -- life
+    # -- start and stop
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Takes part: clients and brokers reach this one at ``endpoints``. AlreadyRegistered."""
+        """Registers ``endpoints`` and starts all parts. Raises AlreadyRegistered."""
         self._endpoints = endpoints
         self._journal_recorder.start(self.joined.zookeeper, self.registration)
         self.registration.when_registered(self._unheard.registered)
@@ -360,8 +360,8 @@ class ClusterBroker:
         self.host.start()
 
     async def hand_over(self) -> None:
-        """Asks the controller to move this broker's leaderships away, before anything is
-        stopped."""
+        """Asks the controller to move this broker's leaderships away; to be called before
+        `stop`."""
         await hand_over(
             shutdown_settings(self._startup.config),
             self.joined.node_id,
@@ -372,7 +372,7 @@ class ClusterBroker:
         )
 
     async def stop(self) -> None:
-        """Takes part no more; the session ends last."""
+        """Stops all parts; the session stays open until `leave`."""
         self.host.stop()
         self._unheard.stop()
         self.configs.stop()

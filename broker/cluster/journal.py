@@ -1,7 +1,8 @@
-"""The journal of a cluster as this broker saw it; its file: docs/formats/cluster-journal.md.
+"""The journal of cluster events that this broker saw; docs/formats/cluster-journal.md describes its
+file.
 
 It records what this broker did as controller and why, which replicas of its partitions left the
-ISR, what controllers sent, and the state of its session. Other brokers record their own view:
+ISR, what controllers sent, and the state of its session. Other brokers record what they saw:
 `muster cluster why` asks them all.
 """
 
@@ -20,7 +21,7 @@ BYTES_KEPT = 32 << 20
 
 
 class ClusterJournal(Pages[HappenedPage]):
-    """The stories of partitions, brokers and topics, and of the controller."""
+    """The histories of partitions, brokers, topics and the controller."""
 
     form = FORM
 
@@ -31,17 +32,17 @@ class ClusterJournal(Pages[HappenedPage]):
         self._controller = Story(node_id)
 
     def of(self, name: str) -> list[Happened]:
-        """The entries of a name, the oldest first."""
+        """Returns the entries of a name, the oldest first."""
         page = self.get(name)
         return [] if page is None else page.entries()
 
     def last(self, name: str, kind: Kind, broker: int = -1) -> Happened | None:
-        """The last of a kind; of the ISR, that of one replica."""
+        """Returns the newest entry of a kind; for ISR changes, of replica ``broker``."""
         page = self.get(name)
         return None if page is None else page.last(kind, broker)
 
     def observe(self, event: ControllerEvent | ReplicaEvent, now: Now) -> None:
-        """See `Pages`."""
+        """Implements `Pages.observe`."""
         told = (
             entry(event, now)
             if isinstance(event, ReplicaEvent)
@@ -54,8 +55,8 @@ class ClusterJournal(Pages[HappenedPage]):
             self.count(page)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Whether this broker as controller recorded that leader already, or the leader is
-        unchanged."""
+        """Whether an entry repeats a leader that is already recorded, such as one that this broker
+        as controller elected."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self.last(name, Kind.LEADER)

@@ -1,7 +1,7 @@
-"""Records in the journal the events of a cluster that this broker sees but did not cause.
+"""Records in the journal the cluster events that this broker sees but did not cause.
 
-The controller and the leaders report their own events. This module adds those of others: changed
-leaders, the controller that sent them, the session with ZooKeeper, the registration.
+The controller and the leaders report their own events. This module adds changed leaders, the
+controller that named them, the session with ZooKeeper, and the registration.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from broker.topics.replicas.replica import Replica
 from broker.topics.replicas.roles import Role
 from journal.happened import NOBODY, Kind
 from replication.events import (
-    ControllerTold,
+    ControllerChanged,
     Event,
-    LeaderTold,
+    LeaderReported,
     Registered,
     Session,
     SessionChanged,
@@ -49,18 +49,18 @@ class JournalRecorder:
         self._session: Session | None = None
 
     def start(self, zookeeper: ZooKeeper, registration: BrokerRegistration) -> None:
-        """Sees the session and the registration from now on."""
+        """Records changes of the session and the registration from now on."""
         self.session_changed(zookeeper.connection)
         zookeeper.on_session(self.session_changed)
         registration.when_registered(self.registered)
 
     def observe(self, event: Event) -> None:
-        """A leader reports a change of in-sync replicas."""
+        """Records a leader's change of an ISR."""
         with self._errors.reporting(type(event).__name__):
             self._keeper.observe(event)
 
     def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
-        """Wraps the hooks, so that their calls are recorded."""
+        """Returns hooks that record each call and then call ``hooks``."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
             with self._errors.reporting("role change"):
@@ -69,7 +69,7 @@ class JournalRecorder:
 
         def on_learnt(learnt: Learnt) -> None:
             with self._errors.reporting("controller metadata"):
-                self.told()
+                self.controller_seen()
             hooks.on_learnt(learnt)
 
         return replace(
@@ -87,7 +87,7 @@ class JournalRecorder:
         last = self._keeper.journal.last(replica.name, Kind.LEADER)
         before = NOBODY if last is None else last.leader
         self._keeper.observe(
-            LeaderTold(
+            LeaderReported(
                 replica.topic,
                 replica.index,
                 state.leader,
@@ -99,15 +99,15 @@ class JournalRecorder:
             )
         )
 
-    def told(self) -> None:
-        """The controller has sent metadata: records a change of controller."""
+    def controller_seen(self) -> None:
+        """Records a change of controller after metadata has arrived."""
         controller = self._cache.controller_id, self._cache.controller_epoch
         if controller != self._controller:
             self._controller = controller
-            self._keeper.observe(ControllerTold(*controller))
+            self._keeper.observe(ControllerChanged(*controller))
 
     def session_changed(self, connection: Connection) -> None:
-        """The session with ZooKeeper is there, lost or over."""
+        """Records that the session with ZooKeeper is open, lost or expired."""
         before = self._session
         match connection:
             case Connection.SUSPENDED:
@@ -121,6 +121,6 @@ class JournalRecorder:
                 self._keeper.observe(SessionChanged(self._session))
 
     def registered(self, epoch: int) -> None:
-        """This broker is registered."""
+        """Records the registration of this broker."""
         with self._errors.reporting("registered"):
             self._keeper.observe(Registered(self._node_id, epoch))

@@ -12,9 +12,10 @@ from broker.time import Time
 logger = structlog.get_logger(__name__)
 
 FEW = 20
-"""So many partitions have a line each; more have one together, which names the first of them."""
+"""Up to this many partitions have a line each; more share one line, which names this many of
+them."""
 AGAIN_MS = 60_000
-"""Interval between log lines for a failure that continues."""
+"""Milliseconds between log lines for a failure that continues."""
 
 
 class PartitionLines:
@@ -24,7 +25,7 @@ class PartitionLines:
         self._found: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, event: str, partition: str, **about: Any) -> None:
-        """It happened to this partition too."""
+        """Adds a partition to the lines of an event."""
         self._found.setdefault(event, []).append({"partition": partition, **about})
 
     def write(self) -> None:
@@ -42,24 +43,24 @@ class PartitionLines:
 class Trouble:
     """A repeated failure: logged at once, then once a minute, and when it ends."""
 
-    __slots__ = ("_now_ms", "_told_ms", "attempts")
+    __slots__ = ("_logged_ms", "_now_ms", "attempts")
 
     def __init__(self, time: Time) -> None:
         self._now_ms: Callable[[], int] = lambda: time.now().mono_ms
-        self._told_ms = 0
+        self._logged_ms = 0
         self.attempts = 0
-        """How often in a row it has failed."""
+        """The number of consecutive failures."""
 
     def is_news(self) -> bool:
-        """Counts one more failure; True if it is to be logged."""
+        """Counts one more failure; returns whether to log it."""
         now_ms = self._now_ms()
         self.attempts += 1
-        if self.attempts > 1 and now_ms - self._told_ms < AGAIN_MS:
+        if self.attempts > 1 and now_ms - self._logged_ms < AGAIN_MS:
             return False
-        self._told_ms = now_ms
+        self._logged_ms = now_ms
         return True
 
     def is_over(self) -> bool:
-        """It has not failed: whether it had before."""
+        """Ends the failure; returns whether one was in progress."""
         was, self.attempts = self.attempts > 0, 0
         return was

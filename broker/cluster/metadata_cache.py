@@ -1,8 +1,8 @@
 """The last metadata from the controller: live brokers, topics, leaders.
 
 UpdateMetadata alone writes it; Metadata, FindCoordinator and other requests read it
-(`ClusterView`). A request has all live brokers and only the partitions that have changed. Before
-the first one the cache is empty, and this broker names no other broker to clients.
+(`ClusterView`). A request has all live brokers and only the changed partitions. The cache is empty
+before the first request, and this broker names no other broker to clients until then.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """The changes of topics by an update."""
+    """The topics and partitions that an update has changed."""
 
     deleted: tuple[tuple[str, int], ...] = ()
-    """Partitions that are being deleted."""
+    """The partitions of topics that are being deleted."""
     topics: tuple[str, ...] = ()
-    """Topics of which a partition or the id is new or changed."""
+    """The topics with a new or changed partition or id."""
 
 
 @dataclass(slots=True)
@@ -35,26 +35,26 @@ class KnownTopic:
     """A topic as the controller describes it."""
 
     topic_id: bytes | None = None
-    """None if the topic has no id, or none was received."""
+    """None if the topic has no id, or the controller has not sent it."""
     partitions: dict[int, ShownPartition] = field(default_factory=dict)
 
 
 class MetadataCache:
-    """See the module, and `ClusterView`."""
+    """Implements `ClusterView`; see the module."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self.controller_id = -1
-        """See `ClusterView`."""
+        """Implements `ClusterView.controller_id`."""
         self.controller_epoch = -1
         """The epoch of the last controller that sent metadata."""
         self.topics: dict[str, KnownTopic] = {}
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
         self.doubted: set[str] = set()
-        """Topics absent from all updates since `doubt_all`: they may have been deleted."""
+        """The topics that no update has named since `doubt_all`: they may have been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
-        """The awaited conditions, each with the event of its waiter."""
+        """The conditions of `until`, each with the event of its waiter."""
 
     # -- from the controller
 
@@ -84,11 +84,11 @@ class MetadataCache:
         return Learnt(tuple(deleted), tuple(changed))
 
     def doubt_all(self) -> None:
-        """Doubts all topics: this broker was away and may have missed their deletion."""
+        """Doubts all topics: this broker was not registered and may have missed their deletion."""
         self.doubted = set(self.topics)
 
     def forget(self, names: Collection[str]) -> Learnt:
-        """Removes topics that were deleted although no controller said so."""
+        """Removes topics whose deletion no controller has announced."""
         deleted = [(name, index) for name in names for index in self.topics[name].partitions]
         for name in names:
             self.doubted.discard(name)
@@ -116,7 +116,7 @@ class MetadataCache:
         if known.topic_id != topic_id:
             if known.topic_id is not None:
                 self._names.pop(known.topic_id, None)
-                if topic_id is not None:  # another topic of the name: it may have fewer
+                if topic_id is not None:  # the new topic may have fewer partitions
                     known.partitions.clear()
             known.topic_id = topic_id
         if topic_id is not None:
@@ -127,10 +127,10 @@ class MetadataCache:
         if known.topic_id is not None:
             self._names.pop(known.topic_id, None)
 
-    # -- who is there
+    # -- brokers
 
     def is_alive(self, broker_id: int) -> bool:
-        """Whether the controller knows a broker to live."""
+        """Whether a broker is live according to the controller."""
         return broker_id in self._brokers
 
     @property
@@ -143,28 +143,28 @@ class MetadataCache:
         return {each.broker_id: each.rack for each in self._brokers.values()}
 
     @property
-    def is_told(self) -> bool:
-        """See `ClusterView`."""
+    def has_brokers(self) -> bool:
+        """Implements `ClusterView.has_brokers`."""
         return bool(self._brokers)
 
-    async def told(self, timeout: asyncio.Timeout) -> bool:
-        """See `ClusterView`."""
-        return not await self.until({"brokers": lambda: self.is_told}, timeout)
+    async def await_brokers(self, timeout: asyncio.Timeout) -> bool:
+        """Implements `ClusterView.await_brokers`."""
+        return not await self.until({"brokers": lambda: self.has_brokers}, timeout)
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """See `ClusterView`."""
+        """Implements `ClusterView.brokers`."""
         nodes = [_node(each, listener) for each in self._brokers.values()]
         return [each for each in nodes if each is not None]
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """See `ClusterView`."""
+        """Implements `ClusterView.node`."""
         known = self._brokers.get(node_id)
         return None if known is None else _node(known, listener)
 
-    # -- who leads
+    # -- partitions
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """See `ClusterView`. A leader that isn't alive is none."""
+        """Implements `ClusterView.partition`; the leader is NO_LEADER if it is not alive."""
         known = self.topics.get(topic)
         found = None if known is None else known.partitions.get(index)
         if found is None:
@@ -175,12 +175,12 @@ class MetadataCache:
         return PartitionView(leader, found.leader_epoch, found.replicas, found.isr, offline)
 
     def id_of(self, topic: str) -> bytes | None:
-        """The id of a topic, None where none is known."""
+        """Returns the id of a topic, None if it is unknown."""
         known = self.topics.get(topic)
         return None if known is None else known.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic of an id."""
+        """Returns the name of the topic with this id."""
         return self._names.get(topic_id)
 
 

@@ -1,8 +1,9 @@
-"""The controller's channels: one to each registration of a broker, which gets all in its order.
+"""The controller's channels: one for each registration of a broker, which sends its requests in
+order.
 
-A channel sends one request at a time and repeats it until it is answered, or until its broker is
-gone from ZooKeeper: nothing is ever skipped. A broker that comes back with another epoch has
-another channel, and what the old one had still to send is dropped.
+A channel sends one request at a time and repeats it until the broker answers or its registration
+disappears from ZooKeeper: no request is skipped. A broker that registers again has a new epoch and
+a new channel; the requests in the old one are dropped.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from controller.values import BrokerFact, TopicPartition
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
-"""How soon a request is repeated."""
+"""Seconds before a failed request is repeated."""
 SLICE = 1000
-"""Requests and partitions that are tidied in one slice: some milliseconds."""
+"""Requests and partitions that `_tidy` reads in one slice, which takes some milliseconds."""
 LOAD_MIN = 1000
-"""Requests and partitions that may wait before superseded ones are removed."""
+"""The queue size, in requests and partitions, above which superseded requests are removed."""
 
 Value = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """How brokers are reached."""
+    """How the controller connects to brokers."""
 
     node_id: int
     spoken: InterBroker
     listener: str
-    """That of brokers among themselves."""
+    """The name of the listener for requests between brokers."""
     connect_timeout_ms: int
     """``controller.socket.timeout.ms``"""
     request_timeout_ms: int
@@ -52,19 +53,19 @@ class ChannelSettings:
 
 
 class Unanswered(NamedTuple):
-    """Requests that a broker has not answered yet."""
+    """A broker's queue of unanswered requests."""
 
     broker_id: int
     requests: int
-    """The requests in its queue, with the one that was sent."""
+    """The number of requests in its queue, including the one that was sent."""
     request: str
-    """The first."""
+    """The type of the first request, such as ``LeaderAndIsr``."""
     since_ms: int
-    """When the first was sent, for the first time (wall)."""
+    """The wall time of the first attempt to send it."""
     attempts: int
-    """How often that failed."""
+    """The number of its failed attempts."""
     reason: str
-    """Why, the last time."""
+    """The reason of the last failure."""
 
 
 class Channels:
@@ -84,7 +85,8 @@ class Channels:
         self._channels: dict[tuple[int, int], _Channel] = {}
 
     def brokers_are(self, brokers: Iterable[BrokerFact]) -> None:
-        """The brokers that are registered now; the channels of all others are closed."""
+        """Opens channels to newly registered brokers, and closes those of all brokers not in
+        ``brokers``."""
         there: dict[tuple[int, int], Address] = {}
         for each in brokers:
             address = self._address(each)
@@ -102,17 +104,17 @@ class Channels:
                 channel.address = address
 
     def send(self, request: Send) -> None:
-        """Queues a request; it is dropped if its broker isn't there any more."""
+        """Queues a request; it is dropped if its broker is not registered any more."""
         channel = self._channels.get((request.broker_id, request.broker_epoch))
         if channel is not None:
             channel.put(request)
 
     def waiting(self) -> Mapping[int, int]:
-        """How many requests wait for each broker."""
+        """The number of queued requests by broker id."""
         return {key[0]: len(each.queue) for key, each in self._channels.items()}
 
     def unanswered(self) -> list[Unanswered]:
-        """The brokers that have not answered yet, each with its queue."""
+        """The queue of each broker that has not answered all requests."""
         return [
             Unanswered(
                 broker_id,
@@ -160,7 +162,7 @@ class _Channel:
         self.address = address
         self.queue: deque[Send] = deque()
         self._load = 0
-        """How much waits."""
+        """The size of the queue, in requests and partitions."""
         self._most = LOAD_MIN
         self._spawn = spawn
         self._tidying: Task[None] | None = None
@@ -170,19 +172,19 @@ class _Channel:
         self._news = Event()
         self._peer: Peer | None = None
         self.asked_ms = 0
-        """When the first of the queue was sent, for the first time (wall)."""
+        """The wall time of the first attempt to send the first request of the queue."""
         self._trouble = Trouble(time)
         self.reason = ""
-        """Of the last failure."""
+        """The reason of the last failed attempt; "" after a success."""
         self._worker = spawn(self._work(), "controller channel")
 
     @property
     def failures(self) -> int:
-        """How often in a row the first of the queue was not answered."""
+        """The number of consecutive failed attempts to send the first request."""
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Queues a request; whenever the queue has doubled, superseded requests are removed from
+        """Queues a request. Each time the queue has doubled, superseded requests are removed from
         it."""
         self.queue.append(request)
         self._load += load(request)
@@ -191,9 +193,9 @@ class _Channel:
         self._news.set()
 
     async def _tidy(self) -> None:
-        """Removes superseded requests in slices; drops the result if the broker answered in
+        """Removes superseded requests in slices; keeps the queue as it is if the broker answered in
         between."""
-        first, *waiting = self.queue or (None,)  # the first may be on its way
+        first, *waiting = self.queue or (None,)  # the first may be in flight
         tidy, done = without_superseded(waiting), 0
         try:
             while True:
@@ -213,7 +215,7 @@ class _Channel:
             self._tidying = None
 
     def close(self) -> None:
-        """Drops the queue and the connection."""
+        """Drops the queue and closes the connection."""
         self._worker.cancel()
         if self._tidying is not None:
             self._tidying.cancel()
@@ -237,7 +239,7 @@ class _Channel:
                 self._peer.close()
 
     async def _ask(self, request: Send) -> Answered | None:
-        """One attempt; None when it is to be repeated."""
+        """Sends a request once; returns None if it must be repeated."""
         settings = self._settings
         error, partitions = 0, dict[TopicPartition, int]()
         try:
@@ -260,7 +262,7 @@ class _Channel:
                 )
             await self._time.sleep(AGAIN_S)
             return None
-        except Exception as bug:  # ours: no later request is sent before this one
+        except Exception as bug:  # a bug of ours: repeat it, to keep the order
             self.reason = repr(bug)
             if self._trouble.is_news():
                 logger.exception("controller request failed", broker=request.broker_id)
@@ -277,7 +279,7 @@ class _Channel:
 
 
 def _partition_errors(request: Send, answer: Value) -> dict[TopicPartition, int]:
-    """The errors of partitions in an answer of any version."""
+    """Returns the error codes by partition from a response of any version."""
     found = {
         (each["topic_name"], each["partition_index"]): each["error_code"]
         for each in answer.get("partition_errors", ())

@@ -1,7 +1,7 @@
 """Encodes and decodes the controller's requests to brokers, in each version.
 
-The values have no versions (`controller/requests.py`). Encoding leaves out the fields that a
-version lacks; decoding fills them in with their meaning before the field existed.
+The values have no versions (`controller/requests.py`). Encoding omits the fields that a version
+lacks; decoding sets them to the values that older versions imply.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from broker.cluster.peers.fitting import Value, fitting
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
@@ -30,13 +30,13 @@ from protocol.schema import ZERO_UUID, Api
 from protocol.znodes.brokers import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""By their numbers on the wire."""
+"""Indexed by their numbers on the wire."""
 _ONE_DELETION_FOR_ALL = 3
 """Below this version a StopReplica deletes all of its partitions or none."""
 
 
 class Message(NamedTuple):
-    """A request as it is sent."""
+    """A request to send: its API, version and fields."""
 
     api: Api
     version: int
@@ -44,9 +44,10 @@ class Message(NamedTuple):
 
 
 def encode(request: Send, version_of: Callable[[str], int | None], listener: str) -> list[Message]:
-    """The messages of a request, in the versions that brokers speak; one, but of StopReplica.
+    """Encodes a request in the versions that brokers speak, as one message; a StopReplica may need
+    several.
 
-    ``listener`` is that of brokers among themselves.
+    ``listener`` is the name of the listener for requests between brokers.
     """
     if isinstance(request, LeaderAndIsrRequest):
         return [_message(leader_and_isr.API, version_of, _leader_and_isr(request, listener))]
@@ -75,7 +76,10 @@ def _head(request: Send) -> Value:
 
 
 def _leader_and_isr(request: LeaderAndIsrRequest, listener: str) -> Value:
-    topics = [_topic(topic, [_told(each) for each in topic.partitions]) for topic in request.topics]
+    topics = [
+        _topic(topic, [_leader_and_isr_state(each) for each in topic.partitions])
+        for topic in request.topics
+    ]
     leaders = [(each.broker_id, _endpoint(each, listener)) for each in request.live_leaders]
     return {
         **_head(request),
@@ -89,7 +93,7 @@ def _leader_and_isr(request: LeaderAndIsrRequest, listener: str) -> Value:
     }
 
 
-def _topic(topic: ToldTopic | ShownTopic, states: list[Value]) -> Value:
+def _topic(topic: LeaderAndIsrTopic | ShownTopic, states: list[Value]) -> Value:
     return {
         "topic_name": topic.name,
         "topic_id": topic.topic_id or ZERO_UUID,
@@ -97,8 +101,8 @@ def _topic(topic: ToldTopic | ShownTopic, states: list[Value]) -> Value:
     }
 
 
-def _state(each: ToldPartition | ShownPartition) -> Value:
-    """The fields of a partition that LeaderAndIsr and UpdateMetadata share."""
+def _state(each: LeaderAndIsrPartition | ShownPartition) -> Value:
+    """Returns the fields of a partition that LeaderAndIsr and UpdateMetadata share."""
     return {
         "partition_index": each.partition,
         "controller_epoch": each.controller_epoch,
@@ -109,7 +113,7 @@ def _state(each: ToldPartition | ShownPartition) -> Value:
     }
 
 
-def _told(each: ToldPartition) -> Value:
+def _leader_and_isr_state(each: LeaderAndIsrPartition) -> Value:
     return {
         **_state(each),
         "partition_epoch": each.partition_epoch,
@@ -160,7 +164,7 @@ def _broker(broker: BrokerFact) -> Value:
 
 
 def _by_deletion(request: StopReplicaRequest) -> Iterator[StopReplicaRequest]:
-    """Yields one request for the replicas to stop, and one for those to delete too."""
+    """Yields one request with the replicas to stop, and one with the replicas to delete."""
     for delete in (False, True):
         topics = [
             StoppedTopic(topic.name, [each for each in topic.partitions if each.delete == delete])
@@ -216,10 +220,10 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
     return next(iter([*named, *broker.endpoints]), None)
 
 
-# -- as they are received
+# -- decoding
 
 RECEIVED = -1
-"""The broker id in a received request: the receiver itself."""
+"""The broker id in a decoded request, since requests do not name their receiver."""
 
 
 def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
@@ -230,11 +234,11 @@ def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
         value["controller_id"],
         value["controller_epoch"],
         [
-            ToldTopic(
+            LeaderAndIsrTopic(
                 name,
                 topic_id,
                 [
-                    ToldPartition(
+                    LeaderAndIsrPartition(
                         each["partition_index"],
                         each["controller_epoch"],
                         each["leader"],
@@ -325,7 +329,8 @@ def decode_stop_replica(value: Value) -> StopReplicaRequest:
 
 
 def _topics(value: Value) -> Iterator[tuple[str, bytes | None, list[Value]]]:
-    """Name, id and partitions of each topic, however a version groups them."""
+    """Yields name, id and partitions of each topic, whether or not the version groups partitions by
+    topic."""
     if value["topic_states"]:
         for topic in value["topic_states"]:
             topic_id = topic["topic_id"]

@@ -1,4 +1,4 @@
-"""The controller's figures as of the last `look`; empty while another broker is the controller."""
+"""The controller's figures as of the last `look`; zero while another broker is the controller."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NOTHING = Doing(0, 0, 0, 0, {})
 
 @dataclass(slots=True)
 class Waiting:
-    """Topics or partitions that wait for the same kind of thing."""
+    """The topics or partitions that wait for one kind of work."""
 
     count: int = 0
     oldest_ms: int = 0
-    """For how long the first of them has been seen to wait."""
+    """Milliseconds that the longest waiting one has been seen to wait."""
 
 
 class ControllerFigures:
@@ -32,11 +32,11 @@ class ControllerFigures:
         self.doing = NOTHING
         """The operations in progress."""
         self.requests: Mapping[int, int] = {}
-        """How many requests wait for each broker."""
+        """The number of queued requests by broker id."""
         self._host = host
         self._time = time
         self._since: dict[tuple[str, str, int], int] = {}
-        """When each thing that waits was first seen to (monotonic)."""
+        """The monotonic time at which each waiting topic or partition was first seen to wait."""
 
     @property
     def is_active(self) -> bool:
@@ -44,7 +44,7 @@ class ControllerFigures:
         return self._host.is_active
 
     def look(self) -> Iterator[int]:
-        """Counts again, one topic for each step."""
+        """Updates the figures, one topic per step."""
         term = self._host.term
         if term is None:
             self.counts, self.doing, self.requests = Counts(), NOTHING, {}

@@ -1,9 +1,9 @@
-"""Hosts the controller: runs elections, passes facts to the core, carries out its outcomes,
-resigns.
+"""Hosts the controller: runs elections, passes facts to the core, executes its outcomes, resigns.
 
-A broker that wins has a `Term`: a core (`controller.Controller`), its channels, its watches. The
-term ends with the session, or with the first write that its epoch fences; results of its reads and
-writes that arrive later are dropped. Use it from the event loop's thread.
+A broker that wins an election has a `Term`: a core (`controller.Controller`), its channels and its
+watches. The term ends with the session, or with the first write that the epoch of a newer
+controller fences. Results of its reads and writes that arrive later are dropped. Use it from the
+event loop's thread.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""Pause before this broker checks for a controller again, after a term that ended by itself."""
+"""Seconds from the end of a term, or a failed election, to the next election."""
 
 
 class ControllerHost:
-    """See the module."""
+    """Runs elections and hosts the controller while this broker is elected."""
 
     def __init__(self, services: HostServices, observe: Observe) -> None:
         self._services = services
@@ -36,10 +36,11 @@ class ControllerHost:
         self._term: Term | None = None
         self._electing = False
         self._again = False
-        """Something has changed while an election was under way."""
+        """Whether to run the election once more: the controller's node may have changed since it
+        was read."""
         self._stopped = False
-        self._told = ""
-        """Which node did not parse, the last time."""
+        self._logged_error = ""
+        """The last logged error about a node that does not parse."""
 
     @property
     def is_active(self) -> bool:
@@ -48,7 +49,7 @@ class ControllerHost:
 
     @property
     def term(self) -> Term | None:
-        """That of this broker, while it is the controller."""
+        """This broker's term as controller, None while another broker is the controller."""
         return self._term
 
     def start(self) -> None:
@@ -57,23 +58,23 @@ class ControllerHost:
         self._look()
 
     def stop(self) -> None:
-        """Takes part in none any more; the session's end lets others win.
+        """Takes part in no more elections; another broker is elected when the session ends.
 
-        Not before: the next controller would not know that this broker is about to stop, and give
-        it partitions to lead.
+        This broker does not resign earlier: the next controller would not know that it is about to
+        stop, and would elect it leader of partitions.
         """
         self._stopped = True
         self._resign("this broker stops")
 
     def submit(self, call: Call) -> None:
-        """Hands a call to the controller; its ticket takes the reply, once."""
+        """Passes a call to the controller; its ticket gets one reply."""
         if self._term is None:
             deliver(call.ticket, refusal(call), self._services.errors)
         else:
             self._term.handle(call)
 
     def settings_changed(self, topic: str) -> None:
-        """The settings of a topic have changed; of the cluster where it has no name."""
+        """Handles changed settings of a topic, or of this broker if ``topic`` is ""."""
         if self._term is not None:
             self._term.settings_changed(topic)
 
@@ -86,7 +87,7 @@ class ControllerHost:
             self._look()
 
     def _look(self) -> None:
-        """Reads which broker is the controller, and runs for election if the cluster has none."""
+        """Reads which broker is the controller, and starts an election if the cluster has none."""
         self._again = True
         if not self._electing and not self._stopped:
             self._electing = True
@@ -98,7 +99,7 @@ class ControllerHost:
         try:
             while self._again and not self._stopped:
                 self._again = False
-                with suppress(SessionExpired, Closed):  # the next session looks again
+                with suppress(SessionExpired, Closed):  # repeated in the next session
                     await zookeeper.exists(cluster.CONTROLLER, self._look)
                     if self._term is not None:
                         if await controller_of(zookeeper) != broker_id:
@@ -110,8 +111,8 @@ class ControllerHost:
                     if elected is not None and not self._stopped:
                         await self._begin(elected)
         except BadNode as error:
-            if str(error) != self._told:
-                self._told = str(error)
+            if str(error) != self._logged_error:
+                self._logged_error = str(error)
                 logger.error(
                     "controller node can't be read, no election until it is corrected",
                     reason=str(error),
@@ -136,8 +137,8 @@ class ControllerHost:
             raise
 
     async def _give_up(self) -> None:
-        """Deletes the node of a term that has ended, if it still exists; the next election is
-        open."""
+        """Deletes the controller node that a term of this session left behind, which opens the next
+        election."""
         zookeeper = self._services.zookeeper
         there = await zookeeper.exists(cluster.CONTROLLER)
         if there is not None and there.ephemeral_owner == zookeeper.session:

@@ -1,8 +1,8 @@
 """Log lines of the controller: new leaders with the reason, brokers and topics added and removed.
 
-Events within `TOGETHER_S` share log lines: when a broker that led a thousand partitions is lost,
-each broker that leads them now has one line with a count. So a line may be late by that time, and
-the number of lines is bounded.
+Events within `TOGETHER_S` share log lines: when a leader of a thousand partitions is lost, each
+broker that takes over has one line with a count. So a line may be late by `TOGETHER_S`, and the
+number of lines is bounded.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ logger = structlog.get_logger(__name__)
 TOGETHER_S = 0.5
 """Events within this window share one log line."""
 LINES_MAX = 50
-"""Log lines written at once; one more line has the count of the others."""
+"""The log lines that are written at once; one more line counts the omitted ones."""
 NAMES_MAX = 5
-"""So many topics or partitions are named in a line."""
+"""The number of topics or partitions that a line names."""
 
 
 class _Line(NamedTuple):
-    """Events with equal ones of these are one line."""
+    """The fields of a log line; events with equal fields share it."""
 
     text: str
     fields: tuple[tuple[str, object], ...] = ()
     is_warning: bool = False
     names: str = "partitions"
-    """The field of the names."""
+    """The log field that lists the topics or partitions."""
 
 
 @dataclass(slots=True)
-class _Told:
-    """The events that share one log line."""
+class _Events:
+    """The events of one log line."""
 
     count: int = 0
     names: list[str] = field(default_factory=list)
@@ -68,41 +68,42 @@ class ControllerLines:
 
     def __init__(self, time: Time) -> None:
         self._time = time
-        self._told: dict[_Line, _Told] = {}
+        self._pending: dict[_Line, _Events] = {}
         self._left_out = 0
 
     def observe(self, event: Event) -> None:
-        """Adds an event to the lines that are logged soon."""
-        said = _said(event)
-        if said is None:
+        """Adds an event to the next log lines."""
+        found = _line_of(event)
+        if found is None:
             return
-        line, names = said
-        told = self._told.get(line)
-        if told is None:
-            if not self._told:
-                self._time.call_later(TOGETHER_S, self.tell)
-            if len(self._told) == LINES_MAX:
+        line, names = found
+        events = self._pending.get(line)
+        if events is None:
+            if not self._pending:
+                self._time.call_later(TOGETHER_S, self.write_lines)
+            if len(self._pending) == LINES_MAX:
                 self._left_out += 1
                 return
-            told = self._told[line] = _Told()
-        told.count += len(names)
-        told.names += names[: NAMES_MAX - len(told.names)]
+            events = self._pending[line] = _Events()
+        events.count += len(names)
+        events.names += names[: NAMES_MAX - len(events.names)]
 
-    def tell(self) -> None:
-        """Writes all lines that are due."""
-        lines, self._told = self._told, {}
+    def write_lines(self) -> None:
+        """Writes the collected lines."""
+        lines, self._pending = self._pending, {}
         left_out, self._left_out = self._left_out, 0
-        for line, told in lines.items():
+        for line, events in lines.items():
             write = logger.warning if line.is_warning else logger.info
-            more = {"count": told.count} if told.count > len(told.names) else {}
-            names = {line.names: told.names} if told.names else {}
+            more = {"count": events.count} if events.count > len(events.names) else {}
+            names = {line.names: events.names} if events.names else {}
             write(line.text, **dict(line.fields), **names, **more)
         if left_out:
             logger.warning("controller events omitted from the log", events=left_out)
 
 
-def _said(event: Event) -> tuple[_Line, Sequence[str]] | None:
-    """The line of an event, and the topics or partitions that it is about; None: it has none."""
+def _line_of(event: Event) -> tuple[_Line, Sequence[str]] | None:
+    """Returns the log line of an event and the topics or partitions to name; None if the event is
+    not logged."""
     match event:
         case StateWritten() | NoLeader() | LogDirsFailed() | OtherController():
             return _of_partitions(event)

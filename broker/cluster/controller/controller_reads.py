@@ -1,7 +1,7 @@
 """The controller's reads: nodes become facts, and watches report their changes.
 
-A watch is a hint: its receiver reads again, with another watch. A node that does not parse is
-logged once and left out, so that it harms only its own topic or broker.
+A watch only hints at a change: its receiver reads the node again, with a new watch. A node that
+does not parse is logged once and omitted, so that it harms only its own topic or broker.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class ControllerReads:
-    """Reads for one election."""
+    """The reads of one term."""
 
     def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
-        """``spare_id`` returns an id for a topic whose node has none."""
+        """``spare_id`` returns the id of a topic whose node has none."""
         self._zookeeper = zookeeper
         self._spare_id = spare_id
-        self._told: set[str] = set()
-        """The nodes that don't parse, each logged once."""
+        self._logged_errors: set[str] = set()
+        """The nodes that do not parse and were logged."""
         self._moves_czxid = -1
-        """The czxid of the last node that asked for reassignments."""
+        """The czxid of the reassignment node that was read last."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
-        """All registered brokers; ``watch`` reports new, removed and changed ones."""
+        """Reads all registrations; ``watch`` reports new, removed and changed ones."""
         before = await self._zookeeper.exists(brokers.IDS)
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
@@ -76,14 +76,14 @@ class ControllerReads:
         return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
 
     async def names(self, path: str, watch: Watch) -> list[str]:
-        """The children of a node; empty if the node does not exist."""
+        """Returns the names of a node's children; empty if the node does not exist."""
         return await children_of(self._zookeeper, path, watch)
 
     async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
-        """A topic; ``watch`` hears of its changes.
+        """Reads a topic; ``watch`` reports changes of its node.
 
-        None: its node does not parse, which says nothing of the topic. It stays as it was known
-        until the node changes.
+        None: the node does not parse. The core keeps what it knows of the topic until the node
+        changes.
         """
         try:
             data, stat = await self._zookeeper.get(topics.topic_path(name), watch)
@@ -102,7 +102,7 @@ class ControllerReads:
         return TopicSeen(fact, self._spare_id(name))
 
     async def states(self, partitions: Sequence[TopicPartition]) -> StatesRead:
-        """The states of partitions."""
+        """Reads the states of partitions."""
         return StatesRead(await asyncio.gather(*[self._state(each) for each in partitions]))
 
     async def _state(self, place: TopicPartition) -> tuple[TopicPartition, LeaderAndIsr | None]:
@@ -126,7 +126,7 @@ class ControllerReads:
         return place, state
 
     async def unclean(self, topic: str) -> UncleanSeen:
-        """Whether a topic has a setting of its own for unclean elections."""
+        """Reads whether a topic overrides the setting for unclean leader elections."""
         path = configs.path(configs.TOPICS, topic)
         try:
             data, _ = await self._zookeeper.get(path)
@@ -139,7 +139,7 @@ class ControllerReads:
         return UncleanSeen(topic, None if text is None else text.lower() == "true")
 
     async def producer_ids(self) -> ProducerIdsRead | ProducerIdsUnknown:
-        """The block of producer ids that was given out last."""
+        """Reads the last allocated block of producer ids."""
         try:
             data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)
         except NoNode:
@@ -152,10 +152,11 @@ class ControllerReads:
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
     async def reassignments(self, watch: Watch) -> ReassignmentsSeen | None:
-        """The reassignments that an old tool asks for; ``watch`` reports the next. Raises BadNode.
+        """Reads the reassignments that an old tool requests; ``watch`` reports the next request.
+        Raises BadNode.
 
-        None: the node was read before. The controller itself writes the remaining reassignments
-        into it; reading them as a request would restart all that are under way.
+        None: this node was read before. The controller itself writes the remaining reassignments
+        into it; reading them as a request would restart all reassignments in progress.
         """
         found = await self._asked(admin.REASSIGN, watch)
         if found is None:
@@ -168,10 +169,11 @@ class ControllerReads:
         return seen
 
     async def preferred(self, watch: Watch) -> PreferredSeen | None:
-        """For which partitions an old tool asks for the preferred leader. Raises BadNode.
+        """Reads the partitions for which an old tool requests an election of the preferred leader.
+        Raises BadNode.
 
-        None without the node: the controller deletes what it has seen, and a node that is made
-        after this read must not go unseen.
+        None if the node does not exist. The controller deletes the nodes that it has read, and must
+        not delete one that is created after this read.
         """
         found = await self._asked(admin.PREFERRED, watch)
         return None if found is None else PreferredSeen(admin.decode_preferred(found[0]))
@@ -185,7 +187,7 @@ class ControllerReads:
         return None
 
     async def isr_notices(self, watch: Watch) -> IsrNotified:
-        """The notices of leaders that wrote another ISR."""
+        """Reads the notices of leaders that changed an ISR."""
         found = await self._notices(notices.ISR_CHANGES, watch)
         partitions: list[TopicPartition] = []
         for path, data in found:
@@ -196,7 +198,7 @@ class ControllerReads:
         return IsrNotified([path for path, _ in found], partitions)
 
     async def log_dir_notices(self, watch: Watch) -> LogDirsNotified:
-        """The notices of brokers with broken log directories."""
+        """Reads the notices of brokers whose log directories failed or recovered."""
         found = await self._notices(notices.LOG_DIR_EVENTS, watch)
         ids: list[int] = []
         for path, data in found:
@@ -218,6 +220,6 @@ class ControllerReads:
         return found
 
     def _bad(self, error: ValueError) -> None:
-        if str(error) not in self._told:
-            self._told.add(str(error))
+        if str(error) not in self._logged_errors:
+            self._logged_errors.add(str(error))
             logger.error("ZooKeeper node can't be parsed, ignored", reason=str(error))

@@ -1,4 +1,4 @@
-"""One term of this broker as controller: from an election that it won to its end.
+"""One term of this broker as controller: from a won election to its end.
 
 The core handles facts one after the other, and each outcome is carried out at once. Results of
 reads and writes that arrive after the end are dropped.
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 NO_TICKET = -1
-"""Of a write that the core did not ask for."""
+"""The ticket of a write that the core did not request."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 Observe = Callable[[Sequence[Event]], None]
@@ -87,11 +87,11 @@ class HostServices:
     zookeeper: ZooKeeper
     channels: ChannelSettings
     config: Callable[[], ControllerConfig]
-    """The settings as they are at an election."""
+    """Returns the settings; they are read at an election."""
     topic_version: int
-    """In which version topics' nodes are written."""
+    """The version in which topics' nodes are written."""
     known_id: Callable[[str], bytes | None]
-    """The id by which this broker knows a topic."""
+    """Returns the id under which this broker knows a topic."""
     time: Time
     spawn: Spawn
     errors: InternalErrors
@@ -117,16 +117,17 @@ class Term:
         self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._registrations = ANY_VERSION
-        """The version of `/brokers/ids` by which the core decides."""
+        """The version of `/brokers/ids` that the core has read."""
         self._results: list[WriteResult] = []
         self._timer: TimerHandle | None = None
         self._working = False
         self._over = False
         self._reading: dict[str, bool] = {}
-        """The paths that are being read, and whether each has changed since the read began."""
+        """By path under read: whether it has changed since the read began."""
 
     def _spare_id(self, name: str) -> bytes:
-        """That by which brokers know a topic: an old tool may have dropped it (KAFKA-14190)."""
+        """Returns the known id of a topic whose node lost it to an old tool (KAFKA-14190), or a new
+        id."""
         return self._services.known_id(name) or self._time.fresh_id()
 
     async def begin(self) -> None:
@@ -148,7 +149,8 @@ class Term:
             await self._read(each, self._reader(each))
 
     async def _begin_topics(self, names: Sequence[str]) -> list[TopicPartition]:
-        """Reads topics and their settings; the partitions that they have. One topic is one turn."""
+        """Reads topics and their settings; returns their partitions. Each topic is handled in its
+        own turn."""
         reads, places = self._reads, list[TopicPartition]()
         seen = await asyncio.gather(
             *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
@@ -165,7 +167,7 @@ class Term:
 
     @property
     def epoch(self) -> int:
-        """That of the election."""
+        """The controller epoch."""
         return self.core.epoch
 
     def doing(self) -> Doing:
@@ -173,12 +175,12 @@ class Term:
         return self.core.doing()
 
     def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
-        """The operations that wait and their reasons, topic by topic, or only those of topic
-        ``only``."""
+        """Yields the waiting operations and their reasons, topic by topic; ``only`` selects one
+        topic."""
         return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
-        """Counts of topics, partitions and replicas, updated topic by topic."""
+        """Yields the counts of topics, partitions and replicas, updated after each topic."""
         return self.core.counts()
 
     def end(self) -> None:
@@ -199,13 +201,14 @@ class Term:
         self._observe(answers.events)
 
     def settings_changed(self, topic: str) -> None:
-        """The setting for unclean elections may have changed."""
+        """Reads the setting for unclean elections again: of a topic, or of this broker if ``topic``
+        is ""."""
         if topic:
             self._spawn(self._give(self._reads.unclean(topic)))
         else:
             self.handle(UncleanSeen("", self._services.config().unclean_leader_election_enable))
 
-    # -- events in, outcomes done
+    # -- events and outcomes
 
     def handle(self, event: Fact | Call) -> None:
         """Passes an event to the core and carries out the outcome."""
@@ -229,7 +232,7 @@ class Term:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Ends the term after a bug of ours: the next controller starts from ZooKeeper's state."""
+        """Ends the term after a bug of ours: the next controller reads its state from ZooKeeper."""
         self._services.errors.caught("controller", error)
         if not self._over:
             self._ended(self, f"internal error: {error!r}")
@@ -282,7 +285,7 @@ class Term:
         try:
             await work
         except (SessionExpired, Closed, CancelledError):
-            pass  # the term is over, or will be
+            pass  # the session is over, and so is the term
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._failed(error)
 
@@ -296,7 +299,7 @@ class Term:
         self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
-        """Collects results of writes: all results of one turn are one fact."""
+        """Collects results of writes: all results of one turn become one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
         self._results += results
@@ -323,7 +326,7 @@ class Term:
         self._take(await fact)
 
     def _take(self, fact: Fact | None) -> None:
-        """Handles a fact that was read; None is ignored."""
+        """Passes a fact that was read to the core; ignores None."""
         if fact is not None:
             self.handle(fact)
 
@@ -334,14 +337,15 @@ class Term:
         nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
-        """Reads the request that an old tool left in a node of /admin.
+        """Reads the request that an old tool left in a node of /admin; returns ``nothing`` if it
+        does not parse.
 
-        A node that does not parse is deleted, otherwise the tools could never ask again.
+        A node that does not parse is deleted: otherwise no tool could make another request.
         """
         try:
             return await read(watch)
         except BadNode as error:
-            logger.error("ZooKeeper node can't be parsed, deleted", reason=str(error))
+            logger.error("deleting a ZooKeeper node that can't be parsed", reason=str(error))
         done = await self._writes.do(DeleteNodes(NO_TICKET, [path]))
         if done.result is Result.FENCED and not self._over:
             self._ended(self, "another broker has been elected controller")
@@ -370,8 +374,8 @@ class Term:
         return readers[what]
 
     def _watched(self, what: str) -> None:
-        """Reads ``what`` again after its watch fired; watches that fire during a read share the
-        next."""
+        """Reads ``what`` again after its watch has fired; watches that fire during a read cause one
+        more read."""
         self._read_again(what, self._reader(what))
 
     def _watched_topic(self, name: str) -> None:
@@ -386,7 +390,7 @@ class Term:
                 self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
-        """Reads ``what`` until it has not changed during a read, and handles each fact."""
+        """Reads ``what``, again if it changed during the read, and handles each fact."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:

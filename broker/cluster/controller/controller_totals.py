@@ -1,4 +1,4 @@
-"""Counts of this broker's work as the controller, since the process began."""
+"""Counts of this broker's work as the controller since the process began."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class ControllerTotals:
 
     def __init__(self, time: Time) -> None:
         self.leader_changes: Counter[str] = Counter(dict.fromkeys(LED.values(), 0))
-        """By cause: partitions that got another leader."""
+        """By cause: the partitions that got another leader."""
         self.terms = 0
-        """How often this broker has begun to act as the controller."""
+        """The number of terms that this broker has begun."""
         self.leaderless_ms = 0
-        """For how long partitions had no leader that have one again, added up."""
+        """Milliseconds without a leader, summed over the partitions that have one again."""
         self._time = time
         self._leaderless: dict[tuple[str, int], int] = {}
-        """Since when (monotonic), of the partitions that have none."""
+        """By partition without a leader: when it lost its leader (monotonic)."""
 
     def observe(self, event: Event) -> None:
-        """Takes note of an event."""
+        """Counts an event."""
         match event:
             case ControllerReady():
                 self.terms += 1

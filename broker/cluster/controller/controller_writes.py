@@ -1,16 +1,16 @@
 """The controller's writes: its epoch fences each of them, and each result is checked.
 
-A write is a multi with a check of ``/controller_epoch`` at the version that this controller got at
-its election (KAFKA-6082), so a deposed controller writes nothing. After a lost connection a write
-may be applied although its result is an error; then the node's content is compared with the wanted
+A write is a multi with a check of ``/controller_epoch`` at the version that this controller read at
+its election (KAFKA-6082), so an old controller cannot write. After a lost connection a write may be
+applied although its result is an error; the node's content is then compared with the wanted
 content. States that are written at the same time share a multi; if it is rejected, each is written
-in its own.
+in its own multi.
 
-The brokers' registrations fence a changed state too: each Muster that registers sets
-``/brokers/ids``, and a state that was decided before that is not written. Otherwise a leader that
-lost power and registers again could stay the leader with a log that has lost its end, if the
-controller dies before it sees the registration: the next controller takes the state for newer than
-the registration.
+The brokers' registrations also fence a changed state: each Muster that registers sets
+``/brokers/ids``, and a state that was decided before the registration is not written. Otherwise a
+leader that lost power and registers again could stay leader with a log that lost its end: if the
+controller dies before it sees the registration, the next controller assumes that the state was
+decided after it.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NoNode: Result.NO_NODE,
 }
 STATES_AT_ONCE = 128
-"""So many states share a multi: 40 kB, and a millisecond of the loop."""
+"""The states in one multi: 40 kB, and a millisecond of the event loop."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
-"""The attempts to delete a tree in which others create nodes at the same time."""
+"""How often the deletion of a tree is tried in which others create nodes at the same time."""
 
 
 class _Fenced(Exception):
-    """``/controller_epoch`` has another version."""
+    """``/controller_epoch`` has another version: another broker was elected."""
 
 
 class _Outdated(Exception):
@@ -75,14 +75,14 @@ class _Outdated(Exception):
     def __init__(self, unsure: bool) -> None:
         super().__init__()
         self.unsure = unsure
-        """See `ZooKeeperError`."""
+        """Whether an earlier attempt may have been applied, as `ZooKeeperError.unsure`."""
 
 
 class ControllerWrites:
     """The writes of one election; ``epoch_version`` is the version of its ``/controller_epoch``."""
 
     def __init__(self, zookeeper: ZooKeeper, epoch_version: int, topic_version: int) -> None:
-        """``topic_version``: in which version topics' nodes are written."""
+        """``topic_version`` is the version in which topics' nodes are written."""
         self._zookeeper = zookeeper
         self._fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
         self._topic_version = topic_version
@@ -90,9 +90,10 @@ class ControllerWrites:
     async def do(
         self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> WriteResult:
-        """Does a write and returns its result; if ``unsure`` it may be applied already.
+        """Does a write and returns its result; with ``unsure`` it may be applied already.
 
-        ``registrations``: the version of ``/brokers/ids`` at the decision, if known.
+        ``registrations`` is the version of ``/brokers/ids`` that the decision was based on, if
+        known.
         """
         try:
             version = await self._do(write, registrations, unsure)
@@ -109,7 +110,7 @@ class ControllerWrites:
     async def do_states(
         self, writes: Sequence[StateWrite], registrations: int = ANY_VERSION
     ) -> list[WriteResult]:
-        """Does writes of different states, `STATES_AT_ONCE` at most, and returns each result."""
+        """Writes different states, at most `STATES_AT_ONCE`, and returns each result."""
         if len(writes) == 1:
             return [await self.do(writes[0], registrations)]
         try:
@@ -130,7 +131,7 @@ class ControllerWrites:
         ]
 
     async def _states(self, writes: Sequence[StateWrite], registrations: int) -> list[int]:
-        """Writes all states or none; the versions that they have then."""
+        """Writes all states or none; returns their new versions."""
         changes = any(isinstance(write, SetState) for write in writes)
         seen = registrations if changes else ANY_VERSION
         operations: list[Operation] = []
@@ -173,8 +174,8 @@ class ControllerWrites:
         return ANY_VERSION
 
     async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
-        """Does operations with the fence. Raises _Fenced, _Outdated, or the error of the failed
-        one."""
+        """Does operations with the fences. Raises _Fenced, _Outdated, or the error of the failed
+        operation."""
         fences = [self._fence]
         if registrations != ANY_VERSION:
             fences.append(Check(brokers.IDS, registrations))
@@ -214,7 +215,7 @@ class ControllerWrites:
     async def _set_at(
         self, wanted: Set, registrations: int = ANY_VERSION, *, unsure: bool = False
     ) -> int:
-        """Sets a node at its version; the version that it has then."""
+        """Sets a node that has the expected version; returns its new version."""
         try:
             (stat,) = await self._fenced(wanted, registrations=registrations)
         except (BadVersion, _Outdated) as error:
@@ -268,7 +269,7 @@ class ControllerWrites:
         with suppress(NoNode):
             await self._fenced(Delete(path))
 
-    # -- the others
+    # -- other writes
 
     async def _set_reassignments(self, write: SetReassignments) -> None:
         if not write.targets:
@@ -287,7 +288,7 @@ class ControllerWrites:
 
 
 def _created(write: CreateState) -> tuple[Create, Create]:
-    """The node of a partition, and that of its state."""
+    """Returns the creates of a partition's node and of its state."""
     topic, partition = write.topic, write.partition
     parent = Create(topics.partition_path(topic, partition), None)
     return parent, Create(topics.state_path(topic, partition), _state(write.state))

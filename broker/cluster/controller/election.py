@@ -1,8 +1,9 @@
-"""The election of the controller: the first broker that creates ``/controller`` raises its epoch.
+"""The election of the controller: the first broker that creates ``/controller`` increments its
+epoch.
 
-Both are one multi, so that two controllers never share an epoch; the version of the epoch's node
-fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates the node
-first and raises the epoch afterwards.
+Both writes are one multi, so that two controllers never share an epoch. The version of the epoch's
+node fences all writes of this controller. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates the
+node first and increments the epoch afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Elected(NamedTuple):
 
 
 async def controller_of(zookeeper: ZooKeeper) -> int:
-    """The id of the controller's broker, `NOBODY` if the cluster has no controller."""
+    """Returns the broker id of the controller, `NOBODY` if the cluster has no controller."""
     try:
         data, _ = await zookeeper.get(cluster.CONTROLLER)
     except NoNode:
@@ -51,7 +52,7 @@ async def controller_of(zookeeper: ZooKeeper) -> int:
 
 
 async def last_epoch(zookeeper: ZooKeeper) -> int:
-    """The epoch of the last controller that was elected; 0 before the first."""
+    """Returns the epoch of the last elected controller; 0 before the first election."""
     try:
         data, _ = await zookeeper.get(cluster.CONTROLLER_EPOCH)
     except NoNode:
@@ -60,7 +61,7 @@ async def last_epoch(zookeeper: ZooKeeper) -> int:
 
 
 async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected | None:
-    """Tries to become the controller; None where another is, or another was faster."""
+    """Tries to become the controller; returns None if another broker is the controller."""
     if await zookeeper.exists(cluster.CONTROLLER) is not None:
         return None
     epoch, version = await _epoch(zookeeper)
@@ -83,8 +84,8 @@ async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected |
 async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
     """Creates ``/feature``, or updates it to ``inter.broker.protocol.version``.
 
-    A node with features belongs to a controller that supports them, and remains. Source: Kafka 3.9
-    ``KafkaController.maybeSetupFeatureVersioning``.
+    A node with features was written by a controller that supports them, and is not changed. Source:
+    Kafka 3.9 ``KafkaController.maybeSetupFeatureVersioning``.
     """
     wanted = cluster.encode_feature(spoken.feature_version, spoken.has_features)
     try:
@@ -104,7 +105,8 @@ async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
 
 
 async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
-    """The epoch of the last controller, and the version of its node; made where it is missing."""
+    """Returns the epoch of the last controller and the version of its node, which is created if
+    missing."""
     with suppress(NodeExists):
         if await zookeeper.exists(cluster.CONTROLLER_EPOCH) is None:
             await zookeeper.create(cluster.CONTROLLER_EPOCH, cluster.encode_epoch(0))
@@ -113,7 +115,7 @@ async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
 
 
 async def _is_ours(zookeeper: ZooKeeper, epoch: int) -> bool:
-    """Whether an earlier attempt of this very election was done."""
+    """Whether an earlier attempt of this election succeeded."""
     there = await zookeeper.exists(cluster.CONTROLLER)
     if there is None or there.ephemeral_owner != zookeeper.session:
         return False

@@ -1,16 +1,15 @@
-"""A channel's queue without the parts that a later request in it repeats.
+"""Removes from a channel's queue what later requests in it repeat.
 
-The controller sends nothing more to a registered broker that does not answer, and its queue grows
-with each change. Kafka keeps the whole queue. Here an older LeaderAndIsr, UpdateMetadata or
-StopReplica loses the partitions that a later one of its kind names too, and is removed when none
-are left. The rest keeps its order, so that a broker is shown as live before others have to follow
-it.
+While a registered broker does not answer, its queue grows with each change. Kafka keeps the whole
+queue. Here an older LeaderAndIsr, UpdateMetadata or StopReplica loses the partitions that a later
+one of its kind names too, and is removed when none are left. The remaining requests keep their
+order, so that a broker is shown as live before others have to follow it.
 
-| kept | reason |
+| not removed | reason |
 |---|---|
-| is_new of a LeaderAndIsr | the broker does not know the replica yet: the later request gets it |
-| an UpdateMetadata that shows a deletion | a topic of the same name may follow it |
-| the first UpdateMetadata of a partition | it is shown in one piece with its neighbours |
+| is_new of a LeaderAndIsr | the broker does not have the replica yet: the later request gets it |
+| an UpdateMetadata that reports a deletion | a later request may create a topic of the same name |
+| the first UpdateMetadata of a partition | partitions of a new topic appear together |
 | a StopReplica that deletes | a later one that does not delete does not replace it |
 """
 
@@ -22,33 +21,33 @@ from functools import partial
 from typing import TypeVar
 
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import LEADER_OF_DELETED, TopicPartition
 
 Key = tuple[str, int, bool]
 """Topic, partition, and whether the request ends the partition."""
-Said = TypeVar("Said", ToldPartition, ShownPartition, StoppedPartition)
+Said = TypeVar("Said", LeaderAndIsrPartition, ShownPartition, StoppedPartition)
 
 
 def load(request: Send) -> int:
-    """How much a request is: its partitions, and itself."""
+    """The size of a request: 1 plus its number of partitions."""
     return 1 + sum(len(topic.partitions) for topic in request.topics)
 
 
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
-    """Returns the requests in their order, without the parts that later ones repeat.
+    """Returns the requests in their order, without the parts that later requests repeat.
 
-    Reads each request twice, and yields its size after each.
+    Reads each request twice, and yields its size after each read.
     """
     kept: list[Send] = []
     told, stopped = set[Key](), set[Key]()
@@ -59,7 +58,7 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
         left: Send | None
         match request:
             case LeaderAndIsrRequest():
-                left = _told(request, told, first.new)
+                left = _leader_and_isr_left(request, told, first.new)
             case UpdateMetadataRequest():
                 may_merge = bool(kept) and isinstance(kept[-1], UpdateMetadataRequest)
                 left = shown.left(number, request, may_merge)
@@ -74,12 +73,12 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
 
 @dataclass(slots=True)
 class _First:
-    """The first request that names each partition."""
+    """The first request of each kind that names a partition."""
 
     new: set[TopicPartition] = field(default_factory=set)
     """Replicas that a LeaderAndIsr marks as new."""
     shown: dict[TopicPartition, int] = field(default_factory=dict)
-    """The number of the UpdateMetadata that shows a partition first since its last deletion."""
+    """By partition: the index of the first UpdateMetadata that shows it after its last deletion."""
 
     def is_shown_in(self, number: int, place: TopicPartition) -> bool:
         return self.shown.get(place) == number
@@ -108,7 +107,7 @@ def _said_first(requests: Sequence[Send]) -> Generator[int, None, _First]:
     return first
 
 
-def _told(
+def _leader_and_isr_left(
     request: LeaderAndIsrRequest, seen: set[Key], new: set[TopicPartition]
 ) -> LeaderAndIsrRequest | None:
     topics = []
@@ -118,7 +117,7 @@ def _told(
             for each in _needed(topic.name, topic.partitions, seen, _never, _never)
         ]
         if partitions:
-            topics.append(ToldTopic(topic.name, topic.topic_id, partitions))
+            topics.append(LeaderAndIsrTopic(topic.name, topic.topic_id, partitions))
     return request._replace(topics=topics) if topics else None
 
 
@@ -129,8 +128,10 @@ def _needed(
     ends: Callable[[Said], bool],
     is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """Yields the partitions that no later request names, and the first mention of each; the end of
-    a partition replaces all that came before it."""
+    """Yields the partitions that no later request names, and the first mention of each.
+
+    Nothing is kept of a partition from before a request that ends it.
+    """
     for each in partitions:
         place: TopicPartition = (topic, each.partition)
         if (*place, True) in seen:
@@ -142,21 +143,23 @@ def _needed(
 
 
 class _Shown:
-    """The remaining parts of each UpdateMetadata, from the last to the first."""
+    """The remaining parts of the UpdateMetadata requests, which are read from the last to the
+    first."""
 
     def __init__(self, first: _First) -> None:
         self._first = first
         self._seen: set[Key] = set()
         self._topics: list[ShownTopic] = []
-        """Topics of the newest queued request; older requests merge into it."""
+        """The topics of the request that was kept last; the requests before it merge into them."""
         self._by_name: dict[str, ShownTopic] = {}
         self._places: set[TopicPartition] = set()
-        """All partitions of theirs."""
+        """All partitions of `_topics`."""
 
     def left(
         self, number: int, request: UpdateMetadataRequest, may_merge: bool
     ) -> UpdateMetadataRequest | None:
-        """The parts of a request to keep; None if they were merged into the next later one."""
+        """Returns the parts of a request to keep; None if they were merged into the next later
+        request."""
         is_first = partial(self._first.is_shown_in, number)
         topics = []
         for each in request.topics:
@@ -171,7 +174,7 @@ class _Shown:
         return None if merges else request._replace(topics=self._topics)
 
     def _take(self, topic: ShownTopic) -> None:
-        """Adds a topic's partitions, unless a later request has named them."""
+        """Adds a topic's partitions that no later request has named."""
         there = self._by_name.get(topic.name)
         if there is None:
             there = self._by_name[topic.name] = topic._replace(partitions=[])
@@ -185,7 +188,7 @@ class _Shown:
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
-    """Whether a topic's older partitions can be shown in one entry with the later ones."""
+    """Whether a topic's older partitions can share an entry with the later ones."""
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])

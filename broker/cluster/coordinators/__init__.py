@@ -1,1 +1,1 @@
-"""Coordinators that move with their partitions, and their work at other brokers."""
+"""Group and transaction coordinators in a cluster, and their requests to other brokers."""

@@ -3,14 +3,14 @@
 | request of the controller | effect on the partition's shard |
 |---|---|
 | this broker becomes the leader | it is loaded, and serves once what it has read is stable |
-| it stays the leader in a newer leader epoch | it continues, and writes in that epoch |
-| another broker leads, or it is stopped | parked requests are answered, its load is dropped |
+| this broker stays the leader in a newer leader epoch | it continues, and writes in that epoch |
+| another broker leads, or the replica is stopped | parked requests are answered, loading ends |
 | any request of an older leader epoch | ignored |
-| the internal topic is deleted | all shards are removed; a new topic of the name is another one |
+| the internal topic is deleted | all shards are removed; a topic of the same name starts empty |
 | another topic is deleted | the shards of this broker drop its committed offsets |
 
 The partition of a key depends on the topic's partition count. It is read once from the topic's
-node, since metadata may not list all partitions yet; until it is known every key gets
+node, since metadata may not list all partitions yet. Until it is known, requests for any key get
 NOT_COORDINATOR.
 """
 
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
-"""How soon a topic's node is read again that could not be read."""
+"""Seconds before a topic's node is read again after a failure."""
 
 
 class Coordinators:
-    """See the module; use from the event loop's thread alone. Its `on_...` are `ReplicaHooks`."""
+    """See the module; use from the event loop's thread alone. Its `on_...` methods are
+    `ReplicaHooks`."""
 
     def __init__(
         self,
@@ -54,7 +55,8 @@ class Coordinators:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         before_start: Callable[[], None],
     ) -> None:
-        """``before_start`` gives the runtimes the settings of their topics, which are known now."""
+        """``before_start`` configures the runtimes: the settings of their topics are known when it
+        is called."""
         self._groups = groups
         self._zookeeper = zookeeper
         self._slicer = slicer
@@ -68,7 +70,8 @@ class Coordinators:
     # -- from the controller
 
     def on_leader(self, replica: Replica, leader_epoch: int) -> None:
-        """This broker leads a partition, in that leader epoch; it may have led it before."""
+        """Loads the shard of a partition that this broker leads from this leader epoch on. It may
+        have led it before."""
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
             coordinated.led[replica.index] = replica
@@ -78,20 +81,22 @@ class Coordinators:
                 self._begin(coordinated)
 
     def on_follower(self, replica: Replica, leader_epoch: int) -> None:
-        """It leads a partition no more; -1 and -2: whatever the leader epoch was."""
+        """Unloads a partition's shard, unless the leader epoch is old; -1 and -2 apply to any
+        epoch."""
         coordinated = self._coordinated.get(replica.topic)
         if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
             coordinated.led.pop(replica.index, None)
             coordinated.runtime.resign(replica.index)
 
     def on_deleted(self, topic: str, index: int) -> None:  # noqa: ARG002
-        """A partition is deleted in the whole cluster, as all of its topic are."""
+        """Removes all shards of a deleted internal topic: all of its partitions are deleted."""
         coordinated = self._coordinated.get(topic)
         if coordinated is not None:
             coordinated.forget()
 
     def on_learnt(self, learnt: Learnt) -> None:
-        """Metadata has changed."""
+        """Handles changed metadata: starts the coordinator of a new internal topic, and drops
+        offsets of deleted topics."""
         gone = {topic for topic, _ in learnt.deleted}
         for name, coordinated in self._coordinated.items():
             told = name in learnt.topics and name not in gone
@@ -102,10 +107,10 @@ class Coordinators:
             self._spawn(self._drop_offsets(gone), "offsets of deleted topics")
 
     async def _drop_offsets(self, topics: set[str]) -> None:
-        """Has every shard of this broker drop the committed offsets of deleted topics."""
+        """Drops the committed offsets of deleted topics in every shard of this broker."""
         await self._groups.duties.drop(topics, self._slicer.work("offsets of deleted topics"))
 
-    # -- how many partitions there are
+    # -- partition counts
 
     def _begin(self, coordinated: _Coordinated) -> None:
         if not coordinated.is_being_read:
@@ -122,7 +127,7 @@ class Coordinators:
                     data, _ = await self._zookeeper.get(topic_path(topic))
                     node = decode_topic(topic_path(topic), data)
                 except (NoNode, Closed):
-                    return  # a new topic of the name is reported by its creator
+                    return  # metadata reports the topic once it is created
                 except (ZooKeeperError, BadNode) as error:
                     logger.error(
                         "partition count of coordinator topic can't be read, its requests fail",
@@ -132,7 +137,7 @@ class Coordinators:
                     await self._slicer.time.sleep(AGAIN_S)
                     continue
                 if before != coordinated.deletions:
-                    continue  # it may have been another topic's
+                    continue  # it may be the deleted topic's node
                 if node.partitions:
                     self._before_start()
                     coordinated.start(node)
@@ -151,12 +156,13 @@ class _Coordinated:
         """The replicas that this broker leads, by partition."""
         self.is_being_read = False
         self.deletions = 0
-        """How often the topic was deleted."""
+        """The number of deletions of the topic."""
         self._epochs: dict[int, int] = {}
         """The highest leader epoch received, by partition."""
 
     def is_new(self, index: int, leader_epoch: int) -> bool:
-        """Whether a request for a partition is not older than the last one."""
+        """Whether a request's leader epoch is not lower than that of earlier requests for the
+        partition."""
         if leader_epoch < 0:
             return True
         if leader_epoch < self._epochs.get(index, -1):
@@ -165,7 +171,8 @@ class _Coordinated:
         return True
 
     def start(self, node: TopicNode) -> None:
-        """The topic's node has been read."""
+        """Starts the runtime, once the topic's node was read, and loads the shards of led
+        partitions."""
         count = max(node.partitions) + 1
         topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
         self.runtime.start([], topic_id, count=count)
@@ -173,7 +180,7 @@ class _Coordinated:
             self.lead(replica)
 
     def lead(self, replica: Replica) -> None:
-        """Loads a shard, or lets it go on."""
+        """Loads the shard of a led partition, or moves it to the newer leader epoch."""
         if replica.index < self.runtime.life.partitions:
             self.runtime.lead(replica)
             return
@@ -184,7 +191,7 @@ class _Coordinated:
         )
 
     def forget(self) -> None:
-        """The topic is deleted."""
+        """Removes all shards, since the topic was deleted."""
         self.deletions += 1
         self.led.clear()
         self._epochs.clear()

@@ -1,11 +1,12 @@
-"""In which forms groups are recorded where brokers of earlier Kafkas may lead their partition next.
+"""The record formats of groups and offsets in a cluster where an older broker may become the
+coordinator.
 
-| ``inter.broker.protocol.version`` | what is written of groups and offsets |
+| ``inter.broker.protocol.version`` | format of groups and offsets |
 |---|---|
-| from 3.0 | what a broker by itself writes |
-| from 2.3 | the same, in batches of the magic that message.format.version names |
+| from 3.0 | as in a standalone broker |
+| from 2.3 | the same, in batches of the magic of message.format.version |
 | from 2.1-IV1 | groups of version 2, without static members |
-| before | groups of version 1; each offset says when it expires, or it is taken for expired |
+| before | groups of version 1; offsets with an expire timestamp, else old brokers drop them |
 
 Source: Kafka 3.9 ``GroupMetadataManager`` (the versions), Kafka 0.10.2 ``GroupMetadata`` (expiry).
 """
@@ -31,7 +32,10 @@ from protocol.records.compression import ZSTD
 def for_fellows(
     settings: RuntimeSettings, spoken: InterBroker, message_format: str
 ) -> RuntimeSettings:
-    """The settings of groups in a cluster that speaks so; ``message_format`` is their topic's."""
+    """Returns the group settings for the inter-broker protocol version ``spoken``.
+
+    ``message_format`` is the message.format.version of ``__consumer_offsets``.
+    """
     if spoken.stores_magic_2:
         return settings
     magic = format_magic(message_format)

@@ -1,9 +1,8 @@
-"""Blocks of producer ids in a cluster: reserved in one node by compare-and-set.
+"""Blocks of producer ids in a cluster: each broker reserves its own in one node by compare-and-set.
 
-Every broker reserves its own, also where a controller hands blocks to other brokers
-(AllocateProducerIds, KIP-730) and where older brokers use the same node: the node's version decides
-who got which block. So no id is used twice, whichever broker is the controller. Source: Kafka 3.9
-``ZkProducerIdManager``.
+The node's version decides which broker gets a block, also where a controller allocates blocks for
+other brokers (AllocateProducerIds, KIP-730) or older brokers use the same node. So no id is used
+twice, whichever broker is the controller. Source: Kafka 3.9 ``ZkProducerIdManager``.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ LAST_ID = 2**63 - 1
 
 
 class ProducerIdBlocks:
-    """Where a `ProducerIdPool` in a cluster gets its ids."""
+    """The source of a `ProducerIdPool` in a cluster."""
 
     def __init__(self, zookeeper: ZooKeeper, node_id: int) -> None:
         self._zookeeper = zookeeper
         self._node_id = node_id
 
     async def reserve(self, count: int) -> range:
-        """The next ids, which no other broker gets. Raises OSError where none can be had now."""
+        """Reserves the next ``count`` ids for this broker. Raises OSError if that is not possible
+        now."""
         try:
             while True:
                 found = await self._taken(count)
@@ -43,9 +43,10 @@ class ProducerIdBlocks:
             raise OSError(errno.EAGAIN, str(error)) from error
 
     async def _taken(self, count: int) -> range | None:
-        """The next block; None where another broker was faster, or the node was missing.
+        """Reserves the next block; returns None if another broker was faster, or the node was
+        missing.
 
-        A block that was written and whose answer was lost looks like another's: it is lost.
+        If the response to a successful write is lost, its block is never used.
         """
         try:
             data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)

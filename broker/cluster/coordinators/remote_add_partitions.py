@@ -1,9 +1,10 @@
-"""Whether partitions of this broker are in a transaction that another one coordinates.
+"""Adds partitions of this broker to transactions that another broker coordinates, or verifies them.
 
-AddPartitionsToTxn v4 and up (KIP-890), batched by coordinator: it looks partitions up for producers
-that have added them, and adds them for the others. A coordinator that serves no such version can't
-be asked, and is not: its brokers do not check either. Of two requests for one transactional id the
-one with the lower epoch is refused; of the same epoch the later one waits for the next batch.
+It sends AddPartitionsToTxn v4 and later (KIP-890), batched by coordinator. For producers that have
+added their partitions themselves it only verifies them. If the coordinator serves no such version,
+verification succeeds, since the brokers of that version do not verify either, and adding fails with
+INVALID_TXN_STATE. Of two queued requests for one transactional id the one with the lower epoch is
+rejected; with equal epochs the later one waits for the next batch.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from protocol.messages.add_partitions_to_txn import API
 from transactions.calls import Partitions
 
 PARTITIONS_AT_ONCE = 1000
-"""Of one request: it is encoded in some 3 ms."""
+"""The partitions in one request, which is encoded in about 3 ms."""
 FIRST_FROM_BROKERS = 4
 _AS_TAKEN = {
     PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
     CLUSTER_AUTHORIZATION_FAILED: INVALID_TXN_STATE,
 }
-"""The codes that the producer of these records receives in place of the coordinator's."""
+"""The error code that the producer gets, by the coordinator's error code."""
 
 Errors = Mapping[tuple[str, int], int]
-"""By topic and partition: NONE where it is in the transaction."""
+"""The error code by topic and partition; NONE: the partition is in the transaction."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,28 +62,28 @@ class _Asking:
 
     @property
     def weight(self) -> int:
-        """See `Item`."""
+        """Implements `Item.weight`."""
         return sum(len(ids) for _, ids in self.partitions)
 
     def lost(self, _: PeerLost) -> None:
-        """See `Item`."""
+        """Implements `Item.lost`."""
         self.take_all(NETWORK_EXCEPTION)
 
     def take_all(self, error_code: int) -> None:
-        """One answer for all its partitions."""
+        """Sets one error code for all partitions."""
         self.take(dict.fromkeys(self.places(), error_code))
 
     def take(self, errors: Errors) -> None:
-        """Sets the result, unless the caller has given up."""
+        """Sets the result, unless the caller has stopped waiting."""
         if not self.answer.done():
             self.answer.set_result(errors)
 
     def places(self) -> list[tuple[str, int]]:
-        """Its partitions, one by one."""
+        """Returns the topic and index of each partition."""
         return [(topic, index) for topic, indexes in self.partitions for index in indexes]
 
     def value(self) -> Value:
-        """It, in a request."""
+        """Returns the entry of AddPartitionsToTxn."""
         return {
             "transactional_id": self.key,
             "producer_id": self.producer_id,
@@ -105,8 +106,8 @@ class RemoteEnlisting:
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """``partition_count`` returns the partitions of ``__transaction_state``, 0 before it
-        exists."""
+        """``partition_count`` returns the number of partitions of ``__transaction_state``, 0 before
+        the topic exists."""
         self._cluster = cluster
         self._node_id = settings.node_id
         self._partition_count = partition_count
@@ -123,9 +124,10 @@ class RemoteEnlisting:
         *,
         verify_only: bool,
     ) -> Errors:
-        """Asks the coordinator of a transactional id; returns one code for each partition.
+        """Asks the coordinator of a transactional id; returns an error code for each partition.
 
-        COORDINATOR_NOT_AVAILABLE if it has no leader, NETWORK_EXCEPTION if the connection was lost.
+        COORDINATOR_NOT_AVAILABLE: the coordinator's partition has no leader. NETWORK_EXCEPTION: the
+        connection was lost.
         """
         answer: Future[Errors] = get_running_loop().create_future()
         asking = _Asking(
@@ -135,7 +137,7 @@ class RemoteEnlisting:
         if coordinator == NO_LEADER:
             asking.take_all(COORDINATOR_NOT_AVAILABLE)
         elif coordinator == self._node_id:
-            asking.take_all(NOT_COORDINATOR)  # the controller has not sent that leadership yet
+            asking.take_all(NOT_COORDINATOR)  # LeaderAndIsr has not arrived yet
         elif not self._is_outdated(coordinator, asking):
             self._outboxes.put(coordinator, asking)
         return await answer
@@ -152,8 +154,8 @@ class RemoteEnlisting:
         return NO_LEADER if found is None else found.leader
 
     def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
-        """Whether a producer of a higher epoch has asked since; one of a lower epoch is outdated
-        now. Either gets INVALID_PRODUCER_EPOCH."""
+        """Rejects whichever has the lower epoch, this request or queued ones of its transactional
+        id, with INVALID_PRODUCER_EPOCH. Returns whether this request was rejected."""
         queued = self._outboxes.queued(coordinator)
         for other in [each for each in queued if each.key == asking.key]:
             if other.producer_epoch > asking.producer_epoch:
@@ -188,7 +190,8 @@ class RemoteEnlisting:
 
 
 def _errors(asking: _Asking, topics: Any) -> Errors:
-    """The answer for one transaction; a partition that it leaves out is asked again."""
+    """Returns the error codes of one transaction; NETWORK_EXCEPTION for partitions that the
+    response omits, so that they are asked for again."""
     errors = dict.fromkeys(asking.places(), NETWORK_EXCEPTION)
     for topic in topics:
         for each in topic["results_by_partition"]:

@@ -1,7 +1,7 @@
 """Markers for partitions that other brokers lead: WriteTxnMarkers, batched by broker.
 
-`MarkerSender` handles the leader's answers: it asks again, with pauses, until each partition has
-its marker. A partition without a leader, or with one that can't be reached, answers
+`MarkerSender` handles the error codes: it repeats requests, with pauses, until each partition has
+its marker. If a partition's leader is unknown or can't be reached, the ticket gets
 NOT_LEADER_OR_FOLLOWER or NETWORK_EXCEPTION; metadata may name another leader by the next attempt.
 Metadata may not list a new partition yet: an unknown one counts as deleted only when its topic's
 node does not exist.
@@ -38,18 +38,18 @@ from protocol.messages.write_txn_markers import API
 from protocol.znodes.topics import topic_path
 
 PARTITIONS_AT_ONCE = 1000
-"""Of one request: it is encoded in some 3 ms."""
+"""The partitions in one request, which is encoded in about 3 ms."""
 _AS_TAKEN = {
     UNKNOWN_TOPIC_OR_PARTITION: NOT_LEADER_OR_FOLLOWER,
     UNSUPPORTED_FOR_MESSAGE_FORMAT: NONE,
 }
-"""A leader that has just been elected may not know of the partition; one whose records are of an
-old format has no transactions there."""
+"""The error code that the ticket gets, by the leader's error code. A newly elected leader may not
+know the partition yet; a partition with an old message format has no transactions."""
 
 
 @dataclass(slots=True, eq=False)
 class _Wanted:
-    """One partition's marker."""
+    """The marker of one partition."""
 
     topic: str
     partition: int
@@ -59,16 +59,16 @@ class _Wanted:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """An answer names producers and partitions."""
+        """Topic, partition and producer id, which identify a marker's result in the response."""
         return self.topic, self.partition, self.marker.producer_id
 
     def lost(self, _: PeerLost) -> None:
-        """See `Item`."""
+        """Implements `Item.lost`."""
         self.ticket.take(NETWORK_EXCEPTION)
 
 
 class RemoteMarkers:
-    """See the module, and `Destination`; use from the event loop's thread alone."""
+    """A `Destination` for partitions of other leaders; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class RemoteMarkers:
             "markers", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
         )
         self._unknown: dict[str, list[Ticket]] = {}
-        """The tickets that wait until it is known whether a topic exists."""
+        """By topic missing from metadata: the tickets that wait until ZooKeeper was checked."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """See `Destination`."""
+        """Implements `Destination.write`."""
         found = self._cluster.partition(topic, partition)
         if self._version is None:
             ticket.take(UNSUPPORTED_VERSION)
@@ -103,14 +103,14 @@ class RemoteMarkers:
             self._outboxes.put(found.leader, _Wanted(topic, partition, marker, ticket))
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:  # noqa: ARG002
-        """See `Destination`: only its leader knows."""
+        """Returns -1: only the partition's leader knows it."""
         return -1
 
     def stop(self) -> None:
         """Sends no more requests."""
         self._outboxes.stop()
 
-    # -- topics that metadata does not know
+    # -- topics missing from metadata
 
     def _look_for(self, topic: str, ticket: Ticket) -> None:
         waiting = self._unknown.get(topic)
@@ -126,7 +126,7 @@ class RemoteMarkers:
             if await self._zookeeper.exists(topic_path(topic)) is None:
                 error_code = UNKNOWN_TOPIC_OR_PARTITION
         except ZooKeeperError:
-            pass  # it is looked for again
+            pass  # the sender retries
         for ticket in self._unknown.pop(topic):
             ticket.take(error_code)
 
@@ -144,7 +144,7 @@ class RemoteMarkers:
 
 
 def _markers(batch: Sequence[_Wanted]) -> list[Value]:
-    """The markers of a request, each with its partitions by topic."""
+    """Returns the markers of a request, each with its partitions by topic."""
     by_marker: dict[Marker, dict[str, list[int]]] = {}
     for wanted in batch:
         topics = by_marker.setdefault(wanted.marker, {})
@@ -182,7 +182,7 @@ class Destinations:
         self._remote = remote
 
     def of(self, topic: str, partition: int) -> Destination:
-        """The destination of a partition; LeaderAndIsr at this broker takes precedence over
+        """Returns the destination for a partition; this broker's LeaderAndIsr takes precedence over
         metadata."""
         found = self._logs.get(topic, partition)
         led = found is not None and found.serving_error(-1) == NONE

@@ -1,1 +1,1 @@
-"""Coming into the cluster, being registered, going out of it."""
+"""How a broker joins the cluster, stays registered, and leaves."""

@@ -2,10 +2,9 @@
 
 It sends ControlledShutdown until the controller answers that no partition is left, or the retries
 are used up; then it stops in any case. The broker serves requests during that time, since leaders
-are replaced one by one. A broker that is the controller asks itself through its own listener, as
-all others do.
+are replaced one by one. The broker that is the controller sends the request to its own listener.
 
-Without ZooKeeper the controller can't move anything, and each attempt would wait for
+Without ZooKeeper the controller can't move leaderships, and each attempt would wait for
 `controller.socket.timeout.ms`. So the broker also checks whether ZooKeeper answers.
 """
 
@@ -36,13 +35,13 @@ from protocol.znodes.cluster import CONTROLLER
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""Seconds between checks whether ZooKeeper answers, and before the first."""
+"""Seconds between checks whether ZooKeeper answers, and before the first check."""
 SHOWN = 5
-"""How many of the partitions that are left a line names."""
+"""The number of remaining partitions that a log line names."""
 
 
 class ShutdownSettings(NamedTuple):
-    """``controlled.shutdown.*``"""
+    """The settings ``controlled.shutdown.*``."""
 
     is_enabled: bool
     attempts: int
@@ -50,7 +49,7 @@ class ShutdownSettings(NamedTuple):
 
 
 def shutdown_settings(config: Config) -> ShutdownSettings:
-    """The settings in effect now."""
+    """Returns the settings in effect now."""
     return ShutdownSettings(
         config["controlled.shutdown.enable"],
         config["controlled.shutdown.max.retries"],
@@ -66,8 +65,11 @@ async def hand_over(
     zookeeper: ZooKeeper,
     time: Time,
 ) -> bool:
-    """Asks until this broker leads no partition, the retries are used up, or ZooKeeper is down;
-    returns whether it leads none."""
+    """Sends requests until this broker leads no partition, the retries are used up, or ZooKeeper is
+    down.
+
+    Returns whether this broker leads no partition.
+    """
     if not settings.is_enabled:
         return False
     asking = asyncio.ensure_future(_asked(settings, node_id, broker_epoch, controller, time))
@@ -88,13 +90,13 @@ async def hand_over(
 
 
 async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
-    """Waits until ZooKeeper has left a question without an answer."""
+    """Returns when ZooKeeper has not answered a request in time."""
     while True:
         await time.sleep(LOOK_S)
         try:
             await in_time(time, zookeeper.exists(CONTROLLER))
         except SessionExpired:
-            continue  # it answers
+            continue  # ZooKeeper has answered
         except ZooKeeperError:
             return
 
@@ -111,7 +113,7 @@ async def _asked(
             await time.sleep(settings.backoff_ms / 1000)
         epoch = broker_epoch()
         if epoch == NO_EPOCH:
-            return True  # it is not registered: the controller has given all away
+            return True  # not registered: the controller has elected other leaders
         left = await _ask(node_id, epoch, controller)
         if not left:
             logger.info("controlled shutdown succeeded")
@@ -126,7 +128,7 @@ async def _asked(
 
 
 async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
-    """One attempt; returns the reason why the broker can't stop yet, or ""."""
+    """Sends one request; returns the reason why the broker can't stop yet, or ""."""
     value = {"broker_id": node_id, "broker_epoch": epoch}
     try:
         version = await controller.version_of(API)

@@ -1,7 +1,7 @@
 """A broker joins its cluster: it connects to ZooKeeper, and reads the ids and the topics.
 
-All of it precedes the opening of the logs, whose settings are in ZooKeeper. The directory may have
-topics that ZooKeeper no longer has; they are left in place (`strays`).
+This precedes the opening of the logs, whose settings are in ZooKeeper. The data directory may have
+topics that ZooKeeper does not have any more; their directories are not touched (`strays`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A broker that knows its cluster."""
+    """The results of joining a cluster."""
 
     zookeeper: ZooKeeper
     node_id: int
@@ -67,7 +67,7 @@ async def join(
         ) from None
     try:
         while True:
-            with suppress(SessionExpired):  # it took too long, and there is another session
+            with suppress(SessionExpired):  # repeated in the new session
                 return await _joined(zookeeper, settings, config, fs, directory, identity, time)
     except BadNode as error:
         await zookeeper.close()
@@ -118,7 +118,7 @@ async def _joined(
 
 
 def _here(names: Iterable[str]) -> dict[str, list[int]]:
-    """The topics that have a directory here, in their order, and which partitions."""
+    """Returns the partitions with a directory on this broker by topic, sorted."""
     here: dict[str, list[int]] = {}
     for place in sorted(filter(None, map(partition_of, names))):
         here.setdefault(place[0], []).append(place[1])
@@ -128,10 +128,10 @@ def _here(names: Iterable[str]) -> dict[str, list[int]]:
 async def _topic(
     zookeeper: ZooKeeper, nodes: ConfigNodes, name: str, of_disk: Callable[[str], Topic]
 ) -> Topic | None:
-    """A topic as in ZooKeeper, None if it does not exist there.
+    """Reads a topic from ZooKeeper; returns None if it does not exist there.
 
-    If the node does not parse, the topic is as its directories show; the controller sends more once
-    the node is fixed.
+    If the node does not parse, ``of_disk`` returns the topic according to its directories; the
+    controller sends the rest once the node is fixed.
     """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))

@@ -1,8 +1,8 @@
 """This broker in ZooKeeper: the cluster's id, its own id, and its registration.
 
-The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created it is the
-broker's epoch (KIP-380). ZooKeeper deletes it with the session, and the broker registers again in
-the next session. In between the broker has no epoch, and must not report the old one.
+The node ``/brokers/ids/<id>`` is ephemeral; the id of the transaction that created it is the broker
+epoch (KIP-380). ZooKeeper deletes the node with the session, and the broker registers again in the
+next session. In between the broker has no epoch, and must not report the old one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_EPOCH = -1
 
 
 class AlreadyRegistered(CannotJoin):
-    """Another broker has this id; the text says what to do."""
+    """Another live broker has this broker id; the text says what to do."""
 
 
 async def prepare(zookeeper: ZooKeeper) -> None:
@@ -49,9 +49,9 @@ async def prepare(zookeeper: ZooKeeper) -> None:
 
 
 async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str:
-    """The cluster's id: that of ZooKeeper, or ``fresh`` where this is the first broker.
+    """Returns the cluster's id in ZooKeeper; the first broker writes ``known`` or ``fresh`` there.
 
-    ``known`` is that of the data directory. Raises BadDirectory for another cluster's directory.
+    ``known`` is the id in the data directory. Raises BadDirectory if it differs from ZooKeeper's.
     """
     await ensure_path(zookeeper, "/cluster")
     try:
@@ -70,14 +70,15 @@ async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str
 
 
 async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
-    """An id that no broker has had (``broker.id.generation.enable``)."""
+    """Returns a broker id that was never used before (``broker.id.generation.enable``)."""
     stat = await zookeeper.set(brokers.SEQUENCE_IDS, b"")
     return stat.version + reserved_max
 
 
 UNSEEN_MS = 3000
-"""How long an id stays unregistered where controllers know brokers by id alone (before 2.2,
-KIP-380): a controller that misses the gap sends no partitions to the new process."""
+"""Milliseconds for which a broker id stays unregistered where controllers identify brokers by id
+alone (before 2.2, KIP-380): a controller that misses the gap sends no partitions to the new
+process."""
 
 
 class BrokerRegistration:
@@ -94,12 +95,14 @@ class BrokerRegistration:
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         fail: Callable[[str], None],
     ) -> None:
-        """``broker`` returns the data to register; ``fail`` stops the broker with its reason;
-        ``unseen_ms`` is `UNSEEN_MS`, or 0 where controllers know brokers by their epochs."""
+        """``broker`` returns the data to register; ``fail`` stops the broker with a reason.
+
+        ``unseen_ms`` is `UNSEEN_MS`, or 0 where controllers identify brokers by their epochs.
+        """
         self.epoch = NO_EPOCH
-        """The broker's epoch, NO_EPOCH while it has none."""
+        """The broker epoch; NO_EPOCH while this broker is not registered."""
         self.last_epoch = NO_EPOCH
-        """The last epoch of this broker: a request for an earlier registration is late."""
+        """The broker epoch of the last registration; requests for earlier ones are rejected."""
         self._zookeeper = zookeeper
         self._broker = broker
         self._node_version = node_version
@@ -109,25 +112,26 @@ class BrokerRegistration:
         self._spawn = spawn
         self._fail = fail
         self._sessions: set[int] = set()
-        """All sessions of this process, with expired ones: it owns their nodes."""
+        """All sessions of this process, including expired ones: their nodes are its own."""
         self._on_registered: list[Callable[[int], None]] = []
         self._expired = False
 
     def when_registered(self, call: Callable[[int], None]) -> None:
-        """Has ``call`` called with each new epoch."""
+        """Adds a callback for each new broker epoch."""
         self._on_registered.append(call)
 
     async def until_free(self) -> None:
-        """Waits until no session before this one has this broker's id. Raises AlreadyRegistered."""
+        """Waits until no earlier session has this broker id registered. Raises
+        AlreadyRegistered."""
         path = brokers.path(self._broker().broker_id)
-        with suppress(SessionExpired):  # it took too long; `start` looks again
+        with suppress(SessionExpired):  # `start` checks again
             if await self._zookeeper.exists(path) is not None:
                 await self._left(path)
 
     async def start(self) -> None:
-        """Registers, and again in every later session. Raises AlreadyRegistered."""
+        """Registers now and in every later session. Raises AlreadyRegistered."""
         while self.epoch == NO_EPOCH:
-            with suppress(SessionExpired):  # it took too long, and there is another session
+            with suppress(SessionExpired):  # repeated in the new session
                 await self._register()
         self._zookeeper.on_session(self._session_changed)
 
@@ -145,7 +149,7 @@ class BrokerRegistration:
         except AlreadyRegistered as error:
             self._fail(str(error))
         except (SessionExpired, Closed):
-            pass  # the next session does it
+            pass  # repeated in the next session
 
     async def _register(self) -> None:
         zookeeper = self._zookeeper
@@ -155,7 +159,7 @@ class BrokerRegistration:
         data = brokers.encode_registration(broker, self._node_version)
         while True:
             try:
-                # The last lets a controller write nothing that it decided before this broker came.
+                # The last one fences states that a controller decided before this.
                 done = await zookeeper.multi(
                     [Create(path, None, ephemeral=True), Set(path, data), Set(brokers.IDS, b"")]
                 )
@@ -176,18 +180,19 @@ class BrokerRegistration:
             call(epoch)
 
     async def _left(self, path: str) -> int | None:
-        """See `_taken`; after a deletion it waits until controllers must have noticed."""
+        """Calls `_taken`; after a deletion, waits until controllers must have noticed it."""
         epoch = await self._taken(path)
         if epoch is None and self._unseen_ms:
             await self._time.sleep(self._unseen_ms / 1000)
         return epoch
 
     async def _taken(self, path: str) -> int | None:
-        """Handles an existing node: returns its epoch if it is ours, None once it is deleted.
+        """Handles an existing node: returns its epoch if this session owns it, None once it is
+        deleted.
 
-        If an earlier session of this process owns the node, it is deleted. For any other owner this
+        If an earlier session of this process owns the node, this deletes it. For any other owner it
         waits until that session expires (ZOOKEEPER-2985). Raises AlreadyRegistered if the owner
-        lives on.
+        stays alive.
         """
         gone = Event()
         stat = await self._zookeeper.exists(path, gone.set)
@@ -202,13 +207,13 @@ class BrokerRegistration:
         logger.warning(
             "another session holds this broker's id, waiting for it to end",
             path=path,
-            wait_ms=self._session_timeout_ms,
+            wait_ms=2 * self._session_timeout_ms,
         )
         try:
             async with self._time.within(2 * self._session_timeout_ms / 1000):
                 await gone.wait()
         except TimeoutError:
-            # The deletion may have been missed: this process was paused, or cut off.
+            # The watch may have missed the deletion: this process was paused, or disconnected.
             there = await self._zookeeper.exists(path)
             if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
                 raise AlreadyRegistered(

@@ -1,9 +1,10 @@
 """The registration fence: whether this broker still has the roles that the controller gave it.
 
-A broker paused beyond its session has lost its leaderships and does not know it yet. Its appends
-are not acknowledged, but a committed offset that it returns from memory may be old. So after a
-pause that could have cost the session, it asks ZooKeeper before such an answer; and once the
-session was lost, it waits until the controller has sent a request in the new one.
+A broker that was paused beyond its session timeout has lost its leaderships and does not know it
+yet. Its appends are not acknowledged, but committed offsets that it returns from memory may be
+outdated. So after a pause that could have cost the session, it writes to ZooKeeper before such a
+response; and after a lost session it waits until the controller has sent LeaderAndIsr in the new
+one.
 
 While ZooKeeper is down no other leader is elected, and this broker continues: a lost connection
 alone does not raise the fence.
@@ -26,7 +27,7 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.time import Time
 
 AGAIN_S = 0.05
-"""Pause before ZooKeeper is asked again, after a session whose end is not reported yet."""
+"""Seconds before ZooKeeper is asked again about a session whose end is not reported yet."""
 
 
 class RegistrationFence:
@@ -40,15 +41,16 @@ class RegistrationFence:
         session_timeout_ms: int,
         time: Time,
     ) -> None:
-        """``path`` is the registration's node."""
+        """``path`` is the node of the registration."""
         self._zookeeper = zookeeper
         self._registration = registration
         self._path = path
         self._pause_ms = session_timeout_ms // 3
-        """A shorter pause costs no session: a client pings ZooKeeper twice as often as that."""
+        """A shorter pause does not cost the session: a client pings ZooKeeper at least twice in
+        this time."""
         self._time = time
         self._proven_at_ms = time.left_out_ms
-        """The clock's paused time when the session was last known to be alive."""
+        """The total paused time of the clock when the session was last known to be alive."""
         self._is_lost = False
         self._confirmed = Event()
         self._asking = Lock()
@@ -56,13 +58,13 @@ class RegistrationFence:
 
     @property
     def is_sure(self) -> bool:
-        """Whether answers may be given from memory."""
+        """Whether committed offsets may be returned from memory."""
         self._time.now()  # the first read of the clock after a pause counts that pause
         paused_ms = self._time.left_out_ms - self._proven_at_ms
         return paused_ms < self._pause_ms and not self._is_lost
 
     async def until_sure(self, timeout: Timeout) -> bool:
-        """Waits for it; False: that took too long."""
+        """Waits until `is_sure`; returns False on timeout."""
         try:
             async with timeout:
                 while not self.is_sure:
@@ -75,10 +77,10 @@ class RegistrationFence:
         return True
 
     async def _ask(self) -> None:
-        """Asks whether the session lives, once for all waiting callers.
+        """Checks whether the session is alive, once for all waiting callers.
 
-        A check in a multi is a write to ZooKeeper. Unlike a read, it is not answered by a server
-        that lags.
+        The check is a multi, which is a write: a ZooKeeper server that lags behind can answer a
+        read, but not a write.
         """
         async with self._asking:
             if self.is_sure or self._is_lost:
@@ -97,7 +99,7 @@ class RegistrationFence:
             self._confirmed.clear()
 
     def confirmed(self) -> None:
-        """The controller's LeaderAndIsr is done."""
+        """Lowers the fence after the controller's LeaderAndIsr was carried out."""
         if self._is_lost and self._registration.epoch != NO_EPOCH:
             self._is_lost = False
             self._proven_at_ms = self._time.left_out_ms

@@ -1,4 +1,4 @@
-"""The cluster settings in a broker's properties; values that can't be met are rejected."""
+"""The cluster settings in a broker's properties; unsupported values are rejected."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _RECOVERY_STATE = (3, 2, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Read once, at the start."""
+    """The settings that are read once, at the start."""
 
     zookeeper: Where
     spoken: InterBroker
-    """The inter-broker protocol."""
+    """The inter-broker protocol version."""
     listener: str
-    """The name of the listener by which brokers reach each other."""
+    """The name of the listener for requests between brokers."""
     connect: Connect
-    """How that is done."""
+    """Connects to that listener of another broker."""
     configured_id: int | None
     generates_ids: bool
     reserved_id_max: int
 
 
 def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSettings:
-    """The settings of a broker that joins a cluster. Raises BadConfig.
+    """Returns the settings of a broker that joins a cluster. Raises BadConfig.
 
-    ``connect`` is how it reaches the listener of brokers among themselves.
+    ``connect`` connects to the inter-broker listener of another broker.
     """
     if config["zookeeper.metadata.migration.enable"]:
         raise BadConfig(
@@ -74,7 +74,7 @@ def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSetti
 
 
 def inter_broker_listener(config: Config) -> Endpoint:
-    """The listener by which brokers reach each other. Raises BadConfig."""
+    """Returns the listener for requests between brokers. Raises BadConfig."""
     listeners = {each.name: each for each in config.listeners}
     wanted = config.inter_broker_listener
     if wanted not in listeners:
@@ -86,7 +86,7 @@ def inter_broker_listener(config: Config) -> Endpoint:
 
 
 def channel_settings(config: Config, settings: ClusterSettings, node_id: int) -> ChannelSettings:
-    """How the controller reaches brokers."""
+    """Returns how the controller connects to brokers."""
     return ChannelSettings(
         node_id,
         settings.spoken,
@@ -98,7 +98,7 @@ def channel_settings(config: Config, settings: ClusterSettings, node_id: int) ->
 
 
 def controller_config(config: Config, spoken: InterBroker, node_id: int) -> ControllerConfig:
-    """The controller's part of the settings, as they are now."""
+    """Returns the controller's settings in effect now."""
     return ControllerConfig(
         broker_id=node_id,
         unclean_leader_election_enable=config["unclean.leader.election.enable"],

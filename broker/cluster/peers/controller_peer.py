@@ -1,7 +1,7 @@
 """A connection to the controller; the metadata cache names its broker.
 
-It sends ApiVersions, unlike connections to other brokers: the controller's release shows in the
-versions that it serves.
+Unlike other connections between brokers it sends ApiVersions: the versions that the controller
+serves show its release.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ControllerPeer(LastingPeer):
         self._cache = cache
 
     def look_again(self) -> None:
-        """Closes the connection: its broker answered that it is not the controller."""
+        """Closes the connection after the broker answered that it is not the controller."""
         self.close()
 
     def _address(self) -> Address:

@@ -1,4 +1,4 @@
-"""Fits values to messages of any version: fields that the version lacks are left out."""
+"""Adapts values to messages of any version: fields that the version lacks are omitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Value = dict[str, Any]
 
 
 def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
-    """The fields of ``value`` that a version has; the codec takes no others."""
+    """Returns the fields of ``value`` that a version has; the codec rejects others."""
     found: Value = {}
     for name, parts in _names(tuple(fields), version):
         if name in value:
@@ -24,7 +24,8 @@ def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
 
 @cache
 def _names(fields: tuple[Field, ...], version: int) -> list[tuple[str, tuple[Field, ...] | None]]:
-    """The names of a version's fields, with the fields of the structs in an array."""
+    """Returns the names of a version's fields, each with the fields of its struct if it is an array
+    of structs."""
     return [
         (
             field.name,

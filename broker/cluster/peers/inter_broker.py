@@ -1,8 +1,8 @@
 """The inter-broker protocol, by ``inter.broker.protocol.version``.
 
 Kafka's channels between brokers send no ApiVersions: the setting decides the versions, and a broker
-that lacks one stops the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9 ``MetadataVersion``,
-``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
+that lacks one of them breaks the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9
+``MetadataVersion``, ``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ OLDEST = (0, 10, 2, 0)
 NEWEST = (3, 9, 0, 0)
 _TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
 _LAST_STEP = 99
-"""A release without ``-IV`` means the last step of its line."""
+"""The step of a release without ``-IV``, which means the last step of its line."""
 
 _Since = tuple[tuple[tuple[int, int, int, int], int], ...]
-"""From which release on, and the version of the request; ascending."""
+"""The first release and the version of a request from there on, ascending."""
 
 _VERSIONS: Mapping[str, _Since] = {
     "LeaderAndIsr": (
@@ -99,17 +99,18 @@ _PREFIXED_ACLS = (2, 0, 0, 1)
 
 
 class BadVersionText(ValueError):
-    """The setting names no version that brokers of a ZooKeeper cluster speak."""
+    """The setting does not name a version that brokers with ZooKeeper support."""
 
 
 class InterBroker(NamedTuple):
     """A value of ``inter.broker.protocol.version``."""
 
     release: tuple[int, int, int, int]
-    """Major, minor, patch (of 0.x), and the step ``-IV``."""
+    """Major, minor, patch (of 0.x), and the ``-IV`` step."""
 
     def version_of(self, api: str) -> int | None:
-        """The version in which a request is sent, None where it did not exist yet."""
+        """The version in which a request is sent, None if the request is newer than this
+        release."""
         found = None
         for since, version in _VERSIONS[api]:
             if self.release >= since:
@@ -118,33 +119,35 @@ class InterBroker(NamedTuple):
 
     @property
     def has_leader_epochs(self) -> bool:
-        """Followers truncate by leader epochs, not to their high watermark (KIP-101)."""
+        """Whether followers truncate by leader epochs instead of to their high watermark
+        (KIP-101)."""
         return self.release >= _EPOCHS
 
     @property
     def has_prefixed_acls(self) -> bool:
-        """Brokers know access control entries for prefixes of names (KIP-290)."""
+        """Whether brokers support prefixed ACLs (KIP-290)."""
         return self.release >= _PREFIXED_ACLS
 
     @property
     def truncates_on_fetch(self) -> bool:
-        """Whether a Fetch answer reports diverging epochs, so that no earlier request is needed
+        """Whether a Fetch response reports diverging epochs, which replaces a request before it
         (KIP-595)."""
         return self.release >= _TRUNCATES_ON_FETCH
 
     @property
     def has_alter_partition(self) -> bool:
-        """Leaders ask the controller for another ISR; before they wrote it (KIP-497)."""
+        """Whether leaders ask the controller to change an ISR, instead of writing it themselves
+        (KIP-497)."""
         return self.release >= _ALTER_PARTITION
 
     @property
     def has_topic_ids(self) -> bool:
-        """Topics have ids (KIP-516)."""
+        """Whether topics have ids (KIP-516)."""
         return self.release >= _TOPIC_IDS
 
     @property
     def has_features(self) -> bool:
-        """Whether registrations are of version 5 (KIP-584)."""
+        """Whether registrations contain features (version 5, KIP-584)."""
         return self.release >= _FEATURES
 
     @property
@@ -154,12 +157,13 @@ class InterBroker(NamedTuple):
 
     @property
     def controller_gives_producer_ids(self) -> bool:
-        """AllocateProducerIds; before every broker took a block from ZooKeeper (KIP-730)."""
+        """Whether the controller allocates producer ids (AllocateProducerIds, KIP-730), instead of
+        each broker in ZooKeeper."""
         return self.release >= _BLOCKS_BY_CONTROLLER
 
     @property
     def has_magic_2(self) -> bool:
-        """Batches of magic 2 may be on the wire."""
+        """Whether requests may contain batches of magic 2."""
         return self.release >= _MAGIC_2
 
     @property
@@ -174,17 +178,18 @@ class InterBroker(NamedTuple):
 
     @property
     def has_static_members(self) -> bool:
-        """Records of groups have instance ids (KIP-345)."""
+        """Whether group records have instance ids (KIP-345)."""
         return self.release >= _STATIC_MEMBERS
 
     @property
     def keeps_offsets_without_expiry(self) -> bool:
-        """An offset without an expiry does not expire while its group lives (KIP-211)."""
+        """Whether an offset without an expire timestamp is kept while its group is active
+        (KIP-211)."""
         return self.release >= _NO_EXPIRY
 
 
 def parse(text: str) -> InterBroker:
-    """The version that a text names, as ``3.9``, ``3.9-IV0``, ``0.10.2`` and ``0.10.2.2``.
+    """Parses a version such as ``3.9``, ``3.9-IV0``, ``0.10.2`` or ``0.10.2.2``.
 
     Raises BadVersionText.
     """

@@ -1,7 +1,7 @@
-"""A connection to another broker that opens on first use, and again after it was lost.
+"""A connection to another broker that opens on first use and reopens after a loss.
 
-Each attempt reads its address again, since a broker may return at another one. ApiVersions is sent
-only for the requests whose version Kafka's brokers negotiate; the others follow
+Each attempt looks the address up again, since a broker may restart at another one. ApiVersions is
+sent only for the requests whose version Kafka's brokers negotiate; the others follow
 ``inter.broker.protocol.version``.
 """
 
@@ -19,19 +19,19 @@ from protocol.schema import Api
 
 
 class PeerSettings(NamedTuple):
-    """How other brokers are reached."""
+    """The settings of connections to other brokers."""
 
     node_id: int
-    """This broker, which names itself by it."""
+    """The id of this broker, which is the client id of its requests."""
     listener: str
-    """That of brokers among themselves."""
+    """The name of the listener for requests between brokers."""
     connect_timeout_ms: int
     request_timeout_ms: int
     connect: Connect = connect
 
 
 class NotServed(PeerLost):
-    """The other broker serves no version of a request that is known here."""
+    """The two brokers have no common version of a request."""
 
 
 class LastingPeer:
@@ -50,7 +50,8 @@ class LastingPeer:
         answered."""
 
     async def version_of(self, api: Api) -> int:
-        """The newest version of an API that both know. Raises PeerLost, NotServed."""
+        """Returns the newest version of an API that both brokers support. Raises PeerLost,
+        NotServed."""
         peer = await self._connected()
         if not self._versions:
             timeout_ms = self._settings.request_timeout_ms
@@ -74,12 +75,12 @@ class LastingPeer:
     async def call(
         self, api: Api, version: int, value: Value, timeout_ms: int | None = None
     ) -> Value:
-        """One request; its answer. Raises PeerLost."""
+        """Sends a request and returns its response. Raises PeerLost."""
         peer = await self._connected()
         return await peer.call(api, version, value, timeout_ms or self._settings.request_timeout_ms)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         if self._peer is not None:
             self._peer.close()
             self._peer = None

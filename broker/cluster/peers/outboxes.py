@@ -1,4 +1,4 @@
-"""Batched requests to other brokers: one request at a time to each, with all items that arrived
+"""Batches requests to other brokers: one request at a time to each, with all items that arrived
 during the last one.
 
 When a connection is lost, all its items fail at once: the leader may have changed by the time of
@@ -23,27 +23,28 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], "Task[None]"]
 
 
 class Item(Protocol):
-    """A part of a request."""
+    """An entry of a batched request."""
 
     @property
     def key(self) -> Hashable:
-        """Identifies the item's answer; a request has each key once."""
+        """Identifies the item's result; a request contains each key once."""
 
     @property
     def weight(self) -> int:
-        """How many partitions it names."""
+        """The number of partitions that it names."""
 
     def lost(self, lost: PeerLost) -> None:
-        """It was not answered; whether it was done is not known."""
+        """Reports that no response has arrived; the request may have been carried out."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
 Ask = Callable[[LastingPeer, list[ItemT]], Awaitable[None]]
-"""Sends one request and answers its items. Raises PeerLost, with none of them answered."""
+"""Sends one request and passes the results to its items. Raises PeerLost, before it has answered
+any item."""
 
 
 class Outboxes(Generic[ItemT]):
-    """One for each broker that was asked anything; use from the event loop's thread alone."""
+    """The queues of items by broker; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Outboxes(Generic[ItemT]):
         time: Time,
         spawn: Spawn,
     ) -> None:
-        """A request names ``weight_max`` partitions at most, or has one item."""
+        """A request names at most ``weight_max`` partitions, or has a single item."""
         self._name = name
         self._cluster = cluster
         self._settings = settings
@@ -66,8 +67,8 @@ class Outboxes(Generic[ItemT]):
         self._outboxes: dict[int, _Outbox[ItemT]] = {}
 
     def put(self, broker_id: int, item: ItemT) -> None:
-        """Queues an item; it is sent in the next turn of the loop, or after the request under
-        way."""
+        """Queues an item. It is sent in the next turn of the loop, or after the request in
+        progress."""
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
             peer = LastingPeer(lambda: self._address(broker_id), self._settings, self._time)
@@ -77,7 +78,7 @@ class Outboxes(Generic[ItemT]):
             outbox.worker = self._spawn(outbox.work(), self._name)
 
     def queued(self, broker_id: int) -> deque[ItemT]:
-        """The items that are not sent to a broker yet."""
+        """The items that were not sent to a broker yet."""
         outbox = self._outboxes.get(broker_id)
         return deque() if outbox is None else outbox.queue
 
@@ -97,7 +98,7 @@ class Outboxes(Generic[ItemT]):
 
 
 class _Outbox(Generic[ItemT]):
-    """The items for one broker."""
+    """The queue and connection of one broker."""
 
     def __init__(self, peer: LastingPeer, ask: Ask[ItemT], weight_max: int) -> None:
         self.peer = peer
@@ -107,7 +108,7 @@ class _Outbox(Generic[ItemT]):
         self._weight_max = weight_max
 
     async def work(self) -> None:
-        """Sends until the queue is empty."""
+        """Sends requests until the queue is empty."""
         try:
             while self.queue:
                 batch = self._next()
@@ -121,7 +122,7 @@ class _Outbox(Generic[ItemT]):
             self.worker = None
 
     def _next(self) -> list[ItemT]:
-        """The items of the next request, in the order of their arrival."""
+        """Takes the items of the next request from the queue, in the order of their arrival."""
         batch: list[ItemT] = []
         keys: set[Hashable] = set()
         weight = 0

@@ -1,8 +1,8 @@
-"""A connection to another broker: requests out, answers in their order.
+"""A connection to another broker that sends requests and matches responses in their order.
 
-Many requests may be under way. A late or malformed answer ends the connection: the answers that
-follow could not be matched to requests. Frames are cut as those of clients are, so that a claimed
-length is never allocated.
+Several requests may be in flight. A late or malformed response ends the connection: later responses
+could not be matched to requests. Frames are read as clients' frames are, so that memory is never
+allocated from a claimed length.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     import ssl
 
 ANSWER_BYTES_MAX = 256 << 20
-"""The longest accepted answer: a follower's fetch limits are far below."""
+"""The size of the largest accepted response; a follower's fetch limits are far below it."""
 _LENGTH = struct.Struct(">i")
 
 Value = dict[str, Any]
 Decode = Callable[[bytes, int], Any]
-"""Makes the answer of a frame and the position of its body."""
+"""Decodes a response, given its frame and the position of its body."""
 
 
 class PeerLost(Exception):
-    """The other broker can't be reached, was too slow, or answered nonsense; the text says which.
+    """The other broker can't be reached, was too slow, or sent an invalid response; the text says
+    which.
 
-    Whether it did what it was asked is not known.
+    The request may have been carried out.
     """
 
 
 class Address(NamedTuple):
-    """Where a broker listens for others."""
+    """The host and port of a broker's inter-broker listener."""
 
     host: str
     port: int
@@ -52,10 +53,10 @@ PeerT = TypeVar("PeerT", bound="Peer")
 
 
 class _Asked(NamedTuple):
-    """A request that is under way."""
+    """A request in flight."""
 
     expected: bytes
-    """The header of its answer."""
+    """The expected header of its response."""
     decode: Decode
     answer: asyncio.Future[Any]
 
@@ -73,12 +74,13 @@ class Peer(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self.lost: PeerLost | None = None
-        """Why it can't be used any more."""
+        """The reason why the connection can't be used any more, None while it can."""
 
     # -- requests
 
     async def call(self, api: Api, version: int, value: Value, timeout_ms: int) -> Value:
-        """One request of the version that is named; its decoded answer. Raises PeerLost."""
+        """Sends a request in the given version and returns its decoded response. Raises
+        PeerLost."""
         answer: Value = await self.send(
             api,
             version,
@@ -91,7 +93,7 @@ class Peer(asyncio.Protocol):
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """Sends one request whose body is encoded; returns the result of ``decode`` on its answer.
+        """Sends a request with an encoded body; returns the result of ``decode`` on the response.
 
         Raises PeerLost.
         """
@@ -102,7 +104,8 @@ class Peer(asyncio.Protocol):
         return await self._answer_to(frame, expected, decode, api.name, timeout_ms)
 
     async def exchange(self, token: bytes, timeout_ms: int) -> bytes:
-        """Sends a raw token in a frame; returns the bytes of the answer. Raises PeerLost."""
+        """Sends a frame with a raw SASL token; returns the bytes of the response. Raises
+        PeerLost."""
         frame = [_LENGTH.pack(len(token)), token]
         answer: bytes = await self._answer_to(frame, b"", _as_it_is, "a login", timeout_ms)
         return answer
@@ -127,7 +130,7 @@ class Peer(asyncio.Protocol):
             raise
 
     def close(self, reason: PeerLost | None = None) -> None:
-        """Ends the connection; pending requests fail with ``reason``."""
+        """Closes the connection; requests in flight fail with ``reason``."""
         if self.lost is None:
             self.lost = reason or PeerLost(f"the connection to {self.address} was closed")
         if self._transport is not None:
@@ -140,11 +143,11 @@ class Peer(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol.connection_made`."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol.data_received`."""
         try:
             frames = self._framer.feed(data)
             for frame in frames:
@@ -164,7 +167,7 @@ class Peer(asyncio.Protocol):
             asked.answer.set_result(value)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Implements `asyncio.Protocol.connection_lost`."""
         reason = f": {error}" if error else ""
         self.close(PeerLost(f"{self.address} closed the connection{reason}"))
 
@@ -174,18 +177,18 @@ def _as_it_is(frame: bytes, position: int) -> bytes:
 
 
 async def connect(address: Address, client_id: str, time: Time, timeout_ms: int) -> Peer:
-    """A connection to the broker at an address. Raises PeerLost."""
+    """Connects to the broker at an address. Raises PeerLost."""
     return await connect_as(Peer(address, client_id, time), time, timeout_ms)
 
 
 Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
-"""`connect`, or a function that makes a secured connection between brokers."""
+"""`connect`, or a function that makes a connection with TLS or SASL."""
 
 
 async def connect_as(
     peer: PeerT, time: Time, timeout_ms: int, context: ssl.SSLContext | None = None
 ) -> PeerT:
-    """Connects a peer that has no connection yet, by TLS with ``context``. Raises PeerLost."""
+    """Opens the connection of a new peer, by TLS if ``context`` is set. Raises PeerLost."""
     loop, address = asyncio.get_running_loop(), peer.address
     try:
         async with time.within(timeout_ms / 1000):
@@ -199,7 +202,7 @@ async def connect_as(
     except TimeoutError:
         raise PeerLost(f"{address} did not accept the connection within {timeout_ms} ms") from None
     except OSError as error:
-        if context is not None and hasattr(error, "reason"):  # an error of TLS; others have none
+        if context is not None and hasattr(error, "reason"):  # only TLS errors have a reason
             reason = getattr(error, "verify_message", None) or error.reason
             raise PeerLost(f"TLS handshake with {address} failed: {reason}") from None
         raise PeerLost(f"can't connect to {address}: {error.strerror or error}") from None

@@ -1,8 +1,8 @@
 """Connections to other brokers by TLS, by SASL, or by both.
 
-The login is renewed before its session expires, between two requests: earlier requests are answered
-first, and later ones wait. The other broker is asked which versions of the login it accepts; before
-Kafka 1.0 tokens are sent without a request around them.
+The client authenticates again before its session expires, between two requests: the broker answers
+earlier requests first, and later requests wait. It asks the other broker for the supported versions
+of the SASL requests; before Kafka 1.0, tokens are sent without a request header.
 """
 
 from __future__ import annotations
@@ -23,28 +23,31 @@ if TYPE_CHECKING:
     import ssl
 
 RENEWED_AT: Final = (0.85, 0.95)
-"""A login is renewed when so much of its session is over, as Kafka's clients do."""
+"""The range of the session's lifetime, as a fraction, in which the client authenticates again, as
+in Kafka."""
 _NEVER: Final = float("inf")
 _AUTHENTICATE_VERSION_MAX: Final = 2
 
 
 class BrokerLogin(NamedTuple):
-    """The credentials of a broker for the other brokers."""
+    """The credentials with which this broker authenticates to other brokers."""
 
     mechanism: str
     who: Credentials
 
 
 class SecuredPeers:
-    """Makes connections as the listener of brokers wants them; `connect` is a `peer.Connect`."""
+    """Makes connections with the security of the inter-broker listener; `connect` is a
+    `peer.Connect`."""
 
     def __init__(self, tls: Callable[[], ssl.SSLContext] | None, login: BrokerLogin | None) -> None:
-        """``tls`` gives the context of the next connection; it may read files, in any thread."""
+        """``tls`` returns the context of the next connection. It may read files, and may run in any
+        thread."""
         self._tls = tls
         self._login = login
 
     async def connect(self, address: Address, client_id: str, time: Time, timeout_ms: int) -> Peer:
-        """A connection over which requests may be sent. Raises PeerLost."""
+        """Returns an authenticated connection. Raises PeerLost."""
         context = None if self._tls is None else await time.in_thread(self._tls)
         if self._login is None:
             return await connect_as(Peer(address, client_id, time), time, timeout_ms, context)
@@ -55,27 +58,28 @@ class SecuredPeers:
 
 
 class LoggedInPeer(Peer):
-    """A connection with a login, which `begin` makes and `send` renews."""
+    """A connection with SASL: `begin` authenticates, and `send` authenticates again before the
+    session expires."""
 
     def __init__(self, address: Address, client_id: str, time: Time, login: BrokerLogin) -> None:
         super().__init__(address, client_id, time)
         self._login = login
         self._renewing = asyncio.Lock()
         self._renewed_at_s = _NEVER
-        """By the system's clock, which continues while this process is paused, as the session
-        does."""
+        """When to authenticate again. The system clock continues while this process is paused, as
+        the session does."""
         self._handshake_version = 0
         self._authenticate_version = 0
 
     async def begin(self, timeout_ms: int) -> None:
-        """Logs in. Raises PeerLost."""
+        """Authenticates. Raises PeerLost."""
         async with self._renewing:
             await self._ended_if_refused(self._begin(timeout_ms))
 
     async def send(
         self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
     ) -> Any:
-        """See `Peer`."""
+        """Implements `Peer.send`; authenticates again first if that is due."""
         if self._renewing.locked() or self._is_due:
             async with self._renewing:
                 if self._is_due and self.lost is None:
@@ -133,12 +137,13 @@ class LoggedInPeer(Peer):
             self._renewed_at_s = began_s + share * lifetime_ms / 1000
 
     async def _exchanged(self, login: ClientLogin, timeout_ms: int) -> int:
-        """Runs the mechanism's exchange; returns the session's lifetime in ms, 0 for no end."""
+        """Runs the mechanism's exchange; returns the session's lifetime in ms, 0 if it does not
+        expire."""
         token: bytes | None = login.first()
         lifetime_ms = 0
         while token is not None:
             said, lifetime_ms = await self._said(token, timeout_ms)
-            # A proof takes some milliseconds; a thread keeps the event loop free.
+            # A SCRAM proof takes some milliseconds; a thread keeps the event loop free.
             token = await self._time.in_thread(login.answer, said)
         return lifetime_ms
 

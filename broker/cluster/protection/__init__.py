@@ -1,1 +1,1 @@
-"""Security data of a cluster in ZooKeeper: ACLs and delegation tokens."""
+"""ACLs and delegation tokens of a cluster, in ZooKeeper."""

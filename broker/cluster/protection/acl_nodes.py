@@ -1,13 +1,13 @@
 """ACLs in ZooKeeper, as Kafka's brokers store and follow them.
 
-A node has all entries of a pattern. A write names the version that was read; if it has changed, the
-node is read again. The notice after it reaches every other broker. Entries that this broker does
-not understand stay in the node, and are logged. Source: Kafka 3.9 ``AclAuthorizer``,
+A node has all entries of a resource pattern. A write is conditional on the version that was read;
+if the node has changed, it is read again. Afterwards a notice informs every other broker. Entries
+that this broker can't parse stay in the node, and are logged. Source: Kafka 3.9 ``AclAuthorizer``,
 ``ZkAclStore``.
 
 A node may have 1 MB, which is thousands of entries: large nodes are decoded and encoded in a
-thread, and applied in slices. The newest answer of ZooKeeper about a pattern wins, in whichever
-order they are read.
+thread, and applied in slices. Concurrent reads of a pattern may finish in any order; the one that
+ZooKeeper answered last wins.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from security.acls.text import entry_of, json_of, type_of
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 10
-"""How often a node is tried to be changed that others change at the same time, as in Kafka."""
+"""The attempts to change a node that others change at the same time, as in Kafka."""
 AGAIN_S: Final = (0.05, 0.2)
-"""How soon: by chance, so that two do not meet again."""
+"""The range of the random pause between attempts, so that two brokers do not collide again."""
 AT_ONCE: Final = 200
-"""Entries of a node that are read or written in the loop, in less than 1 ms."""
+"""The entries of a node that are decoded or encoded on the event loop, in less than 1 ms."""
 ENTRY_BYTES: Final = 100
 """The approximate size of an entry in a node."""
 
@@ -58,7 +58,7 @@ Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
 
 class ZooKeeperAcls:
-    """See the module, and `AclStore`; use from the event loop's thread alone."""
+    """Implements `AclStore`; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class ZooKeeperAcls:
         *,
         has_prefixes: bool = True,
     ) -> None:
-        """Without ``has_prefixes`` there are brokers that know no entries for prefixes."""
+        """Without ``has_prefixes`` some brokers of the cluster do not support prefixed ACLs."""
         self.index = AclIndex()
-        """All entries that are understood."""
+        """All entries that this broker can parse."""
         self._zookeeper = zookeeper
         self._time = time
         self._slicer = slicer
@@ -81,7 +81,8 @@ class ZooKeeperAcls:
         self._taking = asyncio.Lock()
         self._answers = count()
         self._taken: dict[Place, int] = {}
-        """The number of the answer that was taken last, while others are under way."""
+        """By pattern: the number of the last applied response, while other reads are in
+        progress."""
         self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
@@ -103,11 +104,11 @@ class ZooKeeperAcls:
         """Follows no more changes."""
         self._nodes.stop()
 
-    # -- what is read
+    # -- reading
 
     async def _handle(self, path: str, data: bytes) -> None:
         place = acls.decode_change(path, data)
-        if not self._nodes.unread:  # else all are read behind it
+        if not self._nodes.unread:  # else a read of all nodes follows
             await self._read(place)
 
     async def _read_all(self) -> None:
@@ -149,7 +150,8 @@ class ZooKeeperAcls:
 
     @contextmanager
     def _order(self) -> Iterator[None]:
-        """As long as one of these is open, answers are taken in their order or not at all."""
+        """While one of these contexts is open, an outdated response is not applied over a newer
+        one."""
         self._under_way += 1
         try:
             yield
@@ -165,12 +167,13 @@ class ZooKeeperAcls:
         return await self._time.in_thread(_understood, place, data)
 
     async def _take(self, place: Place, entries: frozenset[AclEntry], answer: int) -> None:
-        """The entries of a pattern are these, unless a later answer has been taken."""
+        """Sets the entries of a pattern, unless a later response was applied."""
         async with self._taking:
             if self._taken.get(place, -1) > answer:
                 return
             self._taken[place] = answer
-            before = self._known.setdefault(place, frozenset())  # a read of all nodes lists it here
+            # Listed at once: a read of all nodes removes the listed patterns that it does not find.
+            before = self._known.setdefault(place, frozenset())
             now = set(before)
             work = self._slicer.work("access control entries")
             try:
@@ -184,7 +187,7 @@ class ZooKeeperAcls:
                     now.add(entry)
                     if work.over:
                         await work.pause()
-            finally:  # the waiting caller may have been cancelled
+            finally:  # the caller may be cancelled in a pause
                 work.end()
                 self._known[place] = frozenset(now)
                 if not now:
@@ -195,7 +198,7 @@ class ZooKeeperAcls:
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """See `AclStore`."""
+        """Implements `AclStore.change`."""
         wanted: dict[Pattern, dict[AclEntry, bool]] = defaultdict(dict)
         for entries, is_there in ((added, True), (removed, False)):
             for entry in entries:
@@ -209,7 +212,7 @@ class ZooKeeperAcls:
         return failed
 
     async def _change(self, pattern: Pattern, wanted: Mapping[AclEntry, bool]) -> str | None:
-        """Why the entries of a pattern could not be changed; None where they are."""
+        """Changes the entries of a pattern; returns the reason of a failure, or None."""
         if not acls.fits_a_path(pattern.name):
             return f"ZooKeeper can't have a node of this name: {pattern.name[:100]!r}"
         if pattern.pattern_type == PatternType.PREFIXED and not self._has_prefixes:
@@ -238,7 +241,7 @@ class ZooKeeperAcls:
                 continue
             if after != known:
                 answer = next(self._answers)
-            if after != known or attempt:  # an attempt may have been done, and not known to be
+            if after != known or attempt:  # an earlier attempt may have been applied
                 notice = acls.encode_change(place)
                 await self._zookeeper.create(place.notice_path, notice, sequence=True)
             await self._take(place, frozenset(after), answer)
@@ -255,7 +258,7 @@ class ZooKeeperAcls:
             data = await self._time.in_thread(_node, strange, after)
         try:
             if version is None:
-                # Kafkas before 0.11 do not start where there is a type that they do not know.
+                # Not created earlier: Kafka before 0.11 does not start if it finds an unknown type.
                 await ensure_path(self._zookeeper, place.path.rpartition("/")[0])
                 await self._zookeeper.create(place.path, data)
             elif after or strange:
@@ -268,12 +271,12 @@ class ZooKeeperAcls:
 
 
 def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
-    """The new data of a pattern's node."""
+    """Encodes the node of a pattern."""
     return acls.encode_entries([*strange, *map(json_of, sorted(entries))])
 
 
 def _understood(place: Place, data: bytes) -> Understood:
-    """The entries of a node, and those that make no sense here. Raises BadNode."""
+    """Decodes a node into entries and those that this broker can't parse. Raises BadNode."""
     entries = acls.decode_entries(place.path, data)
     pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])
     known, strange = set(), []

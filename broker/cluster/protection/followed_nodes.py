@@ -1,7 +1,8 @@
-"""Nodes in ZooKeeper that every broker follows: all are read at the start, then notice by notice.
+"""Nodes in ZooKeeper that every broker follows: it reads all at the start, then those that notices
+name.
 
-All are read before the broker serves clients, and again in every new connection: notices may have
-been removed in between. The owner of the nodes reads and parses them.
+It reads all of them before the broker serves clients, and again in every new connection: notices
+may have been removed in between. The owner of the nodes reads and parses them.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ class FollowedNodes:
         read_all: Callable[[], Awaitable[None]],
         handle: Handle,
     ) -> None:
-        """``changes`` are the directories of notices, each passed to ``handle``; ``trees`` have the
-        nodes, which ``read_all`` reads. ``what`` names them in log lines, in the plural."""
+        """``trees`` are the directories of the nodes, which ``read_all`` reads; ``changes`` are the
+        directories of notices, each passed to ``handle``.
+
+        ``what`` names the nodes in log lines, in the plural.
+        """
         self._zookeeper = zookeeper
         self._spawn = spawn
         self._errors = errors
@@ -53,7 +57,7 @@ class FollowedNodes:
             FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
         ]
         self.unread = True
-        """Whether all nodes are to be read: no notice needs to be followed before."""
+        """Whether all nodes must be read; notices can be ignored until then."""
         self._looking = False
         self._again = False
         self._stopped = False
@@ -64,7 +68,7 @@ class FollowedNodes:
         self._looking = True
         try:
             while self.unread:
-                with suppress(SessionExpired):  # it took too long, and there is another session
+                with suppress(SessionExpired):  # repeated in the new session
                     for directory in self._directories:
                         await ensure_path(self._zookeeper, directory)
                     await self._look_once()
@@ -83,7 +87,7 @@ class FollowedNodes:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes; watches that fire during a read share the next one."""
+        """Starts reading changes; watches that fire during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -92,7 +96,7 @@ class FollowedNodes:
     async def _follow(self) -> None:
         try:
             while self._again and not self._stopped:
-                with suppress(SessionExpired, Closed):  # the next session looks again
+                with suppress(SessionExpired, Closed):  # repeated in the next session
                     await self._look_once()
         except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
             self._errors.caught("observer", error)

@@ -1,8 +1,8 @@
 """Delegation tokens in ZooKeeper, as Kafka's brokers store and follow them.
 
-A token is a node; a notice after each change or removal reaches every other broker. A token's
-password is computed from its id, so brokers of one cluster have the same secret key. Source: Kafka
-3.9 ``DelegationTokenManagerZk``.
+A token is a node; after each change or removal a notice informs every other broker. A token's
+password is computed from its id, so all brokers of a cluster need the same secret key. Source:
+Kafka 3.9 ``DelegationTokenManagerZk``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Followers(Protocol):
     def ids(self) -> list[str]:
         """The ids of all known tokens."""
 
-    async def told(self, token_id: str, token: Token | None) -> None:
+    async def update(self, token_id: str, token: Token | None) -> None:
         """Receives the state of a token; None if it was removed."""
 
 
@@ -77,11 +77,11 @@ class ZooKeeperTokens:
         """Follows no more changes."""
         self._nodes.stop()
 
-    # -- what is read
+    # -- reading
 
     async def _handle(self, path: str, data: bytes) -> None:
         token_id = nodes.decode_change(path, data)
-        if not self._nodes.unread:  # else all are read behind it
+        if not self._nodes.unread:  # else a read of all nodes follows
             await self._follow(token_id)
 
     async def _read_all(self) -> None:
@@ -91,7 +91,7 @@ class ZooKeeperTokens:
             for token_id in some:
                 await self._follow(token_id)
         for token_id in gone:
-            await self._tokens.told(token_id, None)
+            await self._tokens.update(token_id, None)
 
     async def _follow(self, token_id: str) -> None:
         try:
@@ -99,15 +99,15 @@ class ZooKeeperTokens:
         except BadNode as error:
             logger.error("delegation token can't be read, not accepted", reason=str(error))
             token = None
-        await self._tokens.told(token_id, token)
+        await self._tokens.update(token_id, token)
 
     async def get(self, token_id: str) -> Token | None:
-        """Reads a token, None if it does not exist. Raises ZooKeeperError and BadNode."""
+        """Reads a token; returns None if it does not exist. Raises ZooKeeperError and BadNode."""
         token, _ = await self._kept(token_id)
         return token
 
     async def _kept(self, token_id: str) -> tuple[Token | None, int]:
-        """Reads a token and the version of its node."""
+        """Reads a token and the version of its node, None if it does not exist."""
         path = nodes.path(token_id)
         try:
             data, stat = await self._zookeeper.get(path)
@@ -121,34 +121,35 @@ class ZooKeeperTokens:
     # -- changes
 
     async def put(self, token: Token, before: Token | None) -> bool:
-        """Writes a new token, or what has become of ``before``. See `TokenStore.keep`.
+        """Writes a new token, or replaces ``before``; returns False if ZooKeeper has another state.
+        See `TokenStore.keep`.
 
-        Kafka's brokers write whatever the node has by then, so that a renewal at one of them
-        undoes what has ended the token at another, or its removal. Raises ZooKeeperError, BadNode.
+        Kafka's brokers overwrite whatever the node has, so that a renewal at one of them undoes an
+        expiry or removal of the token at another. Raises ZooKeeperError, BadNode.
         """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
         if before is None:
-            with suppress(NodeExists):  # ours: ids are unique
+            with suppress(NodeExists):  # an earlier attempt of ours: ids are unique
                 await self._zookeeper.create(path, data)
         else:
             kept, version = await self._kept(token.token_id)
-            if kept != token:  # else it is written already, and the answer was lost
+            if kept != token:  # else an earlier attempt was applied
                 if kept != before:
                     return False
                 try:
                     await self._zookeeper.set(path, data, version)
                 except (BadVersion, NoNode):
                     return False
-        await self._tell(token)
+        await self._notify_brokers(token)
         return True
 
     async def delete(self, token: Token) -> None:
         """Removes a token. Raises ZooKeeperError."""
-        with suppress(NoNode):  # perhaps our own attempt deleted it: notify in any case
+        with suppress(NoNode):  # an earlier attempt may have deleted it: notify in any case
             await self._zookeeper.delete(nodes.path(token.token_id))
-        await self._tell(token)
+        await self._notify_brokers(token)
 
-    async def _tell(self, token: Token) -> None:
+    async def _notify_brokers(self, token: Token) -> None:
         await self._zookeeper.create(nodes.CHANGE, token.token_id.encode(), sequence=True)
 
 

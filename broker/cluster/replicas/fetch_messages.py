@@ -1,6 +1,6 @@
-"""Fetch between brokers, encoded and decoded by hand: a follower sends it continuously.
+"""Fetch between brokers, encoded and decoded by hand, since followers send it continuously.
 
-The reference codec would copy all records, and needs ten times as long for many partitions. Tests
+The reference codec copies all records, and takes ten times as long for many partitions. Tests
 compare both in every version. Fields that a follower does not use are skipped.
 """
 
@@ -38,7 +38,7 @@ _REPLICA_STATE_TAG = 1
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">BBBiqB")
-"""Count of tags, tag, size; replica id, epoch, no tags of its own."""
+"""Count of tags, tag, size; replica id, epoch, and an empty list of nested tags."""
 _DIVERGING = struct.Struct(">iq")
 _ABORTED_BYTES = 16
 
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
     """The leader epoch of LeaderAndIsr; the leader compares it with its own."""
     offset: int
     last_epoch: int
-    """That of the last record before ``offset``, -1 without one."""
+    """The leader epoch of the last record before ``offset``, -1 if the log is empty."""
     log_start_offset: int
     max_bytes: int
 
@@ -69,19 +69,19 @@ class FetchHead(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A leader's answer for one partition."""
+    """A Fetch response for one partition."""
 
     partition: int
     error_code: int
     high_watermark: int
     log_start_offset: int
     diverging: tuple[int, int] | None
-    """Epoch and end offset, where the histories part."""
+    """The epoch and end offset at which the logs diverge, None if they do not."""
     records: memoryview
 
 
 class FetchAnswer(NamedTuple):
-    """The answer to a Fetch."""
+    """A Fetch response."""
 
     error_code: int
     session_id: int
@@ -106,14 +106,14 @@ def encode_fetch(
     asked: Mapping[TopicKey, Sequence[Asked]],
     forgotten: Mapping[TopicKey, Sequence[int]],
 ) -> bytes:
-    """The body of a Fetch; ``forgotten`` are partitions that its session is to leave out."""
+    """Encodes the body of a Fetch; ``forgotten`` are the partitions to remove from its session."""
     flexible = version >= FLEXIBLE
     out = bytearray()
     if version < _WITH_REPLICA_STATE:
         out += _INT32.pack(head.replica_id)
     out += struct.pack(">iii", head.max_wait_ms, head.min_bytes, head.max_bytes)
     if version >= 4:
-        out.append(0)  # read uncommitted: a follower takes all
+        out.append(0)  # read_uncommitted
     if version >= WITH_SESSIONS:
         out += struct.pack(">ii", head.session_id, head.session_epoch)
     count = write_compact_count if flexible else write_count
@@ -164,11 +164,11 @@ def _packed(version: int, asked: Asked) -> bytes:
     return pack(index, offset, max_bytes)
 
 
-# -- the answer
+# -- the response
 
 
 def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
-    """The answer whose body begins at ``position``; its records stay where they are.
+    """Decodes the response whose body begins at ``position``; its records are not copied.
 
     Raises ProtocolError.
     """
@@ -179,7 +179,7 @@ def decode_fetch(version: int, frame: bytes, position: int) -> FetchAnswer:
 
 
 class _Reading:
-    """One answer while it is read."""
+    """Decodes one response."""
 
     def __init__(self, version: int, frame: bytes, position: int) -> None:
         self._version = version
@@ -259,7 +259,8 @@ class _Reading:
         return self._whole[begin:end]
 
     def _diverging(self) -> tuple[int, int] | None:
-        """The tags of a partition, of which one says where histories part."""
+        """Reads the tags of a partition; returns the epoch and end offset of divergence, if they
+        have it."""
         frame, at = self._frame, self._at
         self._skip_tags()
         count, at = read_varint(frame, at)

@@ -1,11 +1,11 @@
-"""A follower's side of a fetch session (KIP-227): requests and answers have only the changes.
+"""A follower's side of a fetch session (KIP-227): requests and responses contain only changes.
 
-| epoch | the next Fetch has | its answer |
+| epoch | contents of the next Fetch | effect of its response |
 |---|---|---|
-| 0 | all partitions; closes the previous session | begins epoch 1; no id: no session |
-| n | partitions that are new or have moved, and those to remove | begins epoch n + 1 |
+| 0 | all partitions; the previous session is closed | epoch 1; session id 0: no session |
+| n | new, changed and removed partitions | epoch n + 1 |
 
-When a Fetch is rejected, or its answer is lost, the epoch returns to 0.
+When a Fetch is rejected, or its response is lost, the epoch returns to 0.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ _EPOCH_MAX = (1 << 31) - 1
 Place = tuple[TopicKey, int]
 
 
-class Turn(NamedTuple):
-    """The session's part of one Fetch."""
+class SessionFields(NamedTuple):
+    """The fields of one Fetch that depend on its session."""
 
     session_id: int
     epoch: int
     asked: Mapping[TopicKey, list[Asked]]
+    """New and changed partitions."""
     forgotten: Mapping[TopicKey, list[int]]
+    """Partitions that the leader removes from the session."""
 
 
 class FetchSession:
-    """The session with one leader."""
+    """The fetch session of this broker with one leader."""
 
     def __init__(self) -> None:
         self._id = NO_SESSION
         self._epoch = 0
         self._by_id = False
         self._known: Mapping[Place, Asked] = {}
-        """The partitions that the leader has in the session."""
+        """The partitions in the leader's session, as last requested."""
 
-    def turn(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> Turn:
-        """The request that leaves exactly the ``wanted`` partitions in the leader's session.
+    def fields_for(self, wanted: Mapping[Place, Asked], *, by_id: bool) -> SessionFields:
+        """Returns the fields of the next Fetch, after which the leader's session has exactly the
+        ``wanted`` partitions.
 
-        A session names topics in one way: by their ids, or by their names.
+        A session names all topics by their ids, or all by their names.
         """
         if by_id != self._by_id:
             self.broken()
@@ -58,19 +61,19 @@ class FetchSession:
             if (topic, index) not in wanted:
                 forgotten.setdefault(topic, []).append(index)
         self._known = wanted
-        return Turn(self._id, self._epoch, asked, forgotten)
+        return SessionFields(self._id, self._epoch, asked, forgotten)
 
     @property
     def lasts(self) -> bool:
-        """Whether the leader keeps the session."""
+        """Whether the leader has a session of this follower."""
         return self._epoch > 0
 
-    def same_turn(self) -> Turn:
-        """All is as the leader knows it, while the session `lasts`."""
-        return Turn(self._id, self._epoch, {}, {})
+    def unchanged_fields(self) -> SessionFields:
+        """Returns the fields of a Fetch without changes; valid only while the session `lasts`."""
+        return SessionFields(self._id, self._epoch, {}, {})
 
     def answered(self, session_id: int) -> None:
-        """The leader has taken the last turn."""
+        """Moves the session to its next epoch after a response."""
         if session_id == NO_SESSION:
             self.broken(is_unknown=True)
         elif not self._epoch:
@@ -79,7 +82,7 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def broken(self, *, is_unknown: bool = False) -> None:
-        """Starts over with a full Fetch: the leader may have missed the last one, or lost the
+        """Makes the next Fetch a full one: the leader may have missed the last one, or lost the
         session."""
         self._epoch, self._known = 0, {}
         if is_unknown:

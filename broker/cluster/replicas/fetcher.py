@@ -1,21 +1,22 @@
-"""One fetcher: fetches the partitions that this broker follows of one leader, by one connection.
+"""One fetcher: fetches partitions of one leader, over one connection.
 
-One request at a time is under way. A partition's next step decides its part in a round:
+It has one request at a time in flight. In each round it does the next step of each partition:
 
 | next step | action | then |
 |---|---|---|
 | CUT | truncates its log to its high watermark | FETCH |
 | ASK | asks the leader where its last epoch ended, truncates its log there | FETCH, or ASK again |
 | FETCH | fetches the records after its end and appends them | FETCH |
-| RESET | asks the leader where its log begins and ends | FETCH |
-| WAIT | waits until the controller names another leader epoch | |
+| RESET | asks the leader for its log start and end offsets | FETCH |
+| WAIT | waits until the controller announces another leader epoch | |
 
-`replication/follower.py` decides which of the first three comes first, and what follows an error.
-An answer is used only for a partition that is followed in the same way as when it was requested.
+`replication/follower.py` decides the first step, CUT, ASK or FETCH, and the step after an error. A
+response is applied to a partition only if the controller has not changed its role since the
+request.
 
 While a leader has no records for any of thousands of partitions, the next request repeats the last
-one: the partitions are read again when the leader or the controller has sent a change, and at least
-every `LOOKED_THROUGH_MS`.
+one: the partitions are checked again when the leader or the controller has sent a change, and at
+least every `LOOKED_THROUGH_MS`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from broker.cluster.replicas.fetch_messages import (
     decode_fetch,
     encode_fetch,
 )
-from broker.cluster.replicas.fetch_session import FetchSession, Turn
+from broker.cluster.replicas.fetch_session import FetchSession, SessionFields
 from broker.cluster.replicas.followed import NEVER, Followed, Next, sync_cuts
 from broker.cluster.replicas.leader_questions import end_of_epochs, ends_of_logs
 from broker.cluster.replicas.replication_settings import ReplicationSettings
@@ -61,13 +62,14 @@ logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
 Named = tuple[TopicKey, int]
-"""A partition as a Fetch names it."""
+"""A partition as a Fetch names it: topic name or id, and index."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 _SESSION_ERRORS = frozenset(
     (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
 )
 LOOKED_THROUGH_MS = 3_000
-"""How often silent changes, such as a log start offset after retention, are sent to leaders."""
+"""Milliseconds after which leaders get silent changes, such as a log start offset moved by
+retention."""
 
 
 class FetcherParts(NamedTuple):
@@ -92,13 +94,13 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self._places: dict[Named, Followed] = {}
-        """The partitions in the last Fetch or in its session, by the names of its version."""
+        """The partitions in the last Fetch or in its session, by their names in it."""
         self._version = OLDEST
         self._quiet_until_ms = 0
-        """Until then the session has all that is followed as it is, unless there are news."""
+        """The monotonic time until which the last Fetch is repeated, unless `_news` is set."""
         self.lines = PartitionLines()
         self.lost: str | None = None
-        """The reason why the leader's last request failed."""
+        """The reason why the last request failed, None if it succeeded."""
         self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = spawn(self._work(), "replica fetcher")
@@ -106,21 +108,21 @@ class Fetcher:
 
     @property
     def failures(self) -> int:
-        """The number of consecutive failed requests to the leader."""
+        """The number of consecutive failed requests."""
         return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
-        """Fetches a partition, replacing its previous state."""
+        """Fetches a partition from now on, with new state."""
         self.followed[place] = followed
         self._news.set()
 
     def remove(self, place: Place) -> None:
-        """Fetches a partition no more."""
+        """Stops fetching a partition."""
         del self.followed[place]
         self._news.set()
 
     def stop(self) -> Task[None]:
-        """Ends it."""
+        """Cancels the fetcher; returns its task."""
         self._task.cancel()
         return self._task
 
@@ -201,11 +203,11 @@ class Fetcher:
             await self._wait_until_due(now_ms, self._again_ms())
 
     def _again_ms(self) -> int:
-        """When a partition that has met an error is due."""
+        """The monotonic time of the next attempt after an error."""
         return self._time.now().mono_ms + self._settings.backoff_ms
 
     def _is_followed(self, followed: Followed) -> bool:
-        """Whether the partition is followed as before: the controller has not changed it."""
+        """Whether the controller has not changed the partition's role since."""
         return self.followed.get(followed.place) is followed
 
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
@@ -239,24 +241,25 @@ class Fetcher:
     async def _fetch(
         self, peer: Peer, fetching: list[Followed], slices: Slices
     ) -> FetchAnswer | None:
-        """Fetches these partitions and appends the records; None: the session starts over."""
+        """Fetches these partitions and appends the records; returns None if the session starts
+        over."""
         self._version, self._places = version, places = self._named(fetching)
         asked: dict[Named, Asked] = {}
-        for place, each in places.items():  # one that moves during this is answered with an error
+        for place, each in places.items():  # one whose role changes now gets an error
             asked[place] = each.asked(
                 self._settings.partition_max_bytes, by_epoch=version >= FLEXIBLE
             )
             if slices.over:
                 await slices.pause()
-        turn = self._session.turn(asked, by_id=version >= WITH_IDS)
-        answer = await self._answer(peer, turn)
+        fields = self._session.fields_for(asked, by_id=version >= WITH_IDS)
+        answer = await self._answer(peer, fields)
         if answer is not None:
             await self._take_all(answer, places, slices)
         return answer
 
     async def _fetch_on(self, peer: Peer, slices: Slices) -> None:
         """Repeats the last Fetch: the leader had no records, and no partition has changed."""
-        answer = await self._answer(peer, self._session.same_turn())
+        answer = await self._answer(peer, self._session.unchanged_fields())
         if answer is None or answer.partitions or not self._session.lasts:
             self._quiet_until_ms = 0
         if answer is not None and answer.partitions:
@@ -266,8 +269,9 @@ class Fetcher:
         """Whether the leader has all partitions in its session, and had no records for any."""
         return not answer.partitions and allowed == len(self.followed) and self._session.lasts
 
-    async def _answer(self, peer: Peer, turn: Turn) -> FetchAnswer | None:
-        """The leader's answer; None if it does not have the session. Raises PeerLost."""
+    async def _answer(self, peer: Peer, fields: SessionFields) -> FetchAnswer | None:
+        """Sends a Fetch and returns its response; None if the leader does not have the session.
+        Raises PeerLost."""
         settings, version = self._settings, self._version
         head = FetchHead(
             settings.node_id,
@@ -275,14 +279,14 @@ class Fetcher:
             settings.wait_max_ms,
             settings.min_bytes,
             settings.max_bytes,
-            turn.session_id,
-            turn.epoch,
+            fields.session_id,
+            fields.epoch,
         )
         try:
             answer: FetchAnswer = await peer.send(
                 fetch.API,
                 version,
-                encode_fetch(version, head, turn.asked, turn.forgotten),
+                encode_fetch(version, head, fields.asked, fields.forgotten),
                 lambda frame, position: decode_fetch(version, frame, position),
                 settings.wait_max_ms + settings.socket_timeout_ms,
             )
@@ -299,12 +303,13 @@ class Fetcher:
         return answer
 
     def _broken(self, *, is_unknown: bool = False) -> None:
-        """Starts the session over: the next Fetch is a full one."""
+        """Makes the next Fetch a full one."""
         self._session.broken(is_unknown=is_unknown)
         self._quiet_until_ms = 0
 
     def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
-        """The version of a Fetch, and its partitions by topic ids if that has them."""
+        """Returns the version of a Fetch and its partitions, by topic ids if the version has
+        them."""
         version = self._settings.spoken.version_of(fetch.API.name)
         assert version is not None
         assert OLDEST <= version <= NEWEST
@@ -314,7 +319,7 @@ class Fetcher:
             for each in fetching:
                 topic = known.get(each.place[0])
                 if topic is None or topic.topic_id is None:
-                    break  # Kafka names all topics of a request in one way
+                    break  # all topics of a request are named by id, or none
                 places[topic.topic_id, each.place[1]] = each
             else:
                 return version, places
@@ -324,7 +329,7 @@ class Fetcher:
     async def _take_all(
         self, answer: FetchAnswer, places: dict[Named, Followed], slices: Slices
     ) -> None:
-        """Applies an answer to the logs, in slices."""
+        """Applies a response to the logs, in slices."""
         for topic, found in answer.partitions:
             known = places.get((topic, found.partition))
             if known is not None and found.records:
@@ -334,13 +339,13 @@ class Fetcher:
                 left = self._take(known, left)
                 if slices.over:
                     await slices.pause()
-        for each in places.values():  # the next Fetch says what is on the disk, where that is due
+        for each in places.values():  # the next Fetch reports flushed offsets
             if each.replica.is_flushing:
                 await slices.beside(each.replica.settled())
 
     def _put_last(self, followed: Followed) -> None:
-        """Moves a partition that got records to the end of the order: an answer may not have room
-        for all."""
+        """Moves a partition that got records to the end of the order: a response has limited
+        room."""
         if self._is_followed(followed):
             self.followed[followed.place] = self.followed.pop(followed.place)
 
@@ -350,7 +355,7 @@ class Fetcher:
                 left = followed.answered(found, self._again_ms())
                 followed.note_lag(self._time.now().mono_ms)
                 return left
-            except Exception:  # a bug of ours harms this partition alone (law 10)
+            except Exception:  # a bug of ours affects only this partition (law 10)
                 logger.exception("replica failed: internal error", partition=followed.replica.name)
                 followed.wait()
         return None

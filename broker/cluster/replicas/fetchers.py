@@ -1,4 +1,4 @@
-"""Fetchers: they fetch the partitions that this broker follows from their leaders.
+"""The fetchers of all partitions that this broker follows.
 
 Partitions of one leader share at most ``num.replica.fetchers`` connections, with a `Fetcher` each.
 """
@@ -19,7 +19,7 @@ from broker.topics.replicas.replica import Replica
 from protocol.java_hash import java_hash
 
 _STOP_S_MAX = 2
-"""How long a stop waits for fetchers: they end where they wait."""
+"""Seconds that a stop waits for fetchers to finish."""
 
 
 class Fetchers:
@@ -57,38 +57,38 @@ class Fetchers:
         fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.lines, before))
 
     def forget(self, topic: str, index: int) -> None:
-        """Fetches a partition no more."""
+        """Stops fetching a partition."""
         fetcher = self._of.pop((topic, index), None)
         if fetcher is not None:
             fetcher.remove((topic, index))
 
     def followed(self, topic: str, index: int) -> Followed | None:
-        """How far the fetching of a partition is, None where it is not fetched."""
+        """Returns the fetch state of a partition, None if it is not fetched."""
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
     def fetcher(self, topic: str, index: int) -> Fetcher | None:
-        """Which of them fetches a partition."""
+        """Returns the fetcher of a partition, None if it is not fetched."""
         return self._of.get((topic, index))
 
     @property
     def all(self) -> Sequence[Fetcher]:
-        """Every fetcher, as it is now."""
+        """Returns a copy of the list of fetchers."""
         return list(self._fetchers.values())
 
     @property
     def count(self) -> int:
-        """How many connections there are, or would be."""
+        """The number of fetchers, each with its own connection."""
         return len(self._fetchers)
 
     def close_idle(self) -> None:
-        """Ends the fetchers that have no partition."""
+        """Stops the fetchers that have no partition."""
         idle = [key for key, each in self._fetchers.items() if not each.followed]
         for key in idle:
             self._fetchers.pop(key).stop()
 
     async def stop(self) -> None:
-        """Ends all."""
+        """Stops all fetchers."""
         tasks = [each.stop() for each in self._fetchers.values()]
         self._fetchers.clear()
         self._of.clear()

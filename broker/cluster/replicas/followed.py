@@ -1,4 +1,4 @@
-"""A followed partition: its next step, and the effect of its leader's answers on its log."""
+"""A followed partition: its next step, and the effect of its leader's responses on its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ NEVER = 1 << 62
 
 
 class Next(Enum):
-    """A fetcher's next step with a partition; see `broker/cluster/replicas/fetcher.py`."""
+    """A fetcher's next step with a partition; `broker/cluster/replicas/fetcher.py` describes the
+    steps."""
 
     CUT = "cut"
     ASK = "ask"
@@ -40,7 +41,7 @@ _FIRST = {Begin.CUT: Next.CUT, Begin.ASK: Next.ASK, Begin.FETCH: Next.FETCH}
 
 
 class EndOfEpoch(NamedTuple):
-    """A leader's answer about the end of an epoch."""
+    """A leader's response about the end of an epoch."""
 
     error_code: int
     leader_epoch: int
@@ -48,7 +49,7 @@ class EndOfEpoch(NamedTuple):
 
 
 class EndsOfLog(NamedTuple):
-    """Where a leader's log begins and ends."""
+    """The start and end offsets of a leader's log."""
 
     error_code: int
     start_offset: int
@@ -56,17 +57,17 @@ class EndsOfLog(NamedTuple):
 
 
 def way_of(spoken: InterBroker) -> Way:
-    """How followers find the offset to truncate at, in a cluster of that version."""
+    """Returns how followers find the offset to truncate at, by inter-broker protocol version."""
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
 
 
 async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
-    """Fsyncs truncated logs in a thread, before anything more is fetched.
+    """Fsyncs truncated logs in a thread, before the next Fetch.
 
     A Fetch reports the log end offset to the leader, and its records are appended there. A later
-    fetcher of the partition waits for this too, whichever leader the log was truncated for.
+    fetcher of the partition waits for this too, whichever leader caused the truncation.
     """
     cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
     if cut:
@@ -74,14 +75,14 @@ async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
 
 
 def _sync_each(logs: Iterable[PartitionLog]) -> None:
-    """Fsyncs the logs; one that fails is poisoned for good, and accepts no fetched records."""
+    """Fsyncs the logs; a failure poisons a log for good, so that it accepts no fetched records."""
     for log in logs:
         with suppress(LogPoisoned):
             log.sync_cuts()
 
 
 class Followed:
-    """One partition, followed in one leader epoch; another epoch has another one."""
+    """The fetch state of a partition in one leader epoch."""
 
     def __init__(
         self,
@@ -90,10 +91,12 @@ class Followed:
         lines: PartitionLines,
         before: Followed | None = None,
     ) -> None:
-        """``lines`` gets what may happen to many; ``before`` is of an earlier epoch of this leader.
+        """``lines`` collects log lines that many partitions may have; ``before`` is the state in an
+        earlier epoch with the same leader.
 
-        Where logs are cut to the high watermark such a leader is followed on without: it may have
-        committed more since (KIP-101 has the story, Kafka 0.10.2 did so).
+        Where followers truncate to the high watermark, a partition that was fetching from the same
+        leader continues without truncation: the leader may have committed records above it
+        (KIP-101; Kafka 0.10.2 did so).
         """
         self.replica = replica
         self.place = (replica.topic, replica.index)
@@ -103,39 +106,39 @@ class Followed:
         if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
             self.step = Next.FETCH
         self.due_ms = 0
-        """When it is (monotonic); it rests after an error."""
+        """The monotonic time of the next step; later than now after an error."""
         self.leader_high_watermark = -1
-        """That of the last answer."""
+        """The high watermark in the last response, -1 before the first."""
         self._lines = lines
         self.trouble: str | None = None
-        """Why it did not go on when it was tried last."""
+        """The reason why the last attempt failed, None if it succeeded."""
         self._silent_until_ms = 0
-        """No error is logged before this time (monotonic)."""
+        """The monotonic time before which no error is logged."""
         self.behind_since_ms = NEVER
-        """Since when it lacks records that its leader has committed (monotonic)."""
+        """The monotonic time since when the log lacks committed records; NEVER if it has all."""
 
     @property
     def lag(self) -> int:
-        """How many records it lacks of those that its leader had committed at its last answer."""
+        """The number of records up to the leader's last known high watermark that the log lacks."""
         return max(0, self.leader_high_watermark - self.replica.log.log_end_offset)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it is not fetched any more, in this leader epoch."""
+        """Whether the partition is not fetched any more in this leader epoch."""
         return self.step is Next.WAIT
 
     def note_lag(self, now_ms: int) -> None:
-        """Its leader has answered."""
+        """Updates `behind_since_ms` after a response."""
         self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether something is to be done now."""
+        """Whether the next step is due."""
         return self.due_ms <= now_ms
 
-    # -- what is asked
+    # -- requests
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
-        """The partition's part of a Fetch: all records after its log end offset."""
+        """Returns the partition's part of a Fetch: all records from its log end offset on."""
         log = self.replica.log
         last_epoch = log.epochs.latest if by_epoch else -1
         return Asked(
@@ -149,13 +152,13 @@ class Followed:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether fetching is paused: the replica is out of sync, and replication exceeded its
+        """Whether fetching is paused: the replica is not caught up, and replication exceeded its
         quota."""
         if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
             return False
         return self.replica.quotas.follower.holds_back(*self.place)
 
-    # -- what is done
+    # -- responses
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
         """Truncates the log to its high watermark: records above it may not be committed."""
@@ -176,7 +179,7 @@ class Followed:
             self.step = Next.FETCH if done else Next.ASK
 
     def reset(self, ends: EndsOfLog, again_ms: int) -> None:
-        """Handles the leader's log start and end offsets after an offset that was out of range."""
+        """Handles the leader's log start and end offsets after OFFSET_OUT_OF_RANGE."""
         if ends.error_code != NONE:
             self._rest(again_ms)
             return
@@ -201,8 +204,8 @@ class Followed:
             self._go_on(Next.FETCH)
 
     def answered(self, found: Answered, again_ms: int) -> Answered | None:
-        """Handles a leader's answer to a Fetch; returns the batches not appended yet, for the next
-        call."""
+        """Handles a Fetch response; returns the part with batches that were not appended yet, for
+        the next call."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
             return None
@@ -223,13 +226,14 @@ class Followed:
         return found._replace(records=left) if taken and left else None
 
     def wait(self) -> None:
-        """Pauses until the controller names another leader epoch."""
+        """Pauses until the controller announces another leader epoch."""
         self.step, self.due_ms = Next.WAIT, NEVER
 
     # -- inside
 
     def _diverged(self, leader_epoch: int, leader_end: int, again_ms: int) -> bool | None:
-        """Cuts the log where it parts from the leader's; whether it is done. None: it can't."""
+        """Truncates the log where it diverges from the leader's; returns whether truncation is
+        complete, None after an error."""
         replica = self.replica
         log = replica.log
         end_offset = log.log_end_offset

@@ -1,4 +1,4 @@
-"""A change of in-sync replicas that a leader wants, on its way into ZooKeeper."""
+"""A change of the ISR that a leader wants and that is not in ZooKeeper yet."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from protocol.errors import NONE
 
 Place = tuple[str, int]
 AGAIN_S = 0.05
-"""How long a writer rests after an error."""
+"""Seconds that a writer pauses after an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """In-sync replicas that are wanted, over one version of a partition's state."""
+    """A wanted ISR, based on one version of the partition's state."""
 
     partition: LedPartition
     isr: tuple[int, ...]
@@ -24,15 +24,16 @@ class IsrChange:
 
     @property
     def place(self) -> Place:
-        """Which partition."""
+        """Topic and index of the partition."""
         return self.partition.topic, self.partition.index
 
     @property
     def holds(self) -> bool:
-        """Whether the change is still wanted: the leader leads in the same epoch and version.
+        """Whether the change is still wanted: the leader has the same leader epoch and partition
+        epoch.
 
         A leader that was stopped must not write any more: a topic that was deleted and recreated
-        starts at the same versions.
+        begins with the same versions.
         """
         state = self.partition.state
         return (
@@ -56,6 +57,6 @@ class IsrChange:
 
 
 def wanted_change(partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> IsrChange:
-    """The argument of `IsrWriter.wanted`."""
+    """Makes an `IsrChange` from the arguments of `IsrWriter.wanted`."""
     assert partition.state is not None
     return IsrChange(partition, isr, expected_epoch, partition.state.leader_epoch)

@@ -1,7 +1,8 @@
-"""In-sync replicas that their leaders write into ZooKeeper themselves (before 2.7-IV2).
+"""ISR changes that leaders write into ZooKeeper themselves (before 2.7-IV2).
 
 A leader sets the partition's ``state`` if the node still has the version that it knows. A notice
-has the controller read it: changes within 5 s share one, and none waits for more than a minute.
+has the controller read the state: changes within 5 s share one, and none waits for more than a
+minute.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ logger = structlog.get_logger(__name__)
 LOOK_S = 2.5
 """Seconds between checks whether a notice is due."""
 QUIET_MS = 5_000
-"""A notice is written when no change was made for this time."""
+"""A notice is written when the last change is older than this."""
 NOTICE_MS_MAX = 60_000
-"""A notice is also written when the last one is this old."""
+"""A notice is also written when the last notice is older than this."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class IsrStates:
-    """See the module and `IsrWriter`; use from the event loop's thread alone."""
+    """Implements `IsrWriter`; use from the event loop's thread alone."""
 
     def __init__(self, zookeeper: ZooKeeper, time: Time, spawn: Spawn) -> None:
         self._zookeeper = zookeeper
@@ -49,7 +50,7 @@ class IsrStates:
         self._news = Event()
         self._tasks: list[Task[None]] = []
         self._changed: dict[Place, None] = {}
-        """Partitions of which no notice speaks yet."""
+        """The changed partitions that no notice has named yet."""
         self._changed_ms = self._noticed_ms = 0
         self._lines = PartitionLines()
 
@@ -61,12 +62,12 @@ class IsrStates:
         ]
 
     def stop(self) -> None:
-        """Writes no more changes."""
+        """Stops writing changes."""
         for task in self._tasks:
             task.cancel()
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """See `IsrWriter`."""
+        """Implements `IsrWriter.wanted`."""
         change = wanted_change(partition, isr, expected_epoch)
         self._wanted[change.place] = change
         self._news.set()
@@ -92,7 +93,7 @@ class IsrStates:
             pass
 
     async def _write(self, change: IsrChange) -> bool:
-        """Sets one state; False if it is unknown whether it was set."""
+        """Writes one state; returns False if the result is unknown."""
         state = change.partition.state
         assert state is not None
         node = StateNode(state.leader, state.leader_epoch, change.isr, state.controller_epoch)
@@ -102,7 +103,7 @@ class IsrStates:
                 stat = await self._zookeeper.set(path, encode_state(node), change.expected_epoch)
                 version = stat.version
             except BadVersion:
-                # An earlier attempt, whose answer was lost, may have been this very write.
+                # An earlier attempt, whose response was lost, may have written this state.
                 data, stat = await self._zookeeper.get(path)
                 if decode_state(*change.place, data) != node:
                     change.decided(self._lines, INVALID_UPDATE_VERSION)
@@ -117,7 +118,7 @@ class IsrStates:
             return False
         except Closed:
             raise
-        except Exception:  # a bug of ours: the others are written (law 10)
+        except Exception:  # a bug of ours: continue with the others (law 10)
             logger.exception("ISR change can't be written to ZooKeeper", path=path)
             return False
         else:

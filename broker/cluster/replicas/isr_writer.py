@@ -1,12 +1,12 @@
-"""Writes changes of in-sync replicas that leaders want into ZooKeeper.
+"""Writes the ISR changes that leaders want into ZooKeeper.
 
 | ``inter.broker.protocol.version`` | writer of the partition's state |
 |---|---|
-| 2.7-IV2 and newer | the controller, asked by AlterPartition (KIP-497) |
+| 2.7-IV2 and newer | the controller, after AlterPartition (KIP-497) |
 | older | the leader; a notice has the controller read it |
 
-Either way the write is conditional on the version that the leader knows. A writer is made before
-the partitions that use it: `make_isr_writer`.
+Either way the write is conditional on the version that the leader knows. `make_isr_writer` makes a
+writer before the partitions that use it.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 DOUBLED_MOST = 3
-"""A pause is doubled so often at most: 400 ms, which writers to the partition wait too."""
+"""How often a pause is doubled after failures: up to 400 ms, for which producers of the partition
+wait too."""
 _BY_NAME = 1
-"""The last version of AlterPartition that has no topic ids."""
+"""The last version of AlterPartition without topic ids."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 
 
 class AlterPartitionWriter:
-    """Asks the controller, one request at a time, until it has answered.
+    """Sends AlterPartition to the controller, one request at a time, until each change is decided.
 
-    See `IsrWriter`; use from the event loop's thread alone.
+    Implements `IsrWriter`; use from the event loop's thread alone.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class AlterPartitionWriter:
             self._worker.cancel()
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """See `IsrWriter`."""
+        """Implements `IsrWriter.wanted`."""
         change = wanted_change(partition, isr, expected_epoch)
         self._changes[change.place] = change
         self._news.set()
@@ -107,19 +108,19 @@ class AlterPartitionWriter:
     async def _round_or_not(self) -> bool:
         try:
             return await self._round()
-        except Exception:  # a bug of ours: the others are asked for again (law 10)
+        except Exception:  # a bug of ours: all changes are sent again (law 10)
             if self._trouble.is_news():
                 logger.exception("ISR change request failed: internal error")
             return False
 
     async def _round(self) -> bool:
-        """Asks for all that is wanted now; False where something is to be asked again."""
+        """Sends all wanted changes; returns False if some must be sent again."""
         self._changes = {place: each for place, each in self._changes.items() if each.holds}
         if not self._changes:
             return True
         epoch = self._broker_epoch()
         if epoch == NO_EPOCH:
-            # The next session brings one; with the old one nothing may be asked.
+            # Wait for the broker epoch of the next session: the controller fences the old one.
             return self._not_asked("this broker is not registered in ZooKeeper")
         asked = dict(self._changes)
         try:
@@ -138,7 +139,7 @@ class AlterPartitionWriter:
         return self._take(asked, ids, answer)
 
     def _not_asked(self, reason: str) -> bool:
-        """Logs an attempt that has changed nothing; returns False, so that it is repeated."""
+        """Logs an attempt that changed nothing; returns False, so that it is repeated."""
         if self._trouble.is_news():
             logger.warning(
                 "controller does not accept ISR changes, retrying",
@@ -210,7 +211,7 @@ def _request(
 
 
 def _errors(answer: Value, names: dict[bytes, str]) -> dict[Place, tuple[int, int]]:
-    """Error code and partition epoch of each partition that is answered."""
+    """Returns error code and partition epoch of each partition in the response."""
     return {
         (topic["topic_name"] or names.get(topic["topic_id"], ""), each["partition_index"]): (
             each["error_code"],
@@ -230,7 +231,7 @@ def make_isr_writer(
     time: Time,
     spawn: Spawn,
 ) -> AlterPartitionWriter | IsrStates:
-    """The writer that the version of the cluster asks for."""
+    """Makes the writer for the cluster's inter-broker protocol version."""
     if not settings.spoken.has_alter_partition:
         return IsrStates(zookeeper, time, spawn)
     return AlterPartitionWriter(

@@ -1,4 +1,4 @@
-"""A follower's questions to its leader: where epochs ended, where logs begin and end."""
+"""A follower's requests to its leader for the end of an epoch and for the ends of a log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNANSWERED = {"error_code": UNKNOWN_SERVER_ERROR}
 async def end_of_epochs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndOfEpoch]]:
-    """Where the last epoch of each log ended at the leader. Raises PeerLost."""
+    """Returns where the last epoch of each log ends in the leader's log. Raises PeerLost."""
     answers = await _ask(
         peer,
         settings,
@@ -49,7 +49,7 @@ async def end_of_epochs(
 async def ends_of_logs(
     peer: Peer, settings: ReplicationSettings, asking: Sequence[Followed]
 ) -> list[tuple[Followed, EndsOfLog]]:
-    """Where the leader's logs begin and end. Raises PeerLost."""
+    """Returns the start and end offsets of the leader's logs. Raises PeerLost."""
     ends = [await _offsets(peer, settings, asking, timestamp) for timestamp in (EARLIEST, LATEST)]
     return [
         (
@@ -89,7 +89,7 @@ async def _ask(
     asking: Sequence[Followed],
     entry: Callable[[Followed], Value],
 ) -> list[tuple[Followed, Value]]:
-    """Asks of each partition in one request; the answers, in the order of ``asking``."""
+    """Sends one request for all partitions; returns their responses in the order of ``asking``."""
     version = settings.spoken.version_of(api.name)
     if version is None:
         raise PeerLost(f"the brokers of this cluster do not support {api.name}")

@@ -1,9 +1,10 @@
-"""Replicas that could not begin, as on a full disk: they do as soon as that works.
+"""Replicas that could not start, as on a full disk: this broker retries until they can.
 
-The log of one could not be made, or one that was to lead could not write its leader epoch down. The
-controller has heard KAFKA_STORAGE_ERROR of it, and gives it no role until this broker answers
-otherwise. It asks again when a notice of a changed directory names the broker, as Kafka's does:
-that is left when the log is there, or takes writes. A restart of the broker does the same.
+Either the log of a replica could not be created, or its new leader epoch could not be written to
+the log. This broker answered KAFKA_STORAGE_ERROR, so the controller gives the replica no role. The
+controller sends LeaderAndIsr again after a log directory notice that names this broker, as Kafka's
+controller does, and after a restart of this broker. This module writes the notice once the log
+exists or takes writes again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from protocol.schema import ZERO_UUID
 logger = structlog.get_logger(__name__)
 
 AGAIN_S = 2.0
-"""How soon it is tried again; twice as long after each failure."""
+"""Seconds before the next attempt; doubled after each failure."""
 AGAIN_S_MAX = 64.0
 
 
@@ -37,8 +38,8 @@ class MissingLogs:
         changing: Lock,
         notify: Callable[[], Awaitable[None]],
     ) -> None:
-        """``configs`` reads a topic's own settings; ``changing`` is held by who changes replicas;
-        ``notify`` has the controller ask for all replicas of this broker."""
+        """``configs`` reads a topic's own settings; ``changing`` is the lock for changes of
+        replicas; ``notify`` has the controller send the roles of all replicas of this broker."""
         self._node_id = node_id
         self._logs = logs
         self._cache = cache
@@ -48,17 +49,17 @@ class MissingLogs:
         self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
         """By topic: its id, the partitions whose logs could not be created, and the last error."""
         self._ailing: set[tuple[str, int]] = set()
-        """Replicas that were to lead, and whose logs accept no writes."""
+        """Replicas that should lead, and whose logs accept no writes."""
         self.pause_s = AGAIN_S
-        """Until the next attempt."""
+        """Seconds before the next attempt."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any replica could not begin."""
+        """Whether any replica could not start."""
         return bool(self._missing or self._ailing)
 
     async def make(self, name: str, topic_id: bytes | None, wanted: Iterable[int]) -> None:
-        """Makes the logs of a topic that are missing. One that can't be made stays missing."""
+        """Creates the missing logs of a topic; remembers them for a retry if that fails."""
         missing = [each for each in wanted if self._logs.get(name, each) is None]
         known = self._logs.topic(name)
         if not missing or (known is not None and differ(known.topic_id, topic_id)):
@@ -78,7 +79,7 @@ class MissingLogs:
             )
 
     async def _make(self, name: str, topic_id: bytes | None, missing: list[int]) -> None:
-        """Raises OSError and BadDirectory."""
+        """Creates the missing logs. Raises OSError and BadDirectory."""
         known = self._logs.topic(name)
         shown = self._cache.topics.get(name)
         count = max(
@@ -92,22 +93,23 @@ class MissingLogs:
         await self._logs.make(known.with_partitions(count), missing)
 
     def why_missing(self, name: str, index: int) -> str | None:
-        """Why the log of a replica could not be made, None where it is not missing."""
+        """Returns why the log of a replica could not be created, None if it is not missing."""
         _, indexes, why = self._missing.get(name, (None, (), ""))
         return why if index in indexes else None
 
     def could_not_lead(self, name: str, index: int) -> None:
-        """A replica that is here was to lead, and its log takes no writes."""
+        """Notes a replica that should lead, and whose log takes no writes."""
         self._ailing.add((name, index))
         self.pause_s = AGAIN_S
 
     def forget(self, name: str, index: int) -> None:
-        """A replica is to be here no more."""
+        """Notes that a replica was removed from this broker."""
         if name in self._missing:
             self._missing[name][1].discard(index)
 
     async def make_again(self) -> None:
-        """Creates missing logs, and has the controller send the roles of those that can begin."""
+        """Creates missing logs, and has the controller send roles to the replicas that can start
+        now."""
         if not self.is_needed:
             return
         async with self._changing:
@@ -119,7 +121,7 @@ class MissingLogs:
             await self._notify()
 
     def _recovered(self) -> int:
-        """How many logs take writes again. A log does so by itself, or never."""
+        """Returns how many logs take writes again. A log recovers by itself, or never."""
         found = {place: self._logs.get(*place) for place in self._ailing}
         self._ailing = {
             place
@@ -131,21 +133,21 @@ class MissingLogs:
         )
 
     async def _try(self, name: str) -> int:
-        """How many logs of a topic were made."""
+        """Creates the missing logs of a topic; returns how many."""
         topic_id, indexes, _ = self._missing[name]
         missing = [each for each in sorted(indexes) if self._is_wanted(name, topic_id, each)]
         try:
             if missing:
                 await self._make(name, topic_id, missing)
         except (OSError, BadDirectory):
-            return 0  # it was logged at the first failure
+            return 0  # the first failure was logged
         del self._missing[name]
         if missing:
             logger.info("replica logs created after a retry", topic=name, partitions=missing)
         return len(missing)
 
     def _is_wanted(self, name: str, topic_id: bytes | None, index: int) -> bool:
-        """Whether a replica that is missing is still to be here, and of this topic."""
+        """Whether a missing replica is still assigned to this broker, and of the same topic id."""
         shown = self._cache.topics.get(name)
         known = self._logs.topic(name)
         ids = (None if shown is None else shown.topic_id, None if known is None else known.topic_id)
@@ -159,5 +161,5 @@ class MissingLogs:
 
 
 def differ(known: bytes, told: bytes | None) -> bool:
-    """Whether two ids say that a topic is another one; where one has none they do not."""
+    """Whether two topic ids belong to different topics; False if one of them is unknown."""
     return told is not None and known not in (ZERO_UUID, told)

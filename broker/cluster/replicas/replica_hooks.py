@@ -14,10 +14,11 @@ class ReplicaHooks:
     """Receives changes of replicas; exceptions of the callbacks are caught."""
 
     on_leader: Callable[[Replica, int], None]
-    """This broker leads a partition, in that leader epoch; it may have led it before."""
+    """Called when this broker leads a partition in a leader epoch; it may have led it before."""
     on_follower: Callable[[Replica, int], None]
-    """It leads a partition no more, or never did, as of that leader epoch; -1 and -2: for good."""
+    """Called when this broker follows or stops a replica, with the leader epoch; -1 and -2 apply to
+    any epoch."""
     on_deleted: Callable[[str, int], None]
-    """A partition is deleted in the whole cluster."""
+    """Called when a partition is deleted in the whole cluster."""
     on_learnt: Callable[[Learnt], None]
-    """The metadata cache has learnt something."""
+    """Called after a change of the metadata cache."""

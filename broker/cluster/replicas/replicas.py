@@ -8,9 +8,9 @@
 
 Requests of an older controller are rejected, and so are those for an earlier registration of this
 broker (KIP-380). Requests for a later registration are accepted: the controller may know of it
-first. One request at a time changes replicas. A partition's own leader epoch distinguishes a late
+first. One request at a time changes replicas. A partition's leader epoch distinguishes a late
 request from a new one: an equal epoch is late too. Source: Kafka 3.9 ``ReplicaManager``,
-``KafkaApis``; table of errors in the methods.
+``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replicas.replica import Replica
 from broker.topics.replicas.roles import Role
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     StoppedPartition,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import LEADER_OF_DELETED
@@ -61,7 +61,7 @@ from replication.values import PartitionState
 logger = structlog.get_logger(__name__)
 
 UNCONDITIONAL = frozenset((-1, -2))
-"""Leader epochs of StopReplica that stop any replica: not known; its topic is being deleted."""
+"""Leader epochs of StopReplica that stop any replica: -1 is unknown, -2 is a topic deletion."""
 
 Place = tuple[str, int]
 
@@ -71,7 +71,7 @@ class LeaderAndIsrResult(NamedTuple):
 
     error_code: int
     partitions: Mapping[Place, int]
-    """The error of each partition that it names; empty where all of it is refused."""
+    """The error code of each partition; empty if the whole request is rejected."""
 
 
 class ReplicaManager:
@@ -102,7 +102,7 @@ class ReplicaManager:
         self._slicer = slicer
         self._background = background
         self._controller_epoch = -1
-        """The highest that was seen."""
+        """The highest controller epoch received."""
         self._changing = Lock()
         self.missing = MissingLogs(settings.node_id, logs, cache, configs, self._changing, notify)
         self._tasks: list[Task[None]] = []
@@ -114,7 +114,7 @@ class ReplicaManager:
         """The listener that the controller and other brokers use."""
         return self._settings.listener
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
         """Starts the checks for lagging in-sync replicas."""
@@ -144,26 +144,27 @@ class ReplicaManager:
         slices.end()
 
     def _begin_checkpoints(self) -> None:
-        """High watermarks are written down, as soon as they may move."""
+        """Starts the periodic checkpoint of high watermarks, once they may move."""
         if not self._checkpoints:
             self._checkpoints = True
             pause_s = self._settings.checkpoint_ms / 1000
             self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
 
     def _begin_retries(self) -> None:
-        """Retries replicas that could not begin, as long as there are any."""
+        """Starts retries of replicas that could not start, if any."""
         if self.missing.is_needed and not self._retries:
             self._retries = True
             self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
 
-    # -- who may say anything
+    # -- fencing of controllers
 
     def know_controller(self, epoch: int) -> None:
-        """ZooKeeper has a controller of that epoch: an older one is obeyed no more."""
+        """Rejects later requests of controllers before ``epoch``, the one in ZooKeeper."""
         self._controller_epoch = max(self._controller_epoch, epoch)
 
     def _refusal(self, request: Send) -> int:
-        """Why nothing of a request is done; else its controller is remembered."""
+        """Returns the error code of a fenced request; else NONE, and remembers the controller's
+        epoch."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
             why, error_code = "an earlier registration of this broker", STALE_BROKER_EPOCH
         elif request.controller_epoch < self._controller_epoch:
@@ -205,7 +206,7 @@ class ReplicaManager:
         self._call(self._hooks.on_learnt, learnt)
 
     def forget(self, names: Collection[str]) -> None:
-        """Topics were deleted while this broker was away; a replica here was moved away before."""
+        """Handles topics deleted while this broker was away; ends their replicas' roles."""
         learnt = self._cache.forget(names)
         self._pass_on(learnt)
         for topic, index in learnt.deleted:
@@ -214,10 +215,10 @@ class ReplicaManager:
                 self._stand_by(replica, LEADER_OF_DELETED)
 
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
-        """Leads and follows no more what was moved away from here.
+        """Ends the role of a replica that was moved away from this broker.
 
-        StopReplica says so next, but never to a broker whose session was over then: it would lead
-        on for ever in its new session, and clients that know of no other leader would stay.
+        StopReplica ends it too, but a broker whose session was over at that time never gets it: in
+        its new session it would continue to lead, and clients with old metadata would stay.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -236,7 +237,7 @@ class ReplicaManager:
     # -- LeaderAndIsr
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResult:
-        """Makes replicas leaders or followers, as the request says."""
+        """Makes replicas leaders or followers, as requested."""
         async with self._changing:
             refusal = self._refusal(request)
             if refusal:
@@ -247,7 +248,7 @@ class ReplicaManager:
             for topic in request.topics:
                 here = [each.partition for each in topic.partitions if node_id in each.replicas]
                 await slices.beside(self.missing.make(topic.name, topic.topic_id, here))
-                # Clients wait for those that are to be led.
+                # Leaders first: clients wait for them.
                 for told in sorted(topic.partitions, key=lambda each: each.leader != node_id):
                     place = (topic.name, told.partition)
                     error_code = self._refused(topic, told)
@@ -262,8 +263,8 @@ class ReplicaManager:
             self._begin_retries()
             return LeaderAndIsrResult(NONE, errors)
 
-    async def _identify(self, topic: ToldTopic) -> None:
-        """Notes the id of a topic that had none before."""
+    async def _identify(self, topic: LeaderAndIsrTopic) -> None:
+        """Writes the id of a topic that had none."""
         known = self._logs.topic(topic.name)
         if known is not None and topic.topic_id is not None and known.topic_id == ZERO_UUID:
             try:
@@ -271,12 +272,9 @@ class ReplicaManager:
             except OSError as error:
                 logger.error("topic id can't be written", topic=topic.name, error=str(error))
 
-    def _refused(self, topic: ToldTopic, told: ToldPartition) -> int:
-        """Why the state of a partition is not taken; NONE where it is.
-
-        A partition of another topic of that name, a state that is not new, one that has no replica
-        here, a log that could not be made; in this order.
-        """
+    def _refused(self, topic: LeaderAndIsrTopic, told: LeaderAndIsrPartition) -> int:
+        """Returns the error code of a refused partition state, NONE if it is accepted. Checks in
+        this order: offline replica, topic id, leader epoch, replica on this broker, missing log."""
         known = self._logs.topic(topic.name)
         replica = self._logs.get(topic.name, told.partition)
         if replica is not None and replica.role is Role.OFFLINE:
@@ -291,12 +289,12 @@ class ReplicaManager:
             return UNKNOWN_TOPIC_OR_PARTITION
         return KAFKA_STORAGE_ERROR if replica is None else NONE
 
-    def _change(self, topic: str, told: ToldPartition) -> int:
-        """Gives a replica its role; an error code."""
+    def _change(self, topic: str, told: LeaderAndIsrPartition) -> int:
+        """Gives a replica its role; returns an error code."""
         replica = self._logs.get(topic, told.partition)
         assert replica is not None
         if told.leader_epoch == replica.leader_epoch:
-            return NONE  # it brings nothing but the topic's id
+            return NONE  # only the topic's id is new
         state = PartitionState(
             told.controller_epoch,
             told.leader,
@@ -331,7 +329,7 @@ class ReplicaManager:
         return NONE
 
     def _follow(self, replica: Replica, state: PartitionState) -> None:
-        """A leader that is not known to live yet is fetched from as soon as it is."""
+        """Makes a replica a follower; fetching starts once the leader is known to be alive."""
         replica.follow(state)
         if state.leader >= 0:
             self._fetchers.follow(replica)

@@ -11,12 +11,12 @@ from broker.config.config import Config
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSettings:
-    """How this broker replicates; none of it changes while it runs."""
+    """The replication settings, which do not change at run time."""
 
     node_id: int
     spoken: InterBroker
     listener: str
-    """That of brokers among themselves."""
+    """The name of the listener for requests between brokers."""
     fetchers: int = 1
     """``num.replica.fetchers``: connections to each leader."""
     wait_max_ms: int = 500
@@ -28,7 +28,7 @@ class ReplicationSettings:
     partition_max_bytes: int = 1 << 20
     """``replica.fetch.max.bytes``"""
     backoff_ms: int = 1_000
-    """``replica.fetch.backoff.ms``: how long a partition rests after an error."""
+    """``replica.fetch.backoff.ms``: how long a partition is paused after an error."""
     socket_timeout_ms: int = 30_000
     """``replica.socket.timeout.ms``"""
     request_timeout_ms: int = 30_000
@@ -38,7 +38,7 @@ class ReplicationSettings:
     checkpoint_ms: int = 5_000
     """``replica.high.watermark.checkpoint.interval.ms``"""
     connect: Connect = connect
-    """How leaders are reached."""
+    """Connects to a leader."""
 
 
 def replication_settings(

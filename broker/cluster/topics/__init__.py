@@ -1,1 +1,1 @@
-"""Topics, settings and the old consumer's offsets, as ZooKeeper has them."""
+"""Topics, settings and the offsets of old consumers in ZooKeeper."""

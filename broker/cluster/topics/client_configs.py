@@ -1,9 +1,9 @@
-"""Quotas and credentials in ZooKeeper, of clients, users and addresses.
+"""Quotas and credentials in ZooKeeper, of clients, users and IP addresses.
 
-They are read, cached, and passed to the parts that follow settings of these names. Settings that no
-part follows are logged by their names alone: a value may be a credential. Quotas and credentials of
-a user share a node, so each change is conditional on the version of the node that was read. Source:
-Kafka 3.9 ``ZkAdminManager``, ``AdminZkClient``.
+They are read, cached, and passed to the callbacks of `follow`. Settings that this broker does not
+support are logged by name only, since a value may be a credential. Quotas and credentials of a user
+share a node, so each change is conditional on the version of the node that was read. Source: Kafka
+3.9 ``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
@@ -41,24 +41,25 @@ from protocol.znodes.fields import BadNode
 logger = structlog.get_logger(__name__)
 
 KEPT_CHARACTERS = 32 << 20
-"""So much is kept of all entities together; each counts for a little, however short it is."""
+"""The most characters kept of all entities together; each entity counts for at least
+`_ENTITY_CHARACTERS`."""
 _ENTITY_CHARACTERS = 200
-TOLD_AT_ONCE = 20
-"""So many entities have a line of the log when all are read; the others are counted."""
+LINES_AT_ONCE = 20
+"""The most entities that are logged by name when all are read; the others are counted."""
 ATTEMPTS: Final = 10
-"""How often a node is tried to be changed that others change at the same time."""
+"""The attempts to change a node that others change at the same time."""
 AGAIN_S: Final = (0.02, 0.1)
-"""How soon: by chance, so that two do not meet again."""
+"""The range of the random pause between attempts, so that two brokers do not collide again."""
 
 Changed = Callable[[ClientEntity, Mapping[str, str]], None]
-"""Called with an entity and all that is set for it from now on."""
+"""Called with an entity and all of its settings after a change."""
 
 
 class NotFollowed(NamedTuple):
-    """The settings of an entity that this broker does not follow."""
+    """The settings of an entity that this broker does not support."""
 
     entity: str
-    """Describes the entity in words."""
+    """A description of the entity for people."""
     settings: list[str]
     """Their names, sorted."""
 
@@ -75,14 +76,14 @@ class ClientConfigs:
         self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
-        """Whether it was logged that there are more entities than are kept."""
+        """Whether the error about too many entities was logged."""
 
     def expect(self, names: Collection[str]) -> None:
-        """Marks settings of these names as followed, so that no log line reports them."""
+        """Marks settings of these names as supported, so that no log line reports them."""
         self._followed.update(names)
 
     def follow(self, changed: Changed) -> None:
-        """Has ``changed`` called with each change."""
+        """Adds a callback for each change."""
         self._on_change.append(changed)
 
     async def alter(self, entity: ClientEntity, edit: Mapping[str, str | None]) -> None:
@@ -104,7 +105,7 @@ class ClientConfigs:
             try:
                 if after != before:
                     await self._write(path, after, version)
-                if after != before or attempt:  # an attempt may have been done, and not known to be
+                if after != before or attempt:  # an earlier attempt may have been applied
                     notice = notices.encode_config_change(entity.path)
                     await self._zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
             except (BadVersion, NodeExists, NoNode):
@@ -125,14 +126,15 @@ class ClientConfigs:
         else:
             try:
                 await zookeeper.delete(path, version)
-            except NotEmpty:  # clients of the user have settings
+            except NotEmpty:  # client ids of the user have settings
                 await zookeeper.set(path, encode_config(settings), version)
                 return
             with suppress(NotEmpty, NoNode, BadVersion):
                 await self._tidy(parent)
 
     async def _tidy(self, clients: str) -> None:
-        """Removes what was there for the last client of a user alone."""
+        """Deletes the parent node of a user's client ids after the last one, and the user's node if
+        it has no settings."""
         if clients.count("/") > 2:
             await self._zookeeper.delete(clients)
             user = clients.rpartition("/")[0]
@@ -141,7 +143,7 @@ class ClientConfigs:
                 await self._zookeeper.delete(user, stat.version)
 
     async def read_all(self) -> None:
-        """Reads every entity in ZooKeeper; all others lose their settings."""
+        """Reads every entity in ZooKeeper; removes the settings of all others."""
         gone = {*self.settings}
         changed = 0
         self._full = False
@@ -150,13 +152,13 @@ class ClientConfigs:
             read = await asyncio.gather(*[self._nodes.client(each) for each in entities])
             for entity, settings in zip(entities, read, strict=True):
                 gone.discard(entity)
-                changed += self._take(entity, settings, tell=changed < TOLD_AT_ONCE)
+                changed += self._take(entity, settings, tell=changed < LINES_AT_ONCE)
         for entity in gone:
-            changed += self._take(entity, {}, tell=changed < TOLD_AT_ONCE)
-        if changed > TOLD_AT_ONCE:
+            changed += self._take(entity, {}, tell=changed < LINES_AT_ONCE)
+        if changed > LINES_AT_ONCE:
             logger.warning(
                 "unsupported quotas or credentials changed on further entities",
-                more=changed - TOLD_AT_ONCE,
+                more=changed - LINES_AT_ONCE,
             )
 
     async def read(self, entity: ClientEntity) -> None:
@@ -164,7 +166,7 @@ class ClientConfigs:
         self._take(entity, await self._nodes.client(entity), tell=True)
 
     def not_followed(self, at_most: int) -> list[NotFollowed]:
-        """At most ``at_most`` entities with settings that this broker does not follow."""
+        """Returns at most ``at_most`` entities with settings that this broker does not support."""
         found = (
             NotFollowed(entity.words, names)
             for entity, settings in self.settings.items()
@@ -173,14 +175,15 @@ class ClientConfigs:
         return list(islice(found, at_most))
 
     def count_not_followed(self) -> int:
-        """The number of entities with settings that this broker does not follow."""
+        """The number of entities with settings that this broker does not support."""
         return sum(bool(self._not_followed(each)) for each in self.settings.values())
 
     def _not_followed(self, settings: Mapping[str, str]) -> list[str]:
         return sorted(settings.keys() - self._followed)
 
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
-        """Keeps what an entity has from now on. Whether that is something else."""
+        """Stores an entity's settings and calls the callbacks. Returns whether they changed and
+        include unsupported settings, before or after."""
         before = self.settings.get(entity, {})
         if before == settings:
             return False
@@ -212,12 +215,12 @@ def _entity(path: str) -> ClientEntity | None:
     try:
         return client_entity(path)
     except BadNode as error:
-        logger.error("settings of an entity can't be read, ignored", reason=str(error))
+        logger.error("ignoring a ZooKeeper config node that can't be parsed", reason=str(error))
         return None
 
 
 def _size(entity: ClientEntity, settings: Mapping[str, str]) -> int:
-    """The characters of an entity's settings, with its own; 0 without settings."""
+    """The characters that an entity counts for; 0 without settings."""
     if not settings:
         return 0
     own = _ENTITY_CHARACTERS + len(entity.path)

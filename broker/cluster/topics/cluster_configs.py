@@ -1,8 +1,8 @@
-"""Settings in ZooKeeper: of topics, of this broker, of every broker, and those of clients.
+"""Settings in ZooKeeper: of topics, of this broker, of all brokers, and of clients.
 
 Each entity has a node. Its writer leaves a notice, a sequential node that names it; every broker
 watches the notices and reads the named entities again. A node that does not parse, or a setting
-that does not fit, is logged and ignored. Source: Kafka 3.9 ``ZkConfigManager``.
+with an invalid value, is logged and ignored. Source: Kafka 3.9 ``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 
 class ClusterConfigs:
-    """Follows the settings of a cluster and changes them; see `SettingsStore` and the module."""
+    """Follows the settings of a cluster and changes them; implements `SettingsStore`."""
 
     def __init__(
         self,
@@ -62,10 +62,13 @@ class ClusterConfigs:
         unclean_changed: Callable[[str], None],
         clients: ClientConfigs | None = None,
     ) -> None:
-        """``applied`` runs after each change, so that others copy the new settings;
-        ``unclean_changed`` notifies the controller of a topic, or ("") of all."""
+        """``applied`` runs after each change, so that other parts copy the new settings.
+
+        ``unclean_changed`` notifies the controller that unclean elections were enabled or disabled:
+        for a topic, or with "" for this broker's default.
+        """
         self.changing = asyncio.Lock()
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.changing`."""
         self.nodes = ConfigNodes(zookeeper, config)
         self.clients = clients or ClientConfigs(zookeeper, self.nodes, time)
         self._config = config
@@ -78,11 +81,11 @@ class ClusterConfigs:
         self._applied = applied
         self._unclean_changed = unclean_changed
         self._unclean = config[UNCLEAN]
-        """The broker's own value, as last sent to the controller."""
+        """This broker's default, as the controller was last notified."""
         self._unread: set[str] = set()
-        """Topics whose settings have to be read."""
+        """The topics whose settings must be read."""
         self._clients_unread = True
-        """Whether those of all clients are, as in each new connection."""
+        """Whether the settings of all clients must be read, as in each new connection."""
         self._notices = FollowedNotices(
             notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
         )
@@ -91,20 +94,20 @@ class ClusterConfigs:
         self._stopped = False
 
     def start(self) -> None:
-        """Follows notices from now on; existing ones are followed again."""
+        """Follows notices from now on, including existing ones."""
         self._zookeeper.on_session(self._session_changed)
         self._look()
 
     def stop(self) -> None:
-        """Follows none any more."""
+        """Follows no more notices."""
         self._stopped = True
 
     def learnt(self, shown: Iterable[Topic]) -> None:
-        """Reads the settings of new topics: no notice reports the settings of their creation."""
+        """Reads the settings of new topics: the creation of a topic leaves no notice."""
         self._unread.update(topic.name for topic in shown)
         self._look()
 
-    # -- what is read
+    # -- reading
 
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.CONNECTED:
@@ -112,7 +115,7 @@ class ClusterConfigs:
             self._look()
 
     def _look(self) -> None:
-        """Starts reading changes; watches that fire during a read share the next one."""
+        """Starts reading changes; watches that fire during a read cause one more read."""
         self._again = True
         if not self._looking and not self._stopped:
             self._looking = True
@@ -122,7 +125,7 @@ class ClusterConfigs:
         try:
             while self._again and not self._stopped:
                 self._again = False
-                with suppress(SessionExpired, Closed):  # the next session looks again
+                with suppress(SessionExpired, Closed):  # repeated in the next session
                     await self._notices.follow(self._look)
                     await asyncio.gather(*[self._read_topic(name) for name in [*self._unread]])
                     if self._clients_unread:
@@ -163,11 +166,11 @@ class ClusterConfigs:
     def _configure(self, topic: Topic) -> None:
         try:
             self._logs.configure(topic)
-        except BadDirectory as error:  # the broker's own have changed since they were read
+        except BadDirectory as error:  # the broker's settings have changed in between
             logger.error("topic settings do not fit the broker's", reason=str(error))
 
     async def _handle(self, path: str, data: bytes) -> None:
-        """Reads the entity again that a notice names; the notice has no values."""
+        """Reads the entity that a notice names; the notice itself has no values."""
         entity = notices.decode_config_change(path, data)
         kind, _, name = entity.partition("/")
         if kind in configs.CLIENT_KINDS:
@@ -182,23 +185,23 @@ class ClusterConfigs:
     # -- changes
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.stored_topic`."""
         return await self._sure(self.nodes.topic(topic.name))
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.stored_broker`."""
         stored = await self._sure(self.nodes.broker(self._registry.node_id))
         return stored.dynamic_default if name == EVERY_BROKER else stored.dynamic_own
 
     async def alter(self, topic: Topic) -> None:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.alter`."""
         name = topic.name
         known = await self.stored_topic(topic)
         await self._sure(self.nodes.write(configs.TOPICS, name, known, topic.configs))
         self._take_topic(name, topic.configs)
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.alter_broker`."""
         known = await self.stored_broker(name)
         node = configs.DEFAULT if name == EVERY_BROKER else name
         await self._sure(self.nodes.write(configs.BROKERS, node, known, settings))
@@ -206,7 +209,7 @@ class ClusterConfigs:
         logger.info("settings changed", broker=name or "all", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
-        """The result of ``work``. Raises CannotChange, also if ZooKeeper does not answer."""
+        """Awaits ``work``. Raises CannotChange, also if ZooKeeper does not answer."""
         try:
             return await in_time(self._time, work)
         except ZooKeeperError as error:

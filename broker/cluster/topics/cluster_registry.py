@@ -15,53 +15,54 @@ from protocol.schema import ZERO_UUID
 
 
 class TopicsLearnt(NamedTuple):
-    """The changes by an update of the cache."""
+    """The topics that an update of the metadata cache has changed."""
 
     shown: tuple[Topic, ...] = ()
-    """Topics that are new, or have another id or more partitions."""
+    """The topics that are new, or have another id or more partitions."""
     gone: tuple[Topic, ...] = ()
-    """Topics that were deleted; one of `shown` may have the same name."""
+    """The topics that were deleted; a topic in `shown` may have the same name."""
 
 
 class ClusterRegistry(TopicLookups):
-    """See `Registry`."""
+    """The `Registry` of a broker in a cluster; see the module."""
 
     def __init__(self, node_id: int, cluster_id: str, cache: MetadataCache) -> None:
         super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
-        """None: a cluster with ZooKeeper has no transaction.version, so that producers keep to the
-        rules of version 1."""
+        """No features: a cluster with ZooKeeper has no transaction.version, so that producers use
+        version 1."""
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
-        """Own settings by topic, with topics that are not in the metadata yet."""
+        """Own settings by topic, including topics that are not in the metadata yet."""
 
-    # -- what is learnt
+    # -- updates
 
     def learnt(self, learnt: Learnt) -> TopicsLearnt:
-        """Follows an update of the cache."""
+        """Applies an update of the metadata cache."""
         shown: list[Topic] = []
         gone: list[Topic] = []
         for name in dict.fromkeys((*learnt.topics, *(topic for topic, _ in learnt.deleted))):
             before = self.topics.get(name)
-            topic = self._told(name)
+            topic = self._topic_of_cache(name)
             if before is not None and (topic is None or _is_another(before, topic)):
                 self._hide(before)
                 gone.append(before)
                 if topic is not None:
-                    topic = topic.with_configs({})  # the settings belong to the old topic
+                    topic = topic.with_configs({})  # these settings are the deleted topic's
             if topic is not None and topic != before:
                 self._show(topic, before)
                 shown.append(topic)
         return TopicsLearnt(tuple(shown), tuple(gone))
 
     def configs(self, name: str) -> Mapping[str, str]:
-        """A topic's own settings, as far as they were read."""
+        """Returns a topic's own settings; empty before they were read."""
         return self._configs.get(name, {})
 
     def configured(self, name: str, configs: Mapping[str, str]) -> Topic | None:
-        """Notes a topic's own settings; the topic that has them now, None while it is unknown."""
+        """Stores a topic's own settings; returns the changed topic, None if metadata does not have
+        it."""
         if configs:
             self._configs[name] = dict(configs)
         else:
@@ -73,8 +74,8 @@ class ClusterRegistry(TopicLookups):
         self._show(topic, before)
         return topic
 
-    def _told(self, name: str) -> Topic | None:
-        """The topic as the cache has it."""
+    def _topic_of_cache(self, name: str) -> Topic | None:
+        """Returns the topic according to the metadata cache, None if it does not exist."""
         known = self._cache.topics.get(name)
         if known is None or not known.partitions:
             return None
@@ -97,5 +98,5 @@ class ClusterRegistry(TopicLookups):
 
 
 def _is_another(before: Topic, topic: Topic) -> bool:
-    """Whether the id says that it is a new topic of the name; an id that comes later does not."""
+    """Whether two topics of one name have different ids; False while an id is unknown."""
     return ZERO_UUID not in (before.topic_id, topic.topic_id) and before.topic_id != topic.topic_id

@@ -1,10 +1,10 @@
-"""Topics of a cluster: created, grown and deleted by writes of ZooKeeper's nodes.
+"""Creates, grows and deletes topics of a cluster by writing ZooKeeper's nodes.
 
 The controller watches the nodes and does the rest, whichever broker or tool has written them. So a
 change has only begun when its node is written: `led` and `gone` wait until the controller has sent
-the result. For clients the controller alone changes topics; a topic that is created at its first
-use is written by the broker that received the request. Source: Kafka 3.9 ``AdminZkClient``,
-``AutoTopicCreationManager``.
+the result. Requests of clients that change topics go to the controller's broker; a topic that is
+created on its first use is written by the broker that received the request. Source: Kafka 3.9
+``AdminZkClient``, ``AutoTopicCreationManager``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ClusterTopics:
-    """See `TopicChanges`; use from the event loop's thread alone."""
+    """Implements `TopicChanges`; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ClusterTopics:
         time: Time,
         topic_version: int = VERSION,
     ) -> None:
-        """``topic_version`` is the one in which topics' nodes are written."""
+        """``topic_version`` is the version in which topics' nodes are written."""
         self._config = config
         self._registry = registry
         self._cache = cache
@@ -78,27 +78,28 @@ class ClusterTopics:
         self._time = time
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
-        """Topics that are being written; other callers for the same one wait here."""
+        """The topics that are being written; other creators of the same topic wait for the
+        future."""
 
-    # -- what is asked
+    # -- checks
 
     @property
     def is_controller(self) -> bool:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.is_controller`."""
         return self._host.is_active
 
     def check_new(self, name: str) -> None:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.check_new`."""
         check_topic_name(name)
         if self._registry.topic(name) or name in self._pending:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.collisions`."""
         return colliding(name, self._registry.topics)
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.placed`."""
         racks = self._racks()
         if factor == LEFT_TO_BROKER:
             factor = self._config["default.replication.factor"]
@@ -108,13 +109,14 @@ class ClusterTopics:
         return assign(racks, partitions, factor, start=start, shift=shift)
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """See `TopicChanges`. As in Kafka a new topic may name brokers that are not alive."""
+        """Implements `TopicChanges.check_assignment`. As in Kafka a new topic may name brokers that
+        are not alive."""
         for partition, broker_ids in enumerate(assignment):
             check_replicas(partition, broker_ids)
         _check_same_factor(len(assignment[0]), assignment)
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.check_more`."""
         alive = self._cache.broker_ids
         for partition, broker_ids in enumerate(assignment, first):
             check_replicas(partition, broker_ids, alive)
@@ -131,7 +133,7 @@ class ClusterTopics:
         configs: Mapping[str, str],
         assignment: Assignment | None = None,
     ) -> Topic:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.create`."""
         self.check_new(name)
         own = keep_compact(name, configs)
         topic_settings(self._config, own)
@@ -151,13 +153,14 @@ class ClusterTopics:
         return topic
 
     async def ensure(self, name: str) -> Topic | None:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.ensure`."""
         if name in OWNED:
             return await self.ensure_owned(OWNED[name])
         return await self._ensure(name, self._config["num.partitions"], LEFT_TO_BROKER, {})
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """See `TopicChanges`. As many replicas as are set, as in Kafka since 0.11."""
+        """Implements `TopicChanges.ensure_owned`. The topic gets the configured replication factor,
+        never a smaller one, as in Kafka since 0.11."""
         config = self._config
         factor = config[owned.replication_setting]
         own = owned.created_with(config, factor)
@@ -172,14 +175,15 @@ class ClusterTopics:
         if name in self._pending:
             await asyncio.shield(self._pending[name])
             return self._registry.topic(name)
-        with suppress(TopicExists):  # another broker was faster, or metadata lacks it yet
+        with suppress(TopicExists):  # created by another broker, or not in metadata yet
             await self.create(name, partitions, own, self.placed(partitions, factor))
         return self._registry.topic(name)
 
     async def _write_new(self, topic: Topic, assignment: Assignment) -> None:
-        """The node of its settings and its own, in one multi. Raises TopicExists."""
+        """Creates the topic's node and the node of its settings, in one multi. Raises
+        TopicExists."""
         zookeeper, name = self._zookeeper, topic.name
-        # The controller removes this node last: until then the settings may be the old topic's.
+        # The controller deletes this node last: until then the settings may be the old topic's.
         if await zookeeper.exists(admin.delete_path(name)) is not None:
             raise TopicExists(f"Topic '{name}' is marked for deletion.")
         path = configs.path(configs.TOPICS, name)
@@ -200,7 +204,7 @@ class ClusterTopics:
                 error = failed.error
                 unsure = unsure or error.unsure
                 if failed.index == 0 and isinstance(error, NodeExists | NoNode):
-                    # Left by an unfinished creation, or by our own first attempt.
+                    # The node is from an unfinished creation, or from our own first attempt.
                     is_there = isinstance(error, NodeExists)
                     write = Set(path, settings) if is_there else Create(path, settings)
                 elif failed.index == 1 and isinstance(error, NodeExists):
@@ -213,7 +217,7 @@ class ClusterTopics:
                 return
 
     async def _says(self, name: str, node: bytes) -> bool:
-        """Whether the node of a topic has this data."""
+        """Whether the topic's node has this data."""
         data, _ = await self._zookeeper.get(topics.topic_path(name))
         return data == node
 
@@ -222,7 +226,7 @@ class ClusterTopics:
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
     ) -> Topic:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.add_partitions`."""
         topic = self._registry.topic(name)
         if topic is None:
             raise NoSuchTopic(name)
@@ -237,7 +241,8 @@ class ClusterTopics:
         return topic.with_partitions(max(total, topic.partitions))
 
     async def _grown(self, name: str, total: int, assignment: Assignment | None) -> bool:
-        """Writes the missing partitions; False if another writer has changed the node."""
+        """Writes the missing partitions; returns False if the node has changed since it was
+        read."""
         path = topics.topic_path(name)
         if await self._zookeeper.exists(admin.delete_path(name)) is not None:
             raise NoSuchTopic(name)
@@ -258,7 +263,7 @@ class ClusterTopics:
     def _more(
         self, node: TopicNode, total: int, assignment: Assignment | None
     ) -> dict[int, tuple[int, ...]]:
-        """The replicas of the partitions that a topic lacks; like those that it has."""
+        """Returns the replicas of the missing partitions; as many for each as partition 0 has."""
         first = len(node.partitions)
         count = total - first
         if count <= 0:
@@ -277,7 +282,7 @@ class ClusterTopics:
     # -- deleting
 
     async def delete(self, name: str) -> Topic:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.delete`."""
         topic = self._registry.topic(name)
         if topic is None:
             raise NoSuchTopic(name)
@@ -291,18 +296,18 @@ class ClusterTopics:
     async def _ask_for_deletion(self, name: str) -> None:
         if await self._zookeeper.exists(topics.topic_path(name)) is None:
             raise NoSuchTopic(name)
-        with suppress(NodeExists):  # it is being deleted already: this caller waits too
+        with suppress(NodeExists):  # the deletion has already begun
             await self._zookeeper.create(admin.delete_path(name), None)
 
     # -- waiting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.led`."""
         wanted = {name: partial(self._is_led, name, count) for name, count in topics.items()}
         return await self._waited(wanted, timeout_ms)
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.gone`."""
         wanted = {name: partial(self._is_gone, name) for name in names}
         return await self._waited(wanted, timeout_ms)
 
@@ -316,14 +321,15 @@ class ClusterTopics:
     async def _waited(
         self, wanted: Mapping[str, Callable[[], bool]], timeout_ms: int
     ) -> Collection[str]:
-        """The keys that did not become true in time; with a timeout of 0 all of them, as in
-        Kafka."""
+        """Waits for the conditions; returns the keys that timed out. With a timeout of 0 these are
+        all, as in Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
         return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))
 
     def _racks(self) -> dict[int, str | None]:
-        """The live brokers' racks. Raises CannotChange before the controller has sent metadata."""
+        """Returns the racks of the live brokers. Raises CannotChange before the controller has sent
+        metadata."""
         racks = self._cache.racks()
         if not racks:
             raise CannotChange("No broker is known yet: the controller has sent no metadata.")
@@ -331,7 +337,7 @@ class ClusterTopics:
 
 
 def _check_same_factor(factor: int, assignment: Assignment) -> None:
-    """Raises BadAssignment where partitions have another number of replicas."""
+    """Raises BadAssignment if a partition has another number of replicas."""
     for each in assignment:
         if len(each) != factor:
             raise BadAssignment(

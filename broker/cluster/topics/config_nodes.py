@@ -1,4 +1,4 @@
-"""The nodes of settings in ZooKeeper, read and written."""
+"""Reads and writes the nodes of settings in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class ConfigNodes:
         self._config = config
 
     async def topic(self, name: str) -> dict[str, str]:
-        """A topic's own settings, those that fit."""
+        """Reads a topic's own settings, without invalid ones."""
         return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
 
     async def broker(self, node_id: int) -> Config:
-        """A copy of the config with the settings of every broker and of this one, as they fit."""
+        """Returns a copy of the config with the settings of all brokers and of this one, without
+        invalid ones."""
         every = await self._stored(configs.BROKERS, configs.DEFAULT)
         own = await self._stored(configs.BROKERS, str(node_id))
         return with_fitting(self._config, every, own)
@@ -37,7 +38,7 @@ class ConfigNodes:
     ) -> None:
         """Replaces an entity's ``known`` settings by the ``wanted`` ones, and leaves a notice.
 
-        Other settings of the node, which fit other brokers and not this one, remain.
+        Other settings in the node, which may be valid on other brokers, are kept.
         """
         zookeeper = self._zookeeper
         path, there = configs.path(kind, name), await self._stored(kind, name)
@@ -54,19 +55,19 @@ class ConfigNodes:
         await zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
 
     async def client(self, entity: configs.ClientEntity) -> dict[str, str]:
-        """The quotas and credentials of a client id, a user or an address."""
+        """Reads the quotas and credentials of a client id, a user or an IP address."""
         return await self._read(f"{configs.CONFIG}/{entity.path}")
 
     async def _stored(self, kind: str, name: str) -> dict[str, str]:
         return await self._read(configs.path(kind, name))
 
     async def _read(self, path: str) -> dict[str, str]:
-        """The settings in an entity's node; empty if it does not parse."""
+        """Reads the settings in an entity's node; empty if it does not exist or does not parse."""
         try:
             data, _ = await self._zookeeper.get(path)
             return configs.decode_config(path, data)
         except NoNode:
             return {}
         except BadNode as error:
-            logger.error("settings of an entity can't be read, ignored", reason=str(error))
+            logger.error("ignoring a ZooKeeper config node that can't be parsed", reason=str(error))
             return {}

@@ -1,7 +1,7 @@
 """The offsets of OffsetCommit and OffsetFetch v0 in a cluster: ZooKeeper's consumer paths.
 
-``/consumers/GROUP/offsets/TOPIC/PARTITION`` has the next offset as plain text, whichever broker was
-asked, and whether a broker or an old consumer has written it. Source: Kafka 3.9 ``KafkaApis``.
+``/consumers/GROUP/offsets/TOPIC/PARTITION`` has the next offset as plain text. All brokers and old
+consumers read and write it. Source: Kafka 3.9 ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _NO_NODE_NAME = re.compile(
 
 
 class BadGroup(ValueError):
-    """The group's id can't be the name of a node; the text has the reason."""
+    """The group id is not valid as the name of a node; the text has the reason."""
 
 
 class ZooKeeperOffsets:
-    """See `OldOffsets` and `SharedWrites`."""
+    """Implements `OldOffsets` and `SharedWrites`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ZooKeeperOffsets:
         self._writes = SharedWrites(self._write_all, lambda writing: spawn(writing, "old offsets"))
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """See OldOffsets."""
+        """Implements `OldOffsets.keep`."""
         refused = [group for group, *_ in entries if _NO_NODE_NAME.fullmatch(group)]
         if not refused:
             return self._writes.keep(entries)
@@ -58,7 +58,7 @@ class ZooKeeperOffsets:
         return done
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
-        """See OldOffsets."""
+        """Implements `OldOffsets.fetch`."""
         done: asyncio.Future[Mapping[Place, int]] = asyncio.get_running_loop().create_future()
         if _NO_NODE_NAME.fullmatch(group_id):
             done.set_result({})

@@ -1,9 +1,9 @@
 """Removes topics from the metadata cache that were deleted while this broker was not registered.
 
-The controller announces a deletion only to registered brokers, and only while it is under way. A
-broker that registers receives all existing topics. A topic that it knew before and that is missing
-there is read in ZooKeeper, until it is shown or has no node. This holds with controllers of any
-kind.
+The controller announces a deletion only to registered brokers, and only while it is in progress. A
+broker that registers receives all existing topics. If one that it knew before is missing there,
+this module reads it in ZooKeeper until metadata has it or its node is gone. This works with
+controllers of any kind.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from protocol.znodes.topics import TOPICS
 logger = structlog.get_logger(__name__)
 
 FIRST_LOOK_S = 1.0
-"""Seconds that the controller has to send existing topics."""
+"""Seconds after the registration in which the controller sends existing topics."""
 LOOK_S_MAX = 60.0
-"""The pause doubles up to this: a topic without any possible leader is not shown for long."""
+"""The limit of the doubling pause in seconds: metadata may omit a topic for long if it can't have a
+leader."""
 
 
 class MissedTopicDeletions:
@@ -49,29 +50,28 @@ class MissedTopicDeletions:
         self._looking: Task[None] | None = None
 
     def registered(self, _epoch: int) -> None:
-        """Starts checking topics: this broker was away until now, so its known topics are in
-        doubt."""
+        """Starts checking the known topics: some may have been deleted before this registration."""
         self.stop()
         self._cache.doubt_all()
         if self._cache.doubted:
             self._looking = self._spawn(self._look(), "unheard deletions")
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops checking."""
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
 
     async def _look(self) -> None:
         pause_s = FIRST_LOOK_S
-        with suppress(SessionExpired, Closed):  # the next registration starts over
+        with suppress(SessionExpired, Closed):  # repeated after the next registration
             while True:
                 await self._time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LOOK_S_MAX)
                 if not self._cache.doubted:
                     return
                 gone = self._cache.doubted.difference(await children_of(self._zookeeper, TOPICS))
-                gone &= self._cache.doubted  # one may have been shown in between: it is new
+                gone &= self._cache.doubted  # a topic may have been recreated during the read
                 if gone:
                     logger.info(
                         "topics deleted while this broker was not registered",

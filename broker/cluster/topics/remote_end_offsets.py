@@ -3,9 +3,9 @@
 | this broker's replica | source of the offsets |
 |---|---|
 | leads, or follows in sync | its own log, up to the high watermark that it knows |
-| follows out of sync, or does not exist | the leader's answer to ListOffsets |
+| follows out of sync, or does not exist | the leader's response to ListOffsets |
 
-A partition whose offsets are read is fetched within a second, and then every few seconds while
+A partition whose offsets are read is requested within a second, and then every few seconds while
 reads continue. Readers do not wait: unknown offsets are None.
 """
 
@@ -37,15 +37,15 @@ logger = structlog.get_logger(__name__)
 LOOK_S = 1.0
 """Seconds between checks for partitions that are due."""
 EVERY_MS = 5_000
-"""How often a wanted partition is asked again."""
+"""Milliseconds between requests for a wanted partition."""
 WANTED_MS = 60_000
 """A partition stays wanted for this long after its last read."""
 WANTED_MAX = 100_000
-"""Partitions that are wanted at a time; further ones are unknown."""
+"""The most partitions that are wanted at a time; the offsets of others are unknown."""
 PARTITIONS_AT_ONCE = 1_000
-"""Of one request: it is encoded in some 3 ms."""
+"""The partitions in one request, which is encoded in about 3 ms."""
 TRUSTED_MS = 1_000
-"""How long the known in-sync replicas are trusted."""
+"""Milliseconds for which the set of in-sync replicas is cached."""
 
 _EARLIEST, _LATEST = -2, -1
 _AS_CONSUMER = -1
@@ -56,33 +56,34 @@ _NONE: Mapping[int, Partition] = {}
 
 
 class Ends(NamedTuple):
-    """Where a log begins, and its high watermark."""
+    """The start offset and the high watermark of a log."""
 
     start: int
     end: int
     asked_ms: int
-    """Wall time of the request: the leader's answer is not older."""
+    """The wall time of the request: the offsets are not older."""
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """Some partitions of one leader."""
+    """A request for some partitions of one leader."""
 
     places: Sequence[Place]
     asked_ms: int
 
     @property
     def key(self) -> int:
-        """See `Item`."""
+        """Implements `Item.key`."""
         return id(self)
 
     @property
     def weight(self) -> int:
-        """See `Item`."""
+        """Implements `Item.weight`."""
         return len(self.places)
 
     def lost(self, lost: PeerLost) -> None:
-        """See `Item`. Known offsets remain; the partition is asked again at its next turn."""
+        """Implements `Item.lost`. Known offsets remain; the partitions are requested again
+        later."""
         logger.debug("log end offsets of a leader unknown: it does not answer", reason=str(lost))
 
 
@@ -129,14 +130,15 @@ class RemoteEndOffsets:
             self._task.cancel()
         self._outboxes.stop()
 
-    # -- what is asked
+    # -- reads
 
     def topic_id(self, topic: str) -> bytes:
-        """That of a topic, or its name where it has none, as in old clusters."""
+        """Returns the id of a topic, or its encoded name if it has no id, as in old clusters."""
         return self._cache.id_of(topic) or topic.encode()
 
     def trusted(self, topic: str) -> Mapping[int, Partition]:
-        """The replicas of a topic that are here and led or in sync, as of a moment ago."""
+        """Returns the replicas of a topic on this broker that lead or are in sync, cached for
+        `TRUSTED_MS`."""
         now_ms = self._time.now().mono_ms
         found = self._trusted.get(topic)
         if found is None or now_ms >= found[0]:
@@ -147,7 +149,8 @@ class RemoteEndOffsets:
         return found[1]
 
     def ends(self, topic: str, partition: int) -> Ends | None:
-        """The leader's last answer, None before the first; the partition is asked again."""
+        """Returns the leader's last response, None before the first; requests continue for
+        `WANTED_MS`."""
         place = (topic, partition)
         if place in self._wanted or (
             len(self._wanted) < WANTED_MAX and self._cache.partition(*place) is not None
@@ -156,7 +159,7 @@ class RemoteEndOffsets:
         return self._known.get(place)
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """The high watermarks of all its partitions, 0 if unknown; sends no requests."""
+        """Returns the high watermarks of all partitions, 0 if unknown; sends no requests."""
         known = self._cache.topics.get(topic)
         found = array("q", bytes(8 * (0 if known is None else max(known.partitions) + 1)))
         here = self.trusted(topic)
@@ -172,7 +175,7 @@ class RemoteEndOffsets:
         view = self._cache.partition(partition.topic, partition.index)
         return view is not None and self._node_id in view.isr
 
-    # -- asking
+    # -- requests
 
     async def _look(self) -> None:
         now = self._time.now()
@@ -210,7 +213,7 @@ class RemoteEndOffsets:
 async def _offsets(
     peer: LastingPeer, version: int, places: Sequence[Place], timestamp: int
 ) -> dict[Place, int]:
-    """The offsets of those partitions that the broker leads. Raises PeerLost."""
+    """Requests offsets; partitions with an error are missing in the result. Raises PeerLost."""
     topics: dict[str, list[Value]] = {}
     for topic, index in places:
         entry = {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}

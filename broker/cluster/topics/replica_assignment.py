@@ -1,10 +1,10 @@
-"""Which brokers get the replicas of new partitions, as Kafka spreads them.
+"""Assigns the replicas of new partitions to brokers, as Kafka does.
 
-Brokers stand in a row. The first replicas go round it, so that each leads as many partitions as the
-others; the rest of a partition's replicas follow behind the first, at a distance that grows by one
-with each round, so that the partitions which one broker leads have their followers everywhere. With
-racks the row alternates between them, and a rack gets a second replica of a partition when all have
-one. Source: KIP-36, Kafka 3.9 ``AdminUtils``.
+The brokers are in a list. The first replicas take them in turn, so that each leads as many
+partitions as the others. A partition's other replicas follow after the first, at a distance that
+grows by one with each pass over the list; so the followers of one leader's partitions spread over
+all brokers. If all brokers have racks, the list alternates between racks, and a rack gets a second
+replica of a partition only when each rack has one. Source: KIP-36, Kafka 3.9 ``AdminUtils``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def assign(
     shift: int,
     first: int = 0,
 ) -> list[Replicas]:
-    """The brokers of ``partitions`` new partitions, of which ``first`` is the index of the first.
+    """Returns the brokers of ``partitions`` new partitions; ``first`` is the index of the first.
 
-    ``racks`` has every broker, and its rack where it has one; ``factor`` is at most their number.
-    ``start`` is where in the row the replicas of partition 0 begin, ``shift`` the first distance.
-    Racks count where every broker has one.
+    ``racks`` has every broker, with None for a broker without a rack: if there is one, racks are
+    ignored. ``factor`` is at most the number of brokers. ``start`` is the position in the list for
+    the first replica of partition 0, ``shift`` the initial distance.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     row = alternating(known) if len(known) == len(racks) else sorted(racks)
@@ -46,18 +46,18 @@ def assign(
 
 
 def start_of(racks: Mapping[int, str | None], broker: int) -> int:
-    """The index in the list of brokers at which added partitions begin, for a topic that begins at
-    ``broker``.
+    """Returns the position in the list of brokers for partitions added to a topic whose partition 0
+    begins at ``broker``.
 
-    If that broker is gone, the index of the next higher id, or 0 if none is higher. As in Kafka the
-    list is in the order of ids, with racks too.
+    If that broker is gone, this is the position of the next higher id, or 0 if none is higher. As
+    in Kafka this list is in the order of ids, also with racks.
     """
     ids = sorted(racks)
     return next((place for place, each in enumerate(ids) if each >= broker), 0)
 
 
 def alternating(racks: Mapping[int, str]) -> list[int]:
-    """Brokers in a row that takes one of each rack in turn, racks and ids ascending."""
+    """Returns the brokers, one of each rack in turn; racks and ids ascending."""
     by_rack: dict[str, list[int]] = {}
     for broker, rack in sorted(racks.items()):
         by_rack.setdefault(rack, []).append(broker)
@@ -66,14 +66,15 @@ def alternating(racks: Mapping[int, str]) -> list[int]:
 
 
 def _behind(leader: int, shift: int, number: int, brokers: int) -> int:
-    """The place in the row of the replica with that number, counted from the second."""
+    """Returns the position of a follower in the list; ``number`` counts followers from 0."""
     return (leader + 1 + (shift + number) % (brokers - 1)) % brokers
 
 
 def _over_racks(
     row: Sequence[int], racks: Mapping[int, str], leader: int, shift: int, factor: int
 ) -> Replicas:
-    """A rack gets its second replica when all have one."""
+    """Returns the brokers of one partition; a rack gets a second replica only when each rack has
+    one."""
     all_racks = set(racks.values())
     found = [row[leader]]
     racks_used = {racks[row[leader]]}

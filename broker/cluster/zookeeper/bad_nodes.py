@@ -1,7 +1,7 @@
 """Searches ZooKeeper for nodes that don't parse, on an operator's request.
 
-A reader ignores such a node, so that it harms no other; this search finds all of them at once, also
-nodes that were not read since they were damaged.
+The broker ignores such a node when it reads it, so that it harms no other. This search finds all of
+them at once, including nodes that were not read since they were damaged.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, s
 from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
-"""Bad nodes that are named; further ones are only counted."""
+"""The most bad nodes that are named; further ones are only counted."""
 
 Node = tuple[str, Callable[[bytes], Any]]
-"""A path, and its parser."""
+"""A path, and the parser of its data."""
 
 
 @dataclass(slots=True)
@@ -27,14 +27,14 @@ class Looked:
     """The result of a search."""
 
     nodes: int = 0
-    """How many were read."""
+    """The number of nodes read."""
     bad: list[tuple[str, str]] = field(default_factory=list)
-    """Paths, each with why it does not parse."""
+    """The paths of bad nodes, each with the reason."""
     more: int = 0
 
 
 async def bad_nodes(zookeeper: ZooKeeper) -> Looked:
-    """Reads every node of brokers, topics, partitions, settings, rights, and of the cluster."""
+    """Reads every node of the cluster, brokers, topics, partitions, settings, ACLs and tokens."""
     found = Looked()
     async for some in _nodes(zookeeper):
         await _read(zookeeper, some, found)
@@ -67,7 +67,7 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
 
 
 async def _of_rights(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
-    """Entries of access control, and delegation tokens."""
+    """Yields the nodes of ACLs and delegation tokens."""
     for pattern_type, tree in acls.TREES.items():
         for kind in acls.TYPES:
             names = sorted(await children_of(zookeeper, f"{tree}/{kind}"))
@@ -94,7 +94,7 @@ def _settings(path: str) -> Node:
 
 
 def _topic(name: str, places: list[tuple[str, int]]) -> Node:
-    """Notes the topic's partitions too."""
+    """Returns a topic's node; its parser adds the topic's partitions to ``places``."""
 
     def read(data: bytes) -> None:
         places.extend((name, index) for index in topics.decode_topic(name, data).partitions)
@@ -108,7 +108,7 @@ def _state(topic: str, partition: int) -> Node:
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
-    """Reads nodes concurrently; a missing one is not a problem."""
+    """Reads nodes concurrently; a missing node is not a fault."""
     answers = await asyncio.gather(
         *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
     )

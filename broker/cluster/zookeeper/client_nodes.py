@@ -1,4 +1,5 @@
-"""The nodes of entities with quotas and credentials: clients, users, their clients, addresses."""
+"""The nodes of entities with quotas and credentials: client ids, users, client ids of users, and IP
+addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from protocol.znodes.configs import CLIENTS, CONFIG, IPS, USERS
 
 
 async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
-    """The paths of all below ``/config``, so many at a time as `slices` gives."""
+    """Yields the paths below ``/config`` of all entities, in lists of the size that `slices`
+    makes."""
     for kind in (CLIENTS, USERS, IPS):
         names = sorted(await children_of(zookeeper, f"{CONFIG}/{kind}"))
         for some in slices(f"{kind}/{name}" for name in names):
@@ -21,7 +23,7 @@ async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
 
 
 async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
-    """The client ids that these users have settings for."""
+    """Returns the paths of these users' client ids that have settings."""
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [

@@ -1,4 +1,4 @@
-"""The notices of one directory in ZooKeeper: each is followed once, and removed when it is old.
+"""The notices of one directory in ZooKeeper: each is handled once, and deleted when it is old.
 
 The writer of a node leaves a notice, a sequential node that names it; every broker watches the
 directory and reads the named nodes again. A notice that does not parse is logged and ignored: it
@@ -21,7 +21,7 @@ from protocol.znodes.notices import number_of
 logger = structlog.get_logger(__name__)
 
 NOTICES_KEPT_MS = 15 * 60_000
-"""How long a notice is left to brokers that have not seen it, as in Kafka."""
+"""Milliseconds before a notice is deleted, so that every broker can read it, as in Kafka."""
 
 Handle = Callable[[str, bytes], Awaitable[None]]
 """Handles a notice, by its path and data; raises BadNode if it does not parse."""
@@ -44,12 +44,12 @@ class FollowedNotices:
         self._errors = errors
         self._handle = handle
         self._handled = -1
-        """The highest number of a notice that was followed."""
+        """The highest number of a handled notice."""
         self._created_ms: dict[str, int] = {}
-        """The notices that are there, and when they were made."""
+        """The existing notices, each with its creation time (wall)."""
 
     async def follow(self, watch: Watch) -> None:
-        """Follows those that are new; ``watch`` is called when there are more.
+        """Handles new notices; ``watch`` is called when further ones exist.
 
         Raises SessionExpired and Closed.
         """
@@ -80,7 +80,7 @@ class FollowedNotices:
             logger.error("notification can't be read, skipped", reason=str(error))
 
     async def _purge(self, there: set[str]) -> None:
-        """Removes old notices, whether or not every broker has read them."""
+        """Deletes old notices, whether or not every broker has read them."""
         before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
         for path, created_ms in [*self._created_ms.items()]:
             if path not in there:

@@ -1,10 +1,10 @@
-"""A real ZooKeeper through kazoo, whose threads never touch anything of ours.
+"""A real ZooKeeper through kazoo, whose threads do not touch the broker's state.
 
-kazoo answers and calls watches on threads of its own; all of it is handed to the event loop here.
-It differs from Kafka's client in three ways that are put right here. It forgets every watch when a
-connection is lost, and says so to each: ours are called then, and their owners read again. A
-transaction that failed gives a list of exceptions and raises nothing. Requests that were under way
-when the connection was lost fail: they are sent again. Source: kazoo 2.11.
+kazoo returns results and calls watches on its own threads; this module passes all of them to the
+event loop. It also corrects three differences from Kafka's client. kazoo forgets every watch when a
+connection is lost, and notifies each: the watches are called then, and their owners read again. A
+failed transaction returns a list of exceptions and raises nothing: `multi` raises. Requests in
+flight fail when the connection is lost: they are sent again. Source: kazoo 2.11.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 logger = structlog.get_logger(__name__)
-logging.getLogger("kazoo").addHandler(logging.NullHandler())  # exceptions reach us anyway
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # its errors are raised too
 
 _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
-"""The request may have been applied: the result is unknown."""
+"""Errors after which the request may have been applied: the result is unknown."""
 _EPHEMERAL, _SEQUENCE = 1, 2
-"""The flags of a create in the protocol."""
+"""Flags of a create in ZooKeeper's protocol."""
 CLOSED_WITHIN_S = 3
-"""How long the end of a session is waited for."""
+"""Seconds that `close` waits for the end of the session."""
 _AGAIN_S = 0.01
-"""Pause before a lost request is sent again: kazoo may not have noticed the loss yet."""
+"""Seconds before a lost request is sent again: kazoo may not have noticed the loss yet."""
 _ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
     NoNodeError: NoNode,
     NodeExistsError: NodeExists,
@@ -84,7 +84,8 @@ _STATES = {
 
 
 class KazooZooKeeper:
-    """See `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, and a chroot at the end."""
+    """Implements `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, and a chroot at the
+    end."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, in_flight_max: int, time: Time) -> None:
         addresses, slash, chroot = hosts.partition("/")
@@ -97,15 +98,16 @@ class KazooZooKeeper:
         self._connected = asyncio.Event()
         self._closed = False
         self._sessions_over = 0
-        """How many have expired: a request belongs to the session in which it was made."""
+        """The number of expired sessions: a request belongs to the session in which it was made."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.connection`."""
         self.request_times = Histogram()
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.request_times`."""
 
     async def start(self, timeout_ms: int) -> None:
-        """Connects, and creates the chroot. Raises TimeoutError without an answer in time."""
+        """Connects, and creates the chroot. Raises TimeoutError if ZooKeeper does not answer in
+        time."""
         self._client.add_listener(self._state_changed)
         self._client.start_async()
         async with self._time.within(timeout_ms / 1000):
@@ -121,28 +123,28 @@ class KazooZooKeeper:
 
     @property
     def session(self) -> int:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.session`."""
         client_id = self._client.client_id
         return 0 if client_id is None else int(client_id[0])
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.on_session`."""
         self._listeners.append(call)
 
     # -- requests
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.get`."""
         data, stat = await self._call(self._client.get_async, self._full(path), self._watch(watch))
         return data or b"", _stat(stat)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.exists`."""
         stat = await self._call(self._client.exists_async, self._full(path), self._watch(watch))
         return None if stat is None else _stat(stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.children`."""
         names = await self._call(
             self._client.get_children_async, self._full(path), self._watch(watch)
         )
@@ -151,7 +153,7 @@ class KazooZooKeeper:
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.create`."""
         made, stat = await self._call(
             self._client.create_async,
             self._full(path),
@@ -163,15 +165,15 @@ class KazooZooKeeper:
         return self._below_chroot(made), _stat(stat)
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.set`."""
         return _stat(await self._call(self._client.set_async, self._full(path), data, version))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.delete`."""
         await self._call(self._client.delete_async, self._full(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[Done]:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.multi`."""
         results, unsure = await self._repeated(partial(self._commit, operations))
         failed = [
             (index, result)
@@ -185,7 +187,7 @@ class KazooZooKeeper:
         return [self._done(result) for result in results]
 
     async def close(self) -> None:
-        """See `ZooKeeper`."""
+        """Implements `ZooKeeper.close`."""
         if self._closed:
             return
         self._closed = True
@@ -204,7 +206,7 @@ class KazooZooKeeper:
             )
 
     def _stop(self, ended: asyncio.Event) -> None:
-        """Ends the session; kazoo waits for as long as the session may last, and raises then."""
+        """Ends the session; kazoo waits for as long as the session may last, and then raises."""
         try:
             self._client.remove_listener(self._state_changed)
             self._client.stop()
@@ -214,10 +216,10 @@ class KazooZooKeeper:
         finally:
             self._on_loop(ended.set)
 
-    # -- how a request is sent
+    # -- sending requests
 
     async def _call(self, send: Callable[..., Any], path: str, *rest: Any, **named: Any) -> Any:
-        """The answer to one request. Raises ZooKeeperError."""
+        """Sends a request and returns its result. Raises ZooKeeperError."""
         try:
             result, _ = await self._repeated(partial(send, path, *rest, **named))
         except _Refused as refused:
@@ -225,7 +227,8 @@ class KazooZooKeeper:
         return result
 
     async def _repeated(self, send: Callable[[], Any]) -> tuple[Any, bool]:
-        """Sends until there is an answer; and whether it was sent before.
+        """Sends a request until it is answered; returns the result, and whether the request was
+        sent more than once.
 
         Raises _Refused, SessionExpired, Closed.
         """
@@ -245,7 +248,7 @@ class KazooZooKeeper:
                     self.request_times.add(self._time.ticks_ns() - began_ns)
                     return answer, unsure
                 except _LOST:
-                    unsure = True  # and kazoo keeps what is sent now until it is connected
+                    unsure = True  # kazoo queues the next attempt until it is connected
                     await self._time.sleep(_AGAIN_S)
                 except SessionExpiredError as error:
                     raise SessionExpired(
@@ -275,7 +278,7 @@ class KazooZooKeeper:
             path = self._full(each.path)
             if isinstance(each, Create):
                 flags = each.ephemeral * _EPHEMERAL | each.sequence * _SEQUENCE
-                # kazoo's own method accepts no node without data.
+                # kazoo's own method does not accept a node without data.
                 made = serialization.Create(path, each.data, OPEN_ACL_UNSAFE, flags)
                 transaction.operations.append(made)
             elif isinstance(each, Set):
@@ -292,16 +295,16 @@ class KazooZooKeeper:
             return self._below_chroot(result)
         return _stat(result) if isinstance(result, ZnodeStat) else None
 
-    # -- what comes from kazoo's threads
+    # -- from kazoo's threads to the event loop
 
     def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def _state_changed(self, state: str) -> None:
-        self._on_loop(self._told, _STATES[state])
+        self._on_loop(self._connection_changed, _STATES[state])
 
-    def _told(self, connection: Connection) -> None:
+    def _connection_changed(self, connection: Connection) -> None:
         if self._closed:
             return
         self.connection = connection
@@ -310,7 +313,7 @@ class KazooZooKeeper:
             call(connection)
         if connection is Connection.EXPIRED:
             self._sessions_over += 1
-            self._connected.set()  # wakes the waiting callers; they do nothing in the next session
+            self._connected.set()  # wakes the waiting callers, which raise SessionExpired
         if connection is Connection.CONNECTED:
             self._connected.set()
         else:
@@ -319,10 +322,10 @@ class KazooZooKeeper:
     def _watch(self, watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
         if watch is None:
             return None
-        told = watch
+        callback = watch
 
         def fired(_: WatchedEvent) -> None:
-            self._on_loop(self._call_watch, told)
+            self._on_loop(self._call_watch, callback)
 
         return fired
 
@@ -340,7 +343,7 @@ class KazooZooKeeper:
 
 
 async def connect(where: Where, time: Time) -> KazooZooKeeper:
-    """See `broker.cluster.zookeeper.zookeeper.Connect`."""
+    """Implements `broker.cluster.zookeeper.zookeeper.Connect`."""
     zookeeper = KazooZooKeeper(where.hosts, where.session_timeout_ms, where.in_flight_max, time)
     try:
         await zookeeper.start(where.connection_timeout_ms)
@@ -351,7 +354,7 @@ async def connect(where: Where, time: Time) -> KazooZooKeeper:
 
 
 class _Refused(Exception):
-    """An error of ZooKeeper for one request."""
+    """ZooKeeper has answered one request with an error."""
 
     def __init__(self, error: KazooException, unsure: bool) -> None:
         super().__init__(str(error))

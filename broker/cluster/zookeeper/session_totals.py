@@ -1,4 +1,4 @@
-"""How the session with ZooKeeper has fared, counted since this broker joined."""
+"""Counts of session changes with ZooKeeper since this broker joined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SessionTotals:
 
     def __init__(self, zookeeper: ZooKeeper, time: Time) -> None:
         self.changes: Counter[Connection] = Counter(dict.fromkeys(Connection, 0))
-        """How often the connection got into each state; the first one counts."""
+        """How often the connection entered each state, including its first."""
         self.changes[Connection.CONNECTED] = 1
         self._time = time
         self._zookeeper = zookeeper
@@ -22,7 +22,7 @@ class SessionTotals:
 
     @property
     def connection(self) -> Connection:
-        """As it is now."""
+        """The current state of the connection."""
         return self._zookeeper.connection
 
     @property

@@ -1,12 +1,12 @@
-"""ZooKeeper as the cluster's parts see it: reads, conditional writes, watches, a session.
+"""The interface to ZooKeeper for the cluster's parts: reads, conditional writes, watches, a
+session.
 
-`ZooKeeper` is the interface. `kazoo_zookeeper.py` connects to a real one. Use it from the event
-loop's thread alone; every callback runs there.
+`kazoo_zookeeper.py` implements `ZooKeeper` with a real one. Use it from the event loop's thread
+alone; every callback runs there.
 
-A request that meets a lost connection is sent again until it is answered or the session has
-expired. So a write may be applied although its answer is an error: then `ZooKeeperError.unsure` is
-set, and the writer compares the node with its wanted content. That holds for every conditional
-write.
+A request whose connection is lost is sent again until it is answered or the session has expired. So
+a write may be applied although its result is an error: then `ZooKeeperError.unsure` is set, and the
+writer of every conditional write compares the node with its wanted content.
 """
 
 from __future__ import annotations
@@ -20,47 +20,48 @@ from broker.loop.histogram import Histogram
 from broker.time import Time
 
 Watch = Callable[[], None]
-"""Called once when what was read may have changed, and after every lost connection: a hint to read
-again, with another watch."""
+"""Called once when the data that was read may have changed, and after every lost connection: it
+hints to read again, with a new watch."""
 
 ANY_VERSION = -1
 ANSWERS_S = 5
-"""Seconds that a client of ours waits for ZooKeeper before its request fails."""
+"""Seconds that a client's request waits for ZooKeeper before it fails."""
 AT_ONCE = 200
-"""Nodes read concurrently: all answers may arrive in one turn of the loop."""
+"""Nodes that are read concurrently: all responses may arrive in one turn of the loop."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Stat(NamedTuple):
-    """ZooKeeper's data about a node, without its content."""
+    """A node's metadata in ZooKeeper."""
 
     version: int
-    """How often its data was set."""
+    """How often the data was set."""
     czxid: int
-    """The transaction that created it: a broker's epoch is that of its registration (KIP-380)."""
+    """The id of the transaction that created the node; of a registration, the broker epoch
+    (KIP-380)."""
     mzxid: int
-    """The transaction that set its data last."""
+    """The id of the transaction that last set the data."""
     ephemeral_owner: int
-    """The session whose end removes it; 0 if it is persistent."""
+    """The session that deletes the node at its end; 0 if the node is persistent."""
     num_children: int
     ctime_ms: int
-    """When it was created, by the server's wall clock."""
+    """The wall time of its creation on the server."""
 
 
 class Create(NamedTuple):
-    """Creates a node; its parent must be there."""
+    """Creates a node; its parent must exist."""
 
     path: str
     data: bytes | None
-    """None: a node without data, which is not the same to every reader as one of no bytes."""
+    """None: a node without data, which some readers distinguish from a node with zero bytes."""
     ephemeral: bool = False
     sequence: bool = False
 
 
 class Set(NamedTuple):
-    """Sets a node's data, if it has that version."""
+    """Sets a node's data, if the node has that version."""
 
     path: str
     data: bytes
@@ -68,7 +69,7 @@ class Set(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Deletes a node without children, if it has that version."""
+    """Deletes a node without children, if the node has that version."""
 
     path: str
     version: int = ANY_VERSION
@@ -83,7 +84,7 @@ class Check(NamedTuple):
 
 Operation = Create | Set | Delete | Check
 Done = str | Stat | None
-"""The path of a create, the stat of a set, None for other operations."""
+"""The path of a created node, the stat of a set one, None for other operations."""
 
 
 class ZooKeeperError(Exception):
@@ -92,7 +93,7 @@ class ZooKeeperError(Exception):
     def __init__(self, text: str, *, unsure: bool = False) -> None:
         super().__init__(text)
         self.unsure = unsure
-        """The request was sent more than once: an earlier attempt may have been done."""
+        """Whether the request was sent more than once: an earlier attempt may have been applied."""
 
 
 class NoNode(ZooKeeperError):
@@ -100,11 +101,11 @@ class NoNode(ZooKeeperError):
 
 
 class NodeExists(ZooKeeperError):
-    """The node to be created is there."""
+    """The node to be created already exists."""
 
 
 class BadVersion(ZooKeeperError):
-    """The node has another version than the one expected."""
+    """The node does not have the expected version."""
 
 
 class NotEmpty(ZooKeeperError):
@@ -125,7 +126,7 @@ class MultiFailed(Exception):
     def __init__(self, index: int, error: ZooKeeperError) -> None:
         super().__init__(f"operation {index} of the multi: {error}")
         self.index = index
-        """Which of its operations."""
+        """The index of the failed operation."""
         self.error = error
 
 
@@ -133,15 +134,15 @@ class Connection(Enum):
     """The states that `ZooKeeper.on_session` reports."""
 
     CONNECTED = "connected"
-    """The session is open: the old one again, or a new one."""
+    """The session is open: a new one, or the old one after a lost connection."""
     SUSPENDED = "suspended"
     """The connection is lost, and the session may still be alive."""
     EXPIRED = "expired"
-    """The session is over. Another follows."""
+    """The session has expired. Another one follows."""
 
 
 class ZooKeeper(Protocol):
-    """A session with a ZooKeeper; paths are those below the chroot."""
+    """A session with ZooKeeper; paths are relative to the chroot."""
 
     @property
     def session(self) -> int:
@@ -156,21 +157,24 @@ class ZooKeeper(Protocol):
         """Nanoseconds from a request to its answer."""
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
-        """Has ``call`` called with each change, in the order in which they happened."""
+        """Adds a callback for each change of the connection, in the order of the changes."""
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """A node's data; a node without any has b"". Raises NoNode, which sets no watch."""
+        """Returns a node's data, b"" for a node without data. Raises NoNode, which sets no
+        watch."""
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """A node's stat, None if it does not exist; the watch also fires on its creation."""
+        """Returns a node's stat, None if it does not exist; the watch also fires on its
+        creation."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """The names of a node's children, in no order. Raises NoNode."""
+        """Returns the names of a node's children, in no order. Raises NoNode."""
 
     async def create(
         self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
     ) -> tuple[str, Stat]:
-        """Creates a node and returns its path. Raises NodeExists, NoNode without its parent."""
+        """Creates a node; returns its path and stat. Raises NodeExists, and NoNode if its parent is
+        missing."""
 
     async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         """Sets a node's data. Raises NoNode, BadVersion."""
@@ -189,7 +193,7 @@ _LEAST_SESSION_MS = 6000
 
 
 class Where(NamedTuple):
-    """Which ZooKeeper, and how a session with it is kept."""
+    """The address of a ZooKeeper and the settings of a session with it."""
 
     hosts: str
     """``zookeeper.connect``: hosts, and a chroot at the end."""
@@ -199,17 +203,17 @@ class Where(NamedTuple):
 
     @property
     def session_ms(self) -> int:
-        """How long a session outlives its client: a server grants no less than two of its ticks,
-        which are 3 s unless it says otherwise."""
+        """How long a session outlives its client: a server's minimum is two ticks, 6 s by
+        default."""
         return max(self.session_timeout_ms, _LEAST_SESSION_MS)
 
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
-"""Begins a session, below a chroot that it creates. Raises TimeoutError without an answer."""
+"""Opens a session, and creates its chroot. Raises TimeoutError if ZooKeeper does not answer."""
 
 
 async def in_time(time: Time, work: Awaitable[Result]) -> Result:
-    """The result of ``work``. Raises ZooKeeperError if it takes longer than `ANSWERS_S`."""
+    """Awaits ``work``. Raises ZooKeeperError if it takes longer than `ANSWERS_S`."""
     try:
         async with time.within(ANSWERS_S):
             return await work
@@ -221,7 +225,7 @@ async def in_time(time: Time, work: Awaitable[Result]) -> Result:
 
 
 async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
-    """Creates a persistent node and its parents, where they are not there."""
+    """Creates a persistent node and its parents, where they do not exist."""
     parts = path.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         node = "/" + "/".join(parts[:end])
@@ -233,7 +237,7 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
 
 
 async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = None) -> list[str]:
-    """The names of a node's children; one that is not there has none, and sets no watch."""
+    """Returns the names of a node's children; if it does not exist none, and no watch is set."""
     try:
         return await zookeeper.children(path, watch)
     except NoNode:
@@ -241,7 +245,7 @@ async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = Non
 
 
 def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Splits items whose nodes are to be read into parts that are short to read and apply."""
+    """Splits items into lists of at most `AT_ONCE`, whose nodes are read and applied together."""
     rest = iter(items)
     while some := list(islice(rest, AT_ONCE)):
         yield some
