@@ -1,1 +1,1 @@
-"""The runtime of pure cores: it gives them turns, a log and a timer."""
+"""The runtime of pure cores, which provides turns, a log and a timer."""

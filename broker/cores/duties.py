@@ -1,4 +1,4 @@
-"""The work of a kind's shards without a call."""
+"""The work that a kind's shards do without a call."""
 
 from __future__ import annotations
 
@@ -10,39 +10,38 @@ from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 
 Work = Callable[[HostedShard[Any], Callable[[], Outcome]], None]
-"""Handles the outcome of work that a core does without a call."""
+"""Runs a step of a core that no call has caused, and handles its outcome."""
 
 
 class Duties(Protocol):
-    """The runtime calls these at moments of a shard's life."""
+    """The runtime calls these methods at certain points of a shard's life."""
 
     def resume(self, unfinished: Any) -> None:
-        """The shards exist, and nothing is loaded: ``unfinished`` is the work that the last process
-        left.
-        """
+        """Called when the shards exist and none is loaded; ``unfinished`` is the work that the last
+        process did not finish."""
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
-        """The shard is about to be loaded again: the records that it had accepted and not appended
-        are lost.
-        """
+        """Called before a shard is loaded again: its accepted records that were not appended are
+        lost."""
 
     def resigned(self, hosted: HostedShard[Any]) -> None:
-        """Another broker leads its partition, and does the remaining work."""
+        """Called when another broker leads the partition; that broker does the remaining work."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """The log is replayed, and no call has been answered yet. Also called when a shard was
-        loaded while its log was poisoned and the log recovers, and by `renew`. Raises Superseded.
+        """Called when the log is replayed, before any call is answered. Raises Superseded.
+
+        Also called when a poisoned log, with which the shard was loaded, recovers, and by `renew`.
         """
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
-        """Whether its log takes no writes and a call that needs none must wait for one."""
+        """Whether a call that needs no record must still wait while the log takes no writes."""
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """The shard serves."""
+        """Called when the shard serves."""
 
 
 class Superseded(Exception):
-    """The core that was being loaded is not hosted any more: its log is loaded again elsewhere."""
+    """The shard was unloaded or loaded again while this load was in progress."""
 
 
 DutiesT = TypeVar("DutiesT", bound=Duties)

@@ -1,4 +1,4 @@
-"""The calls of the runtime to other parts."""
+"""The runtime's callbacks into other parts."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ def _never_cleaned(_: int) -> int:
 
 @slotted(frozen=True)
 class Hooks:
-    """See the module."""
+    """The callbacks of one runtime."""
 
     observer: Observer | None = None
-    """Gets the events of each outcome; None: they are dropped."""
+    """Gets the events of each outcome; None: events are dropped."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
-    """Around the replies of a turn, so that each connection writes once."""
+    """`before_replies` and this are called around the replies of a turn, so that each connection
+    writes once."""
     cleaned_to: Callable[[int], int] = _never_cleaned
-    """From a partition to the offset below which the cleaner has been at its log."""
+    """Returns the offset below which the cleaner has compacted a partition's log."""
 
     @contextmanager
     def replies_together(self) -> Iterator[None]:
-        """Each connection writes once what it gets within."""
+        """Calls the two callbacks around the block, so that each connection writes once."""
         self.before_replies()
         try:
             yield

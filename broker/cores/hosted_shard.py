@@ -1,9 +1,9 @@
 """One shard with the log of its partition: accepted, appended and stable records.
 
-Three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are reserved,
-since the shard is the only appender of its partition), *appended* (written to the log) and *stable*
-(the partition's high watermark). A reply carries the accepted offset of the moment it was made and
-waits in the partition's queue until that is stable (law 2).
+It has three log offsets, each at or above the next: *accepted* (replayed in memory; offsets are
+reserved, since the shard is the only writer of its partition), *appended* (written to the log) and
+*stable* (the partition's high watermark). A reply carries the accepted offset at the time when it
+was made, and waits in the partition's queue until that offset is stable (law 2).
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 BATCH_RECORDS_MAX = 8192
-"""Records of several requests in one batch at most: up to here offset deltas are varints of two
-bytes, which are written and read as tables, 20 times as fast as one by one."""
+"""The most records of several requests in one batch. Up to this number offset deltas are varints of
+at most two bytes, which are encoded and decoded as a table, 20 times as fast as one by one."""
 
 
 class Phase(Enum):
-    """The phase of a shard, which decides what it can do."""
+    """The phase of a shard, which decides which calls it serves."""
 
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """Loaded after a failed append, or made ready once more: it serves reads, and refuses calls
-    that need a record."""
+    """The log takes no writes, or the shard is made ready to serve again: it serves reads, and
+    rejects calls that need a record."""
     FAILED = "failed"
-    """Its log can't be read: it refuses all calls until the process restarts, and leaves the log as
-    it is."""
+    """The log can't be read: the shard rejects all calls until the process restarts, and does not
+    change the log."""
     UNLOADED = "unloaded"
 
 
 LOADED = (Phase.ACTIVE, Phase.UNWRITABLE)
-"""The phases in which a shard has its groups in memory."""
+"""The phases in which a shard's state is in memory."""
 
 
 Foreign = tuple[Callable[[], AppendInfo], "Future[AppendInfo]"]
-"""An append of another writer to a shard's log, and the future of its result."""
+"""Another writer's append to a shard's log, and the future of its result."""
 
 
 class NotActive(Exception):
-    """The shard does not serve now and accepts no foreign records; the text is the reason."""
+    """The shard is not serving and accepts no foreign records; the message is the reason."""
 
 
 class HostedShard(Generic[CoreT]):
-    """A core, the log of its partition, and the records between the two."""
+    """A core, the log of its partition, and the accepted records that are not appended yet."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class HostedShard(Generic[CoreT]):
     ) -> None:
         self.index = partition.index
         self.partitions = partitions
-        """The number of partitions of the topic, from which a key's own follows."""
+        """The number of partitions of the topic, which decides the partition of a key."""
         self.errors = errors or InternalErrors()
         self.core = core
         self.kind = kind
@@ -90,44 +90,43 @@ class HostedShard(Generic[CoreT]):
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
         self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
-        """The log's partition, whose high watermark is the stable offset."""
+        """The partition of the log; its high watermark is the stable offset."""
         self.log = partition.log
         self.producers = AcceptedProducers(partition.log.producers)
         """The producer states of its log, including accepted records."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
-        """Makes a batch from its section, count, first offset and two times."""
+        """Makes a batch from its section, record count, first offset, and two timestamps."""
         self._form = PLAIN_FORM
         self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
-        """The leader epoch of its batches: begun, and on the disk where its kind asks for that."""
+        """The leader epoch of its batches; if its kind requires that, it is on disk."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
-        """Appends of other writers at the end of the turn."""
+        """Other writers' appends, which are done at the end of the turn."""
         self.renews = False
-        """At the end of the turn its duties make it ready to serve once more."""
+        """Whether `Runtime.renew` makes it ready again at the end of the turn."""
         self.touched = False
-        """In the runtime's list for the end of this turn."""
+        """Whether the shard is in the runtime's list for the end of this turn."""
         self.breakdowns = 0
-        """How many bugs have ended its shard, the last few in quick succession."""
+        """The number of bugs in quick succession that made the shard reload."""
         self.broke_down_ms = 0
-        """The monotonic time of the last one."""
+        """The time of the last one (monotonic)."""
         self.pass_over: PassOver | None = None
         """The records that a load skips."""
         self.load_ms = -1
-        """Milliseconds of the last load; -1 before its end."""
+        """Milliseconds that the last load took; -1 before its end."""
         self.loaded_records = 0
-        """Records read by the load, without those that a snapshot replaced."""
+        """The records that the load has read, without those that a snapshot replaced."""
         self.loaded_bytes = 0
         self.loaded_from = -1
-        """The log offset at which the last load's snapshot begins; -1: the whole log
-        was replayed."""
+        """The log offset at which the loaded snapshot begins; -1: it replayed the whole log."""
         self.loaded_to = -1
         """The log offset that the load has reached; -1 before its start."""
         self._units: list[Sequence[Run]] = []
-        """The runs accepted and not yet appended, those of one request together."""
+        """The runs accepted and not yet appended, grouped by request."""
         self._has_own = False
-        """Whether any of the runs needs a batch of its own; it is a unit of its own too."""
+        """Whether any of the runs needs its own batch; it is also a unit of its own."""
         self.reset(core)
 
     def write_as(
@@ -138,9 +137,9 @@ class HostedShard(Generic[CoreT]):
         magic: int = MAGIC,
         encode: Callable[[Run, int], bytes] | None = None,
     ) -> None:
-        """Sets the form of later batches. Each has the time of its append, for either type of
-        timestamp; ``level`` is None for the codec's default, ``encode`` for the kind's.
-        """
+        """Sets the form of later batches. Each has the time of its append, for both values of
+        ``timestamp_type``. ``level`` None is the codec's default, ``encode`` None the kind's
+        encoder."""
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
         self._magic = magic
@@ -148,7 +147,7 @@ class HostedShard(Generic[CoreT]):
         self._make_batches()
 
     def write_in_epoch(self) -> None:
-        """Later batches have the partition's leader epoch."""
+        """Sets the partition's leader epoch for later batches."""
         self.leader_epoch = self.partition.leader_epoch
         self._make_batches()
 
@@ -161,7 +160,7 @@ class HostedShard(Generic[CoreT]):
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
 
     def accept(self, records: Sequence[Run]) -> None:
-        """Replays ``records`` and keeps them for the end of the turn."""
+        """Replays ``records`` and queues them for the end of the turn."""
         accepted = self.accepted
         replay = self.core.replay
         not_plain = self._not_plain
@@ -176,7 +175,7 @@ class HostedShard(Generic[CoreT]):
         self._units.append(records)
 
     def _accept_each(self, records: Sequence[Run]) -> None:
-        """`accept` for runs among which some are long or need batches of their own."""
+        """Accepts runs of which some are long or need their own batches."""
         long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
@@ -208,14 +207,15 @@ class HostedShard(Generic[CoreT]):
             self._units.append(unit)
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> int:
-        """Writes the accepted runs: as few batches as fit, one write unless a segment ends.
+        """Writes the accepted runs in as few batches as possible, with one write unless the segment
+        is full.
 
-        Returns the number of bytes. Raises the log's exceptions when a write fails; ``appended`` is
+        Returns the number of bytes. Raises the log's exceptions if a write fails; ``appended`` is
         then the end of the written records.
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
-            run = units[0][0]  # as a turn with one request has it
+            run = units[0][0]  # the usual case: a turn with one request
             first, count = self.appended, len(run)
             batch = self._batch(self._encode(run, 0), count, first, wall_ms, wall_ms)
             self.log.append_encoded(batch, first, first + count - 1, wall_ms)
@@ -244,8 +244,8 @@ class HostedShard(Generic[CoreT]):
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
     ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
-        """The batches of units, each with its record count, and the header of a batch that a run
-        has for itself.
+        """Yields the batches of units, each with its record count, and with its header if a run has
+        its own batch.
 
         Units before and after such a run are not merged: the log keeps the order of the calls.
         """
@@ -272,16 +272,16 @@ class HostedShard(Generic[CoreT]):
                 offset += count
 
     def reader(self) -> Reader:
-        """A reader that loads the current core."""
+        """Makes a reader that loads the current core."""
         return self.kind.reader(self.core, self.index, self.partitions, self.pass_over)
 
     @property
     def place(self) -> tuple[int, int]:
-        """Its partition and the number of partitions."""
+        """The partition and the number of partitions."""
         return self.index, self.partitions
 
     def refuse_foreign(self) -> None:
-        """Refuses the appends of other writers that wait."""
+        """Rejects the waiting appends of other writers."""
         foreign, self.foreign = self.foreign, []
         reason = f"The {self.kind.things} of this partition are {self.phase.value}"
         reason += "." if self.log.unreadable is None else f": {self.log.unreadable}"
@@ -290,7 +290,7 @@ class HostedShard(Generic[CoreT]):
                 done.set_exception(NotActive(reason))
 
     def drop_unwritten(self, error: Exception) -> None:
-        """Drops records that were accepted and not appended: their replies become errors."""
+        """Drops accepted records that were not appended: their replies become errors."""
         self._units.clear()
         self._has_own = False
         self.producers.clear()
@@ -298,7 +298,7 @@ class HostedShard(Generic[CoreT]):
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
-        """A fresh core for another load; `drop_unwritten` has emptied the rest."""
+        """Sets a fresh core for another load, after `drop_unwritten`."""
         self.core = core
         self.phase = Phase.LOADING
         self.renews = False
@@ -308,7 +308,8 @@ class HostedShard(Generic[CoreT]):
     def _sections(
         self, units: Sequence[Sequence[Run]], batch_bytes_max: int
     ) -> list[tuple[bytes, int]]:
-        """Records sections of batches with their counts; the runs of one unit stay together."""
+        """Returns the records sections of batches with their counts; a unit's runs stay in one
+        batch."""
         room = batch_bytes_max - HEADER_BYTES
         sections: list[tuple[bytes, int]] = []
         parts: list[bytes] = []
@@ -327,7 +328,8 @@ class HostedShard(Generic[CoreT]):
         return sections
 
     def _encoded(self, unit: Sequence[Run], first_delta: int) -> tuple[list[bytes], int, int]:
-        """The records of one request: their parts, their size, and the delta after them."""
+        """Encodes the records of one request; returns the parts, their size, and the next offset
+        delta."""
         encode = self._encode
         parts = []
         size = 0

@@ -1,14 +1,14 @@
-"""The file that keeps a journal over a restart: docs/formats/groups-journal.md has its format.
+"""The file that keeps a journal over a restart; docs/formats/groups-journal.md describes its
+format.
 
-Two files of the data directory are the halves of one: entries are appended to the first; when that
-is full it becomes the second, and the old second is deleted. Groups, or transactional ids, whose
-lines are only in the second are carried over with their last few, unless they were removed: a group
-that rebalances without end overwrites its own past, not that of others. Apache Kafka reads only
-directories there.
+It consists of two files in the data directory. Entries are appended to the first; when it is full
+it replaces the second. If a group or transactional id has lines only in the replaced file, its last
+few are carried over, unless it was removed: a group that rebalances without end overwrites its own
+history, but not that of others. Apache Kafka ignores both files: it reads only directories there.
 
-A thread writes, some time after the event: the journal delays no request. Entries that can't be
-written are dropped, and those that can't be read are skipped, with a log line: no start fails for
-it, and nothing else does (law 10).
+A thread writes some time after the event, so that the journal delays no request. Entries that can't
+be written are dropped, and those that can't be read are skipped, with a log line: neither a start
+nor any other work fails because of it (law 10).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from log.files.filesystem import File, FileSystem
 logger = structlog.get_logger(__name__)
 
 OLD, _NEW = ".old", ".new"
-"""Ends of the names of the other files."""
+"""The suffixes of the other two file names."""
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""Of each group, or id, whose lines would go."""
+"""The most lines carried over of a group or transactional id."""
 _CARRIED_SHARE = 4
-"""Carried-over entries fill at most 1/n of the new file."""
+"""Carried-over entries fill at most this fraction (1/n) of the new file."""
 
 
 class _OtherVersion(Exception):
-    """A file was written by a Muster with another format."""
+    """Another version of Muster has written the file in another format."""
 
 
 class JournalFile:
-    """The two halves of the file. Only the journal's thread uses it, after the start."""
+    """The two files of a journal. After the start only the journal's thread uses it."""
 
     def __init__(self, form: Form, fs: FileSystem, directory: str, bytes_max: int) -> None:
         self.name = form.file
@@ -54,7 +54,7 @@ class JournalFile:
         self._end = 0
 
     def read(self) -> Iterator[tuple[str, Entry]]:
-        """The entries of earlier runs, oldest first. Raises nothing."""
+        """Yields the entries of earlier processes, oldest first. Raises nothing."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
             try:
@@ -71,7 +71,7 @@ class JournalFile:
                 logger.warning("unreadable journal lines skipped", file=path, lines=unread, why=why)
 
     def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
-        """Write entries behind the others. Raises OSError: some of them may be written then."""
+        """Appends entries. Raises OSError; some of them may be written then."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
@@ -93,7 +93,8 @@ class JournalFile:
     # -- the files
 
     def _lines(self, path: str) -> list[bytes]:
-        """The lines of a file but for the first, which names the version; at most a half of them.
+        """Returns the lines at the end of a file, at most half of ``bytes_max``, without the first
+        line, which names the version.
 
         Raises _OtherVersion and OSError.
         """
@@ -101,12 +102,12 @@ class JournalFile:
             return []
         file = self._fs.open(path)
         self._check_version(file)
-        begin = max(0, file.size() - self._half)  # larger ones were written with another setting
+        begin = max(0, file.size() - self._half)  # larger if the setting was reduced
         _, *lines = file.read(begin, self._half).split(b"\n")
         return [line for line in lines if line]
 
     def _open(self) -> None:
-        """Open the file to append to. A torn line at its end is ended there."""
+        """Opens the file to append to, and terminates a torn line at its end."""
         try:
             if self._fs.exists(self._path):
                 self._check_version(self._fs.open(self._path))
@@ -125,12 +126,12 @@ class JournalFile:
         try:
             self._file.write(self._end, data)
         except OSError:
-            self._file = None  # the next write checks it again
+            self._file = None  # the next write reopens and checks it
             raise
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """The file becomes the old one; the new one begins with what quiet names have in that."""
+        """Replaces the old file by the current one, and starts a new one with the carried lines."""
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
@@ -140,7 +141,8 @@ class JournalFile:
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """The last lines of names of which only the old file has any, the latest names first."""
+        """Returns the last lines of names that occur only in the old file; the names with the
+        latest lines first, as far as they fit."""
         there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}
         for name, is_gone, line in self._named(self._old_path):
@@ -159,14 +161,15 @@ class JournalFile:
         return b"".join(kept)
 
     def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Each line of a file with its name, and whether it says that what has that is gone."""
+        """Yields each line of a file with its name, and whether it reports the removal of that
+        name."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):
                 with suppress(NotALine):
                     yield (*self._form.name_of(line), line)
 
     def _check_version(self, file: File) -> None:
-        """Raises _OtherVersion. A first line that is damaged may have been ours."""
+        """Raises _OtherVersion if the first line names another version; a damaged line does not."""
         form = self._form
         with suppress(NotALine):
             first = file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0]

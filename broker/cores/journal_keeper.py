@@ -1,7 +1,7 @@
-"""The journal of a broker: its entries in memory, and their file for the next run.
+"""The journal of a broker: its entries in memory, and their file for the next process.
 
-A thread of its own writes, a little after the event: the journal delays no request. Entries that
-can't be written are lost with the process, with a log line, and nothing else fails (law 10).
+A thread writes a little after the event, so that the journal delays no request. Entries that can't
+be written are lost with the process, with a log line, and no other work fails (law 10).
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from log.files.filesystem import FileSystem
 logger = structlog.get_logger(__name__)
 
 WRITE_AFTER_S = 0.1
-"""Seconds from the first change to the write of entries: changes in between share one line."""
+"""Seconds from the first change to the write of entries, which all changes in between share."""
 LOOK_AT_AGES_S = 1.0
-"""Seconds between checks of ages, where a journal has ages."""
+"""Seconds between checks of the ages of entries, for a journal whose entries are written at a
+certain age."""
 TRY_AGAIN_S = 5.0
-"""The same, when the last write failed."""
+"""Seconds from a change to the write, after the last write has failed."""
 ENTRIES_AT_ONCE = 500
-"""So many are copied for the thread at a time, in some 2 ms."""
+"""The entries that are copied for the thread at a time, in about 2 ms."""
 STOP_WITHIN_S = 2.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
@@ -53,7 +54,7 @@ class JournalKeeper(Generic[JournalT]):
         bytes_max: int,
         errors: InternalErrors | None = None,
     ) -> None:
-        """Without a file where ``bytes_max`` is 0."""
+        """With ``bytes_max`` 0 the journal has no file."""
         self._time = time
         self._call_later = time.real.call_later
         self._spawn = spawn
@@ -64,16 +65,16 @@ class JournalKeeper(Generic[JournalT]):
         self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
-        """A write is under way or will be."""
+        """Whether a write is scheduled or in progress."""
         self._writing: asyncio.Task[None] | None = None
         self._fails = False
-        """The last write did."""
+        """Whether the last write failed."""
         self._stopped = False
         self._ripens = False
         """Whether a check of ages is scheduled."""
 
     def read(self) -> None:
-        """Takes over what earlier runs wrote down; before the loop runs, in any thread."""
+        """Loads the entries of earlier processes; before the loop runs, in any thread."""
         if self._file is not None:
             entries = 0
             for name, entry in self._file.read():
@@ -83,11 +84,11 @@ class JournalKeeper(Generic[JournalT]):
                 logger.info("journal loaded", file=self._file.name, entries=entries)
 
     def observe(self, event: Event) -> None:
-        """Takes in one fact of the core."""
+        """Records an event of the core."""
         self.journal.observe(event, self._time.now())
 
     def _changed(self) -> None:
-        """Has what is new in the journal written down."""
+        """Schedules a write of new entries."""
         if self._unsaved.young and not self._ripens and not self._stopped:
             self._ripens = True
             self._call_later(LOOK_AT_AGES_S, self._ripen)
@@ -96,7 +97,7 @@ class JournalKeeper(Generic[JournalT]):
             self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
-        """Writes what is left, and nothing more; within a time."""
+        """Writes the remaining entries, for at most `STOP_WITHIN_S`, and accepts no more."""
         self._stopped = True
         self._fold()
         self.journal.save_counts()
@@ -108,7 +109,7 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Lets observed events change their pages; a bug in one harms nothing else."""
+        """Applies observed events to their pages; a bug in one harms no other."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()
@@ -133,7 +134,7 @@ class JournalKeeper(Generic[JournalT]):
             self._changed()
 
     async def _write(self) -> None:
-        """Has the thread write what has changed, some of it at a time."""
+        """Writes the new entries in the thread, `ENTRIES_AT_ONCE` at a time."""
         file = self._file
         while file is not None and (entries := self._unsaved.take(ENTRIES_AT_ONCE)):
             try:

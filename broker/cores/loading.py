@@ -1,6 +1,7 @@
-"""Loading a core, in slices.
+"""Loads a core in slices.
 
-The newest snapshot comes first, and then the log from where it begins (broker/cores/snapshots.py).
+It restores the newest snapshot first, and then replays the log from where that begins
+(broker/cores/snapshots.py).
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from protocol.records.corrupt import CorruptStoredRecord
 logger = structlog.get_logger(__name__)
 
 SLICE_NS = 8_000_000
-"""How long one slice may hold the loop: everybody waits for a load."""
+"""The most nanoseconds of one slice: all clients of the shard wait for the load."""
 AT_ONCE = 200
-"""New or awakened entries between two checks of the clock: about 1 ms."""
+"""The entries restored or woken between two checks of the clock: about 1 ms."""
 
 
 async def load(
@@ -38,10 +39,10 @@ async def load(
 ) -> None:
     """Replays the log of ``hosted`` into its core, ``chunk_bytes`` read at a time.
 
-    The newest valid snapshot replaces the log below its beginning; ``fresh`` makes another core
-    when the snapshot proves invalid during the load. ``before_serving`` is awaited when the log is
-    replayed, before deadlines are armed. Raises CorruptLog or CorruptStoredRecord: `give_up`.
-    Raises Superseded when the shard was unloaded in between.
+    The newest valid snapshot replaces the log below its begin offset; ``fresh`` makes another core
+    if the snapshot proves invalid during the load. ``before_serving`` is awaited after the replay,
+    before deadlines are set. Raises CorruptLog or CorruptStoredRecord, after which the caller calls
+    `give_up`, and Superseded if the shard was unloaded in between.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -74,11 +75,11 @@ async def load(
             await slices.pause()
     slices.end()
     hosted.load_ms = time.now().mono_ms - began_ms
-    _tell(hosted, reader)
+    _log_load(hosted, reader)
 
 
-def _tell(hosted: HostedShard[Any], reader: Reader) -> None:
-    """Logs what was loaded."""
+def _log_load(hosted: HostedShard[Any], reader: Reader) -> None:
+    """Logs the results of a load."""
     if reader.skipped:
         logger.warning(
             "records of unknown types skipped while loading",
@@ -104,10 +105,10 @@ async def _replay(
     slices: Slices,
     begin: int | None = None,
 ) -> None:
-    """Replays the committed runs of the log in order.
+    """Replays the committed runs of the log in order, from ``begin`` on if it is set.
 
-    With ``begin`` those from there on, which must follow each other without a gap: a gap is a
-    cleaner's work, and what it took the snapshot may still have.
+    With ``begin`` their offsets must have no gap: a cleaner leaves gaps, and the snapshot may still
+    have a value that it removed.
     """
     log = hosted.log
     replay = reader.replay
@@ -129,21 +130,22 @@ async def _replay(
 
 
 async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
-    """Lets other work have its turn; afterwards another broker may lead the partition."""
+    """Ends the slice. Raises Superseded if the shard was unloaded in between."""
     await slices.pause()
     if hosted.phase is not Phase.LOADING:
         raise Superseded
 
 
 def _next_due(due: int, header: BatchHeader) -> int:
-    """The offset behind a batch that begins at ``due`` and has all its records, else BadImage."""
+    """Returns the offset after a batch that begins at ``due`` and is complete. Raises BadImage for
+    any other batch."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
         raise BadImage(f"records are missing from offset {due} on: the log was compacted there")
     return header.last_offset + 1
 
 
 def give_up(hosted: HostedShard[Any], error: Exception) -> None:
-    """Records and logs why the log of ``hosted`` can't be loaded, and what an operator can do."""
+    """Records and logs why the log of ``hosted`` can't be loaded, with advice for the operator."""
     name, kind = f"{hosted.log.topic}-{hosted.index}", hosted.kind
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
@@ -165,7 +167,7 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
 
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
-    """How far the loading is: all shards of a kind together, those under way each for itself."""
+    """Returns the progress of loading: totals of all shards, and each shard in progress."""
     field = hosted_shards[0].kind.field_name if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {

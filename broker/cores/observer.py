@@ -1,6 +1,7 @@
-"""The observer of a core: it hands the core's facts to the metrics, the journal, the log, the page.
+"""The observer of a core: it passes the core's events to the metrics, the journal, the log and the
+page.
 
-It is called once the records of a turn are accepted and the replies are on their way (law 10).
+It is called after the records of a turn are accepted and the replies are sent (law 10).
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ Report = Callable[[Event, Now], None]
 
 
 class Observer:
-    """Passes events to reporters, and catches their exceptions one by one. Use from the event
-    loop's thread.
-    """
+    """Passes events to reporters, and catches the exceptions of each. Use it from the event loop's
+    thread."""
 
     def __init__(
         self,
@@ -28,15 +28,15 @@ class Observer:
         reports: Sequence[Report] = (),
         afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """Each of ``afterwards`` is called once all facts of an outcome are reported."""
+        """``afterwards`` are called after all events of an outcome are reported."""
         self.reports = list(reports)
-        """Each is called with each fact, in order."""
+        """The reporters; each is called with each event, in order."""
         self._time = time
         self._errors = errors
         self._afterwards = afterwards
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Reports the facts of an outcome."""
+        """Reports the events of an outcome."""
         now = self._time.now()
         for event in events:
             for report in self.reports:
@@ -52,7 +52,7 @@ class Observer:
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
-    """A report that needs no time, of facts of one kind."""
+    """Makes a report of one event type from a function that needs no time."""
     if kind is object:
         return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

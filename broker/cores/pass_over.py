@@ -1,7 +1,8 @@
-"""Records that a load skips: `offsets.load.skip.records`, and its like for transactional ids.
+"""Records that a load skips: `offsets.load.skip.records`, and the same setting for transactional
+ids.
 
-This is for an operator who would rather lose a record that can't be read than all that its
-partition keeps. Each skipped record has a line in the log.
+An operator sets it to lose an unreadable record rather than all groups or ids of its partition.
+Each skipped record is logged.
 """
 
 from __future__ import annotations
@@ -19,25 +20,26 @@ from protocol.records.stored import stored_records
 logger = structlog.get_logger(__name__)
 
 _SHOWN_BYTES = 200
-"""So much of a key or a value is logged."""
+"""The bytes of a key or a value that are logged."""
 
 
 class PassOver:
-    """The records of one partition that are passed over, by their offsets in its log."""
+    """The records of one partition to skip, by log offset."""
 
     def __init__(self, topic: str, partition: int, offsets: Collection[int]) -> None:
         self.topic = topic
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
-        """One was in what has been loaded, so that only a snapshot spares the next load of it."""
+        """Whether a load has skipped one: until a snapshot is written, the next load needs the
+        setting too."""
 
     def concerns(self, header: BatchHeader) -> bool:
-        """Whether any is in this batch."""
+        """Whether a batch contains a record to skip."""
         return any(header.base_offset <= offset <= header.last_offset for offset in self.offsets)
 
     def takes(self, header: BatchHeader) -> bool:
-        """Whether the whole batch is passed over: a marker, or one that can't be taken apart."""
+        """Whether to skip, and log, the whole batch: a marker, or a batch that can't be decoded."""
         if header.base_offset not in self.offsets:
             return False
         self.met = True
@@ -52,7 +54,7 @@ class PassOver:
         return True
 
     def rest(self, data: Buffer, header: BatchHeader) -> list[Record]:
-        """The records of a batch that are not passed over. Raises CorruptRecords."""
+        """Returns the records of a batch without those to skip. Raises CorruptRecords."""
         try:
             records = stored_records(data, header)
         except CorruptRecords:

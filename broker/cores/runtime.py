@@ -1,9 +1,9 @@
-"""The runtime of a kind of core: it gives the pure cores their turns, their clock and their log.
+"""The runtime of a kind of core, which provides the pure cores with turns, a clock and a log.
 
-Owns the shards of this broker, one per partition of the internal topic. A call goes to its shard at
-once, and its records are replayed at once; the turn ends with one append per touched partition, and
-then the replies that waited for it go out. One timer serves all shards.
-`broker/cores/shard_lifecycle.py` loads, fails and gives up whole shards.
+It owns this broker's shards, one per partition of the internal topic. A call is passed to its shard
+at once, and its records are replayed at once. The turn ends with one append per touched partition,
+after which the replies that waited for it are sent. One timer serves all shards.
+`broker/cores/shard_lifecycle.py` loads and unloads shards, and handles their failures.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from asyncio import Future, Handle, TimerHandle
 
 EXPIRE_BUDGET = 100
-"""Items of one shard's due work, 40 us each, that are done before other work gets its turn."""
+"""The items of one shard's due work, 40 us each, that are done before other work runs."""
 _KEYS_KEPT = 8192
 _KEYS_KEPT_CHARACTERS = 1_000_000
-"""How many keys have a remembered shard, and the characters of all of them: some megabytes at most.
-Looking up a group id of 32,767 characters takes 10 us, hashing it as Kafka does 800."""
+"""The most cached keys, and the most characters of all: a few megabytes. Looking up a group id of
+32,767 characters takes 10 us, hashing it as Kafka does 800 us."""
 _ACTIVE = Phase.ACTIVE
 
 
 class Runtime(Generic[CoreT, DutiesT]):
-    """All shards of one kind; use from the event loop's thread alone."""
+    """The shards of one kind; use from the event loop's thread alone."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.counted = 0
         """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
         self.turns = Histogram()
-        """Nanoseconds that the ends of turns took: their appends and replies."""
+        """Nanoseconds that each end of a turn took: its appends and replies."""
         self.life = ShardLifecycle(
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """See `Life.hosted_shards`."""
+        """The same list as `ShardLifecycle.hosted_shards`."""
         self.duties = self.life.duties
-        """The work of the shards without a call."""
+        """The work that the shards do without a call."""
         self._ticks_ns = time.ticks_ns
         self._kind = kind
         self._counted = kind.counted
@@ -82,10 +82,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
         self._first_due = 0
-        """The place of the shard that comes first when the timer rings."""
+        """The index of the shard at which the next `tick` begins."""
         self._loop: asyncio.AbstractEventLoop
 
-    # -- life
+    # -- start and stop
 
     def start(
         self,
@@ -94,10 +94,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         unfinished: Any = None,
         count: int | None = None,
     ) -> None:
-        """Makes a shard for each partition's log and begins to load those that are not empty.
+        """Creates a shard for each partition's log and begins to load those that are not empty.
 
-        Snapshots need ``topic_id``. ``unfinished`` is the work that the last process left, for the
-        duties; ``count`` is the number of partitions of the topic.
+        Snapshots need ``topic_id``. ``unfinished`` is the unfinished work of the last process, for
+        the duties; ``count`` is the number of partitions of the topic.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -108,17 +108,17 @@ class Runtime(Generic[CoreT, DutiesT]):
         return self.life.partitions > 0
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of the internal topic from now on; see `Life.lead`."""
+        """Hosts a partition that this broker leads; see `ShardLifecycle.lead`."""
         self._by_key.clear()
         self.life.lead(partition)
 
     def resign(self, index: int) -> None:
-        """This broker does not lead a partition any more; see `Life.resign`."""
+        """Unloads a partition that another broker leads now; see `ShardLifecycle.resign`."""
         self._by_key.clear()
         self.life.resign(index)
 
     def forget(self) -> None:
-        """The internal topic was deleted: no call is served until it is created again."""
+        """Unloads all shards of a deleted internal topic until it is created again."""
         self._by_key.clear()
         self.life.forget()
 
@@ -128,7 +128,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.life.configure(settings)
 
     async def stop(self) -> None:
-        """Ends the turn, waits for flushes under way, and answers every parked request."""
+        """Ends the turn, waits for flushes in progress, and answers every parked request."""
         self.life.stop_loading()
         if self._turn is not None:
             self._turn.cancel()
@@ -141,7 +141,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- calls
 
     def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
-        """Passes ``call`` to a shard, or to the shard of a key; its ticket gets the reply, once."""
+        """Passes ``call`` to a shard, or to the shard of a key; its ticket gets one reply."""
         hosted = self._by_key.get(shard)
         if hosted is None:
             hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
@@ -179,9 +179,9 @@ class Runtime(Generic[CoreT, DutiesT]):
             for ticket, reply in replies:
                 try:
                     ticket.take(reply)
-                except Exception as error:  # noqa: BLE001 - `deliver`, written out
+                except Exception as error:  # noqa: BLE001 - `deliver`, inlined
                     self.errors.caught("reply", error)
-        # Other calls may set a deadline; the end of the turn checks it.
+        # A call of another type may set a deadline; the end of the turn checks it.
         if not hosted.touched and kind not in self._sets_no_deadline:
             self._touch(hosted)
         if events:
@@ -194,9 +194,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         replies: Sequence[tuple[Ticket, Reply]],
         error: Exception,
     ) -> None:
-        """Answers a call that raised an exception, and all calls whose replies it lost, each once.
+        """Answers a failed call, and all calls whose replies it lost, each once.
 
-        A call that only reads has changed nothing, and fails alone.
+        A call that only reads has changed nothing, so only that call fails.
         """
         answered = set()
         if isinstance(call, self._kind.reads):
@@ -210,14 +210,14 @@ class Runtime(Generic[CoreT, DutiesT]):
             deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
     def connection_closed(self, connection: Hashable) -> None:
-        """A connection has closed that may have sent calls for any key."""
+        """Handles the end of a connection that may have sent calls for any key."""
         now = self.time.now()
         for hosted in list(self.hosted_shards):
             if hosted.phase is _ACTIVE and connection in hosted.core.connections:
                 self.life.work(hosted, partial(hosted.core.connection_closed, connection, now))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
-        """The shard of ``key``; None when this broker does not lead its partition."""
+        """Returns the shard of ``key``; None if this broker does not lead its partition."""
         hosted = self._by_key.get(key)
         life = self.life
         if hosted is not None or not life.partitions:
@@ -234,14 +234,14 @@ class Runtime(Generic[CoreT, DutiesT]):
         return hosted
 
     def view_of(self, key: str) -> Any:
-        """The view of the core of ``key`` if it is loaded and serves, else None."""
+        """Returns the view of the core of ``key`` if its shard is active, else None."""
         hosted = self.hosted_for(key)
         return hosted.core.view if hosted is not None and hosted.phase is Phase.ACTIVE else None
 
     # -- the turn
 
     def _take(self, hosted: HostedShard[CoreT], outcome: Outcome) -> None:
-        """Handles an outcome without a call."""
+        """Handles an outcome that no call has caused."""
         records, replies, events = outcome
         if records:
             hosted.accept(records)
@@ -265,7 +265,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 )
 
     def _end_turn(self) -> None:
-        """One append per touched partition; then the stable replies are released."""
+        """Appends once to each touched partition, then sends the stable replies."""
         began_ns = self._ticks_ns()
         self._turn = None
         touched, self._touched = self._touched, []
@@ -290,11 +290,11 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("turn", began_ns)
 
     def _append(self, hosted: HostedShard[CoreT], wall_ms: int) -> bool:
-        """Appends a shard's accepted records; False when that failed, which is handled here."""
+        """Appends a shard's accepted records; returns False after handling a failure."""
         before, began_ns = hosted.appended, self._ticks_ns()
         try:
             size = hosted.append(wall_ms, self.settings.core.max_record_bytes)
-        except Exception as error:  # noqa: BLE001 - whatever the disk says, the shard stops
+        except Exception as error:  # noqa: BLE001 - any failure reloads the shard
             self.life.append_failed(hosted, error)
             return False
         partition = hosted.partition
@@ -304,11 +304,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         return True
 
     async def append_foreign(self, partition: int, append: Callable[[], AppendInfo]) -> AppendInfo:
-        """Lets another writer append to a shard's log, as Kafka's admin client may; then reloads
-        the shard.
+        """Lets another writer, such as Kafka's admin client, append; then reloads the shard.
 
-        The append is at the end of the turn, after the shard's accepted records. Raises NotActive,
-        nothing written, and the exceptions of ``append``.
+        The append is at the end of the turn, after the shard's accepted records. Raises NotActive
+        if nothing was written, and the exceptions of ``append``.
         """
         hosted = self.life.by_partition.get(partition)
         if hosted is None:
@@ -322,7 +321,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return await done
 
     def _append_foreign(self, hosted: HostedShard[CoreT]) -> None:
-        """The deferred part of `append_foreign`."""
+        """Does the appends of `append_foreign` at the end of the turn."""
         foreign, hosted.foreign = hosted.foreign, []
         written = False
         for append, done in foreign:
@@ -330,7 +329,7 @@ class Runtime(Generic[CoreT, DutiesT]):
                 continue
             try:
                 info = append()
-            except Exception as error:  # noqa: BLE001 - theirs, whatever it is
+            except Exception as error:  # noqa: BLE001 - passed to the writer
                 done.set_exception(error)
             else:
                 done.set_result(info)
@@ -341,10 +340,10 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.reload(hosted)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Has a shard's duties make it ready to serve once more, at the end of the turn.
+        """Calls the duties' `before_serving` again at the end of the turn.
 
-        Calls that need a record are refused until then. A shard that does not serve now is made
-        ready anyway.
+        Calls that need a record are rejected until it is done. A shard that is being loaded calls
+        it anyway.
         """
         if hosted.phase is Phase.ACTIVE:
             hosted.renews = True
@@ -353,7 +352,7 @@ class Runtime(Generic[CoreT, DutiesT]):
     # -- time
 
     def _arm(self, hosted: HostedShard[CoreT]) -> None:
-        """Sets the one timer for ``hosted`` where it is due before what is set."""
+        """Sets the timer for ``hosted`` if its deadline is earlier than the timer's."""
         if hosted.phase is not Phase.ACTIVE:
             return
         deadline = hosted.core.next_deadline()
@@ -366,9 +365,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer = self.time.call_later(delay_ms / 1000, self.tick)
 
     def tick(self) -> None:
-        """Does what is due, a piece of each shard, and sets the timer again.
+        """Does due work of each shard, up to a budget, and sets the timer again.
 
-        When a slice is over the remaining shards continue in the next one, first in the order.
+        When a slice is over, the next one begins with the remaining shards.
         """
         self._timer = None
         now = self.time.now()
@@ -389,7 +388,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.watchdog.ended("tick", began_ns)
 
     def _refused(self, hosted: HostedShard[CoreT], call: Call) -> int | None:
-        """The error of a call to a shard that is not active; None where it is served."""
+        """Returns the error of a call to a shard that is not active; None if the call is served."""
         phase = hosted.phase
         if phase is Phase.LOADING:
             return self._kind.loading_error(call)

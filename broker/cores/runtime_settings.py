@@ -15,32 +15,32 @@ class RuntimeSettings:
     """The settings of the runtime, as plain values in Kafka's units."""
 
     core: Any
-    """The settings of the cores, a `CoreConfig` of their kind."""
+    """The settings of the cores: the `CoreConfig` of their kind."""
     stable_timeout_ms: int = 5000
-    """How long replies wait until their records are stable"""
+    """How long replies wait until their records are stable."""
     answers_early: bool = False
     """Whether calls of the kind's counted type are answered before their records are written"""
     load_buffer_bytes: int = 5242880
-    """How much is read at a time by a load"""
+    """The bytes that a load reads at a time"""
     load_skips: Mapping[int, Collection[int]] = field(default_factory=dict)
-    """By partition, the offsets of records that a load passes over"""
+    """By partition: the offsets of records that a load skips"""
     compression: int = 0
     """The codec of the batches"""
     compression_level: int | None = None
-    """That of the topic's own compression.type; None for the codec's default"""
+    """The level of the topic's own compression.type; None: the codec's default"""
     timestamp_type: int = 0
-    """The topic's message.timestamp.type, as the bit of a batch"""
+    """The topic's message.timestamp.type, as the bit in a batch"""
     magic: int = 2
-    """Of the batches; below 2 in a cluster whose brokers may know no other"""
+    """The magic of the batches; below 2 in a cluster with brokers that do not support 2"""
     encode: Callable[[Any, int], bytes] | None = None
-    """Encodes runs in the topic; None: by the kind's encoder"""
+    """The encoder of runs for this topic; None: the kind's encoder"""
     append_linger_ms: int = 0
     """How long a turn waits for more records"""
     loads_at_once: int = 1
-    """How many shards are loaded side by side"""
+    """How many shards are loaded at the same time"""
 
     def write_as(self, hosted: HostedShard[Any]) -> None:
-        """Has the shard write batches in the form that these settings say."""
+        """Sets the form of the shard's batches."""
         hosted.write_as(
             self.compression,
             self.compression_level,
@@ -50,13 +50,13 @@ class RuntimeSettings:
         )
 
     def pass_over(self, topic: str, partition: int) -> PassOver | None:
-        """The records that a load of this partition skips."""
+        """Returns the records that a load of this partition skips."""
         offsets = self.load_skips.get(partition)
         return None if offsets is None else PassOver(topic, partition, offsets)
 
 
 def load_skips(words: str) -> dict[int, set[int]]:
-    """Offsets by partition, of what a property like `offsets.load.skip.records` names."""
+    """Parses a property such as `offsets.load.skip.records`; returns offsets by partition."""
     skips: dict[int, set[int]] = {}
     for word in filter(None, words.split(",")):
         place, offset = word.rsplit(":", 1)

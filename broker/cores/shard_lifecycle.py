@@ -1,8 +1,8 @@
-"""The lives of hosted shards: loading, failing, unloading.
+"""The life of hosted shards: loading, failing, unloading.
 
-Law 6 is here: an append that failed turns the replies that depend on it into errors, the shard is
-unloaded and loaded again, and it refuses what needs a record until a probe succeeds; a failed fsync
-or a failed cut stops the broker.
+It implements law 6: a failed append turns the replies that depend on it into errors. The shard is
+unloaded and loaded again, and rejects calls that need a record until a probe succeeds. A failed
+fsync or a failed truncation stops the broker.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ logger = structlog.get_logger(__name__)
 
 SETTLING_MS = 3000
 RELOAD_MS_MAX = 60_000
-"""How long a shard that a bug ends again and again waits at most before it is loaded."""
+"""The longest pause before a shard is reloaded after repeated bugs."""
 _NOTHING: Outcome = ((), (), ())
 
 
 class ShardLifecycle(Generic[CoreT, DutiesT]):
-    """The shards of one kind, and what may happen to each as a whole.
+    """The shards of one kind, and the changes of whole shards.
 
-    ``take`` takes the outcome of what a core did by itself, ``arm`` sets the timer for a shard:
-    both are the turn's.
+    ``take`` handles the outcome of a core's own step, ``arm`` sets the timer for a shard; both
+    belong to `Runtime`.
     """
 
     def __init__(
@@ -62,19 +62,20 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
-        """The shards of the partitions that this broker leads, in their order; empty while the
-        internal topic does not exist."""
+        """The shards of the partitions that this broker leads, by index; empty without the
+        topic."""
         self.by_partition: dict[int, HostedShard[CoreT]] = {}
-        """The same, by partition."""
+        """The same shards by partition."""
         self.partitions = 0
-        """How many partitions the internal topic has: which of them has a key."""
+        """The number of partitions of the internal topic, which decides the partition of a key."""
         self.failed = False
-        """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
+        """Whether a log has failed for good: no record can be acknowledged, and the broker
+        stops."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
         self.observer = hooks.observer or Observer(time, errors)
         self.emit = self.observer.observe
-        """Reports the facts of an outcome."""
+        """Reports the events of an outcome."""
         self.duties = make_duties(self.hosted_shards, time, self.work)
         self._kind = kind
         self._settings = settings
@@ -85,15 +86,16 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._take = take
         self._arm = arm
         self._settled_ms = 0
-        """When the first rush after the last load is over (monotonic)."""
+        """Until when clients of the last loaded shard return (monotonic)."""
         self._loads: dict[Task[None], None] = {}
-        """Loads and the writing of snapshots, in the order in which they began."""
+        """The tasks that load shards, write snapshots or make shards ready, in the order of their
+        start."""
         self._waiting: deque[HostedShard[CoreT]] = deque()
-        """The shards that wait for their load, in their order."""
+        """The shards that wait to be loaded, in order."""
         self._loaders = 0
-        """How many tasks load one of them after the other."""
+        """The number of tasks that load waiting shards."""
         self._without_gc = 0
-        """How many loads keep the collector off."""
+        """The number of loads that keep the garbage collector off."""
 
     def start(
         self,
@@ -102,7 +104,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         unfinished: Any,
         count: int | None,
     ) -> None:
-        """See `Runtime.start`."""
+        """Implements `Runtime.start`."""
         assert not self.partitions, "the internal topic has its shards already"
         kind = self._kind
         self.partitions = len(partitions) if count is None else count
@@ -116,9 +118,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         self._begin_to_load(self.hosted_shards)
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of the internal topic from now on: its shard is loaded.
+        """Hosts a partition that this broker leads from now on, and loads its shard.
 
-        One that it led already is not: its batches have the newer leader epoch from now on.
+        A shard that is hosted already only writes later batches in the newer leader epoch.
         """
         hosted = self.by_partition.get(partition.index)
         if hosted is None:
@@ -127,9 +129,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             hosted.write_in_epoch()
 
     def resign(self, index: int) -> None:
-        """The broker does not lead a partition any more: parked calls are answered, and its load is
-        dropped.
-        """
+        """Unloads the shard of a partition that another broker leads now, and answers parked
+        calls."""
         hosted = self.by_partition.pop(index, None)
         if hosted is not None:
             self.hosted_shards.remove(hosted)
@@ -138,7 +139,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._shut(hosted, Phase.UNLOADED)
 
     def forget(self) -> None:
-        """The internal topic was deleted; `start` may be called for the next one."""
+        """Unloads all shards of a deleted internal topic; `start` may be called for the next
+        one."""
         for index in list(self.by_partition):
             self.resign(index)
         if self._snapshots_task is not None:
@@ -156,11 +158,11 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return hosted
 
     def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
-        """Serves the shards whose logs are empty, and loads the others."""
+        """Makes the shards of empty logs active at once, and starts loads of the others."""
         for hosted in hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
-                    self.snapshots.read(hosted.log)  # if there is one it is deleted
+                    self.snapshots.read(hosted.log)  # deletes a snapshot of an older log
                 hosted.load_ms = 0
                 self._loaded(hosted)
             else:
@@ -170,7 +172,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                     self._spawn("load", self._load_waiting())
 
     async def stop(self, end_turn: Callable[[], None]) -> None:
-        """Loads nothing more, waits for what is being flushed, and unloads all."""
+        """Waits for flushes in progress, and unloads all shards."""
         for hosted in self.hosted_shards:
             hosted.refuse_foreign()
         if not self.failed:
@@ -182,12 +184,12 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._unload(hosted, Phase.UNLOADED)
 
     def stop_loading(self) -> None:
-        """Ends the loads and the writing of snapshots that are under way."""
+        """Cancels the loads and the writes of snapshots in progress."""
         for task in list(self._loads):
             task.cancel()
 
     def configure(self, settings: RuntimeSettings) -> None:
-        """Other settings, from the next call on."""
+        """Uses other settings from the next call on."""
         self._settings = settings
         for hosted in self.hosted_shards:
             hosted.core.configure(settings.core)
@@ -198,25 +200,26 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return partition in self.by_partition
 
     def live_records(self, partition: int) -> int | None:
-        """About how many records of a partition are not superseded; None where it isn't served."""
+        """The approximate number of records of a partition that the cleaner would keep; None if its
+        shard is not active."""
         hosted = self.by_partition.get(partition)
         served = hosted is not None and hosted.phase is Phase.ACTIVE
         return hosted.core.view.live_records() if hosted is not None and served else None
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """The offset at and above which no tombstone of a log may go."""
+        """Returns the offset at and above which the cleaner must keep the tombstones of a log."""
         if self.snapshots is None or log.topic != self._kind.topic:
             return NEEDED_BY_NONE
         return self.snapshots.oldest_needed(log.partition)
 
     async def before_exchange(self, log: PartitionLog) -> None:
-        """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
+        """Writes a snapshot that stays valid when a cleaner replaces inactive segments."""
         hosted = self.by_partition.get(log.partition)
         if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
             await self.snapshots.cover(hosted, log.active.base_offset)
 
     async def save(self) -> None:
-        """Writes the snapshots that a restart would miss."""
+        """Writes the snapshots that shorten the loads of the next start."""
         if self.snapshots is not None and not self.failed:
             await self.snapshots.write_all(self.hosted_shards)
 
@@ -227,14 +230,15 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @property
     def settling(self) -> bool:
-        """Whether shards are being loaded, or were a moment ago: all their clients return then.
+        """Whether a shard is loading, or was loaded less than `SETTLING_MS` ago, when all its
+        clients return.
 
-        Work that can wait, snapshots and cleanings, waits.
+        Work that can wait, such as snapshots and cleaning, waits until this is False.
         """
         return self.loading or self._time.real.now().mono_ms < self._settled_ms
 
     def unreadable(self) -> dict[str, str]:
-        """Why a partition can't be served, by its name, for /healthz."""
+        """Returns the reasons why partitions can't be served, by partition name, for /healthz."""
         logs = [(hosted.partition.name, hosted.log) for hosted in self.hosted_shards]
         return {name: log.unreadable for name, log in logs if log.unreadable}
 
@@ -244,11 +248,12 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     # -- failures
 
     def append_failed(self, hosted: HostedShard[CoreT], error: Exception) -> None:
-        """Law 6: replies that depend on the write become errors, and the shard is loaded again."""
+        """Handles a failed append (law 6): dependent replies become errors, and the shard is loaded
+        again."""
         hosted.drop_unwritten(error)
         hosted.partition.append_failed(error)
         if hosted.log.failed_for_good:
-            return  # `stop_for_good`
+            return  # `stop_for_good` was called
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=False)
         logger.error(
@@ -260,21 +265,20 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         )
 
     def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
-        """Loads a shard again after another writer appended to its log; not before ``after`` is
-        done.
-        """
+        """Loads a shard again, after ``after`` is done: another writer has appended to its log."""
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True, after=after)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes a shard ready to serve once more, behind all that it had to append."""
+        """Calls the duties' `before_serving` again, after the shard's accepted records are
+        appended."""
         hosted.renews = False
         if hosted.phase is Phase.ACTIVE:
             hosted.phase = Phase.UNWRITABLE
             self._spawn("renew", self._serve_when_writable(hosted))
 
     def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
-        """Takes the outcome of what a core does by itself; a bug in it harms that shard alone."""
+        """Runs a step of a core and handles its outcome; a bug in it harms only that shard."""
         outcome = _NOTHING
         try:
             outcome = work()
@@ -288,11 +292,11 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     def break_down(
         self, hosted: HostedShard[CoreT], error: Exception, write: bool = True
     ) -> list[Ticket]:
-        """A bug of Muster: the state of ``hosted`` may be half changed; it is loaded again.
+        """Unloads and reloads a shard after a bug of Muster: its state may be half changed.
 
-        Its accepted records are written. The first load is at once; repeated loads are delayed more
-        and more, so that no request can keep a shard loading. Returns the tickets that were
-        answered.
+        Its accepted records are written first. The first reload is immediate; repeated ones are
+        delayed up to `RELOAD_MS_MAX`, so that no request can keep a shard loading. Returns the
+        answered tickets.
         """
         writable = hosted.phase is Phase.ACTIVE
         failed: Exception | None = None
@@ -300,7 +304,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             try:
                 max_bytes = self._settings.core.max_record_bytes
                 hosted.partition.appended(hosted.append(self._time.now().wall_ms, max_bytes))
-            except Exception as why:  # noqa: BLE001 - the probe after the load sees to it
+            except Exception as why:  # noqa: BLE001 - the probe after the load handles it
                 writable, failed = False, why
         answered = self._unload(hosted, Phase.LOADING)
         if failed is not None:
@@ -317,19 +321,20 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return answered
 
     def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
-        """A log has failed for good; its partition stops the broker, with the reason."""
+        """Unloads a shard whose log has failed for good; its partition stops the broker."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
 
     def _shut(self, hosted: HostedShard[CoreT], phase: Phase) -> None:
-        """Unloads a shard that does not come back."""
+        """Unloads a shard that stays unloaded; its replies are delivered together."""
         with self._hooks.replies_together():
             self._unload(hosted, phase)
 
     def _unload(self, hosted: HostedShard[CoreT], phase: Phase) -> list[Ticket]:
-        """Answers every parked request NOT_COORDINATOR, and what was held before them.
+        """Fails the replies that wait for records, and answers every parked request
+        NOT_COORDINATOR.
 
-        Returns the tickets of the parked.
+        Returns the tickets of the parked requests.
         """
         loaded = hosted.phase in LOADED
         hosted.phase = phase
@@ -356,7 +361,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         wait_ms: int = 0,
         after: Future[None] | None = None,
     ) -> None:
-        """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
+        """Loads a fresh core into an unloaded shard, after ``wait_ms`` and ``after``."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
         self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
@@ -364,7 +369,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
     async def _load_after(
         self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
     ) -> None:
-        """Loads one shard; if it isn't writable it is probed afterwards."""
+        """Loads one shard; if it is not ``writable``, probes its log afterwards."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
         if after is not None:
@@ -375,7 +380,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             await self._serve_when_writable(hosted)
 
     async def _load_waiting(self) -> None:
-        """Loads those that wait, one after the other."""
+        """Loads the waiting shards one after the other."""
         try:
             with self._gc_is_off():
                 while self._waiting and not self.failed:
@@ -385,9 +390,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
     @contextmanager
     def _gc_is_off(self) -> Iterator[None]:
-        """Turns the garbage collector off: loaded objects stay, and traversing them would only
-        prolong turns.
-        """
+        """Turns the garbage collector off: traversing long-lived objects would prolong turns."""
         self._without_gc += 1
         gc.disable()
         try:
@@ -399,9 +402,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 gc.enable()
 
     async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
-        """Loads a shard, unless it was given up before.
+        """Loads a shard, if this broker still leads its partition.
 
-        A log that can't be read is never served as empty: its shard refuses all from then on.
+        A shard whose log can't be read is never served as empty: it rejects all calls from then on.
         """
         if not self._is_led(hosted):
             return
@@ -419,7 +422,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._loaded(hosted, writable)
         except Superseded:
             pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+        except Exception as error:  # noqa: BLE001 - any failure is limited to this shard
             if self._is_led(hosted):
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
@@ -430,7 +433,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
         return self.by_partition.get(hosted.index) is hosted
 
     def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
-        """The number of in-sync replicas has fallen below min.insync.replicas, or risen to it.
+        """Handles an ISR that has fallen below min.insync.replicas, or has reached it again.
 
         The shard keeps its state.
         """
@@ -441,9 +444,9 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
             self._spawn("renew", self._serve_when_writable(hosted))
 
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
-        """Makes ``hosted`` whole again once its log takes writes."""
+        """Makes ``hosted`` active again once its log takes writes."""
         writable = await hosted.partition.writable()
-        # It may be loading again, and is waited for again then.
+        # If the shard is being loaded again, that load waits for the log again.
         if writable and self._waits_to_write(hosted):
             try:
                 await self.duties.before_serving(hosted)
@@ -455,7 +458,8 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
                 self._arm(hosted)
 
     def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
-        """Whether it refuses what needs a record, and need not."""
+        """Whether the shard is UNWRITABLE although enough replicas are in sync: it becomes ACTIVE
+        as soon as its log takes records."""
         return hosted.phase is Phase.UNWRITABLE and hosted.partition.enough_in_sync
 
     def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
@@ -474,7 +478,7 @@ class ShardLifecycle(Generic[CoreT, DutiesT]):
 
 
 class _Owner:
-    """A shard as the owner of its partition."""
+    """The shard's callbacks for its partition."""
 
     __slots__ = ("_hosted", "_life", "producers")
 
@@ -484,9 +488,9 @@ class _Owner:
         self.producers = hosted.producers
 
     def log_failed(self) -> None:
-        """See `Owner`."""
+        """Implements `Owner.log_failed`."""
         self._life.stop_for_good(self._hosted)
 
     def in_sync_changed(self) -> None:
-        """See `Owner`."""
+        """Implements `Owner.in_sync_changed`."""
         self._life.in_sync_changed(self._hosted)

@@ -1,8 +1,8 @@
 """Snapshots of shards: an image in each partition's directory (``groups.image``).
 
-This module owns when one is written, how it gets on the disk, and whether one is valid. The event
-loop makes it in slices while commits continue, and a thread writes it. A snapshot that is damaged,
-of another log or ahead of this one is deleted before the first append: that costs time, never data.
+This module decides when to write one, writes it, and checks whether one is valid. The event loop
+encodes it in slices while commits continue, and a thread writes it. A snapshot that is damaged, of
+another log or ahead of this one is deleted before the first append: that costs time, never data.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ logger = structlog.get_logger(__name__)
 NEEDED_BY_NONE = 2**63 - 1
 
 SLICE_NS = 2_000_000
-"""How long one slice of writing may hold the loop."""
+"""The most nanoseconds of one slice of encoding."""
 POLL_S = 0.05
 BYTES_DUE = 256 << 10
 """A snapshot is due when this many bytes, and as many as its own size, were appended since the last
-one: 256 KiB are some 6,000 offsets, replayed in some 5 ms. Unchanged entries are not encoded again,
-so that a snapshot costs the loop less than it saves at a start."""
+one. 256 KiB are about 6,000 offsets, replayed in about 5 ms. Unchanged entries are not encoded
+again, so that a snapshot costs the loop less than it saves at a start."""
 BYTES_DUE_AT_STOP = 64 << 10
 PAUSE_PER_COST = 12
 AT_ONCE = 16
@@ -52,11 +52,12 @@ ENCODED_AT_ONCE = 4
 CLEANED = 1 << 62
 RETRY_S = 60.0
 PENDING_BYTES = 1 << 20
-"""So much of a snapshot is kept in memory before it is written."""
+"""The bytes of a snapshot that are kept in memory before they are written."""
 
 
 class Snapshots:
-    """The snapshots of all shards of one broker; for the event loop's thread but where said."""
+    """The snapshots of all shards of one broker; use from the event loop's thread, except where
+    noted."""
 
     def __init__(
         self,
@@ -72,38 +73,40 @@ class Snapshots:
         self._slicer = slicer
         self._time = slicer.time
         self._cleaned_to = cleaned_to
-        """Partition to the offset below which a cleaner has been at its log."""
+        """Returns the offset below which the cleaner has compacted a partition's log."""
         self.written = 0
         self._begin: dict[int, int] = {}
-        """By partition: where the log must be replayed over the newest snapshot from."""
+        """By partition: the log offset from which the log is replayed after the newest snapshot."""
         self._bytes: dict[int, int] = {}
         """By partition: the size of the newest snapshot."""
         self._place: dict[int, tuple[int, int]] = {}
-        """By partition: the segment and the position in it where the newest snapshot begins."""
+        """By partition: the base offset of the segment and the position in it where the newest
+        snapshot begins."""
         self._cost_s = 0.0
-        """How long all of them have held the loop."""
+        """The total time that snapshots have held the event loop."""
         self._pause_s = 0.0
-        """How long until it is looked again at what is due."""
+        """The pause before the next check for due snapshots."""
         self._encoding = asyncio.Semaphore(ENCODED_AT_ONCE)
-        """So that not too many slices add up in one turn."""
+        """Limits the snapshots that are encoded at a time, whose slices add up in one turn."""
         self._not_before: dict[int, float] = {}
         self._under_way: set[int] = set()
         self._closing = False
 
     def oldest_needed(self, partition: int) -> int:
-        """The log offset at and above which no tombstone may go, for the snapshot's sake."""
+        """Returns the log offset at and above which tombstones must be kept for the newest
+        snapshot."""
         return self._begin.get(partition, NEEDED_BY_NONE)
 
     # -- reading
 
     def read(self, log: PartitionLog) -> Image | None:
-        """The snapshot of ``log``, None without a valid one; in any thread.
+        """Returns the snapshot of ``log``, None without a valid one; in any thread.
 
         It checks the image itself; the loader checks it against the log.
         """
         path = self._path(log)
         for known in (self._begin, self._bytes, self._place):
-            known.pop(log.partition, None)  # they were of an earlier leadership
+            known.pop(log.partition, None)  # from an earlier leadership
         if not log.fs.exists(path):
             return None
         try:
@@ -136,7 +139,7 @@ class Snapshots:
                 raise BadImage(f"the batch before offset {offset} has changed")
 
     def refuse(self, log: PartitionLog, reason: str) -> None:
-        """Delete a snapshot that is not valid; in any thread. Raises OSError."""
+        """Deletes an invalid snapshot; in any thread. Raises OSError."""
         self._begin.pop(log.partition, None)
         logger.warning(
             f"snapshot of {self._things} not valid, loading the whole log",
@@ -151,11 +154,11 @@ class Snapshots:
     async def run(
         self, hosted_shards: Sequence[HostedShard[Any]], busy: Callable[[], bool]
     ) -> None:
-        """Writes what is due, the heaviest first, until `write_all` is called or it is cancelled.
+        """Writes due snapshots, those with the most missing bytes first, until `write_all` is
+        called or it is cancelled.
 
-        None while the broker is ``busy`` with a load.
-        Many at a time, since each waits for the disk; the pauses in between see to it that all of
-        them together hold the loop for a twelfth of its time at most.
+        It writes none while the broker is ``busy`` with a load. It writes many at a time, since
+        each waits for the disk; pauses limit the share of the event loop's time to a twelfth.
         """
         self._pause_s = POLL_S
         look = partial(self._write_due, hosted_shards, busy)
@@ -166,7 +169,7 @@ class Snapshots:
     ) -> None:
         self._pause_s = POLL_S
         if self._closing or busy():
-            return  # parked calls and first answers have priority
+            return  # parked calls and first replies have priority
         due = [hosted for hosted in hosted_shards if self._is_due(hosted, BYTES_DUE)]
         if due:
             began_s, before_s = self._time.monotonic_s(), self._cost_s
@@ -177,7 +180,7 @@ class Snapshots:
             self._pause_s = max(POLL_S, rest_s)
 
     async def write_all(self, hosted_shards: Sequence[HostedShard[Any]]) -> None:
-        """Writes those that a restart would miss; afterwards `run` writes none."""
+        """Writes the snapshots that would shorten the next start; afterwards `run` writes none."""
         self._closing = True
         while self._under_way:
             await self._time.sleep(0.001)
@@ -191,7 +194,8 @@ class Snapshots:
         return self._bytes_missed(hosted) >= bytes_due
 
     def _bytes_missed(self, hosted: HostedShard[Any]) -> int:
-        """How much of the log a start would have to replay; 0 where nothing can be done now."""
+        """Returns the bytes of the log that a start would have to replay; 0 if no snapshot can be
+        written now."""
         partition, log = hosted.index, hosted.log
         begin = self._begin.get(partition, log.log_start_offset)
         if hosted.phase is not Phase.ACTIVE or hosted.appended <= begin:
@@ -199,22 +203,23 @@ class Snapshots:
         if partition in self._under_way or self._waits(partition):
             return 0
         if hosted.pass_over is not None and hosted.pass_over.met:
-            return CLEANED  # the next load must not meet what this one passed over
+            return CLEANED  # the next load must not read the skipped records again
         if self._cleaned_to(partition) > begin:
-            return CLEANED  # records are missing behind the one that is there: it is of no use
+            return CLEANED  # the log has gaps after the snapshot, which is useless then
         base_offset, position = self._place.get(partition, (-1, 0))
         if base_offset == log.active.base_offset:
             return log.active.size - position
         return _bytes_from(log, begin)
 
     def _waits(self, partition: int) -> bool:
-        """Whether a snapshot failed a moment ago."""
+        """Whether a snapshot failed less than `RETRY_S` ago."""
         return self._not_before.get(partition, 0.0) > self._time.monotonic_s()
 
     async def cover(self, hosted: HostedShard[Any], offset: int) -> None:
-        """Has the snapshot, if one exists, begin after ``offset``, as far as the log reaches.
+        """Writes a snapshot that begins after ``offset``, as far as the log reaches, if an older
+        one exists.
 
-        The caller is a cleaner, before it cleans below that offset: cleaning invalidates older
+        A cleaner calls it before it compacts the log below that offset: this invalidates older
         snapshots.
         """
         while hosted.index in self._under_way:
@@ -224,10 +229,10 @@ class Snapshots:
             await self.write(hosted)
 
     async def write(self, hosted: HostedShard[Any]) -> bool:
-        """Writes one; False if that is not possible now, with a log line if it failed."""
+        """Writes a snapshot; returns False if that is not possible now. A failure is logged."""
         core, partition = hosted.core, hosted.index
         if partition in self._under_way:
-            return False  # another snapshot began between the check and this turn
+            return False  # another snapshot has begun since the check
         self._under_way.add(partition)
         try:
             done = await self._write(hosted, core)
@@ -256,7 +261,7 @@ class Snapshots:
             mark = mark_below(log, begin)
             if mark is None:
                 self._not_before[partition] = self._time.monotonic_s() + 20 * POLL_S
-                return False  # nothing is below, or a cleaner took it; the next append changes that
+                return False  # no batch ends there; the next append changes that
             head = ImageHead(self.topic_id, partition, log.log_start_offset, begin, mark)
             slices = self._slicer.work("snapshot", SLICE_NS)
             blocks = self.form.blocks(core, writer, head, lambda: slices.over)
@@ -297,7 +302,8 @@ class Snapshots:
         output: _Output,
         slices: Slices,
     ) -> bool:
-        """Take the pieces, others having their turn between them; False if the shard has gone."""
+        """Adds all blocks to ``output`` in slices; returns False if the shard was unloaded in
+        between."""
         for block in blocks:
             output.add(block)
             if output.pending_bytes > PENDING_BYTES:
@@ -322,16 +328,16 @@ class _Output:
         self._pending: list[bytes] = []
         self.pending_bytes = 0
         self.size = 0
-        """Bytes of all blocks, written or not."""
+        """The bytes of all blocks, including those not written yet."""
 
     def add(self, block: bytes) -> None:
-        """Keep a block for the next write."""
+        """Keeps a block for the next write."""
         self._pending.append(block)
         self.pending_bytes += len(block)
         self.size += len(block)
 
     def write(self) -> File:
-        """Write what is kept; in any thread, like `finish`. Raises OSError."""
+        """Writes the kept blocks; in any thread, like `finish`. Raises OSError."""
         fs = self._log.fs
         if self._file is None:
             fs.remove(self._temporary)
@@ -342,14 +348,15 @@ class _Output:
         return self._file
 
     def finish(self) -> None:
-        """Write the rest, and put the file in the place of the one before it."""
+        """Writes the rest, and replaces the previous file."""
         self.write().fsync()
         self._log.fs.rename(self._temporary, self._path)
         self._log.fs.fsync_directory(self._log.directory)
 
 
 def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
-    """The batch that ends right below ``offset``; None when it does not exist (any more)."""
+    """Returns the batch that ends right before ``offset``; None if it does not exist, or was
+    compacted."""
     if not log.log_start_offset < offset <= log.log_end_offset:
         return None
     try:
@@ -362,7 +369,7 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
 
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:
-    """Bytes of the batches from ``offset`` on."""
+    """Returns the bytes of the batches from ``offset`` on."""
     segment, *later = log.segments.from_offset(offset)
     place = segment.locate(offset)
     left = 0 if place is None else segment.size - place.position
@@ -374,5 +381,6 @@ def _look_failed(error: Exception) -> None:
 
 
 def _same(hosted: HostedShard[Any], core: Any) -> bool:
-    """Whether ``core`` still is what serves; else what it says may never have been written."""
+    """Whether the shard still serves ``core``; else the state of ``core`` may never have been
+    written to the log."""
     return hosted.core is core and hosted.phase is Phase.ACTIVE

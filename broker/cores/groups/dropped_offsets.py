@@ -1,10 +1,10 @@
 """Committed offsets of deleted topics: every shard drops them, now or before it serves again.
 
-A topic's entry in the registry outlives its offsets: after any kind of stop the next process knows
-which shards had still to drop them. A new topic of the same name loses no offsets, since each shard
-drops only those below a bound in its log: the log end offset of the moment when no client could
-commit for the name. Nor does it find old ones: a shard whose log is poisoned answers fetches of
-them with COORDINATOR_LOAD_IN_PROGRESS.
+A topic's entry in the registry outlives its offsets: after any kind of stop, the next process knows
+which shards must still drop them. Each shard drops only offsets below a bound in its log: the log
+end offset at a time when no client could commit for the topic. So a new topic of the same name
+loses no offsets. It also gets no old ones: a shard whose log is poisoned rejects fetches of them
+with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.errors import NONE
 from protocol.slotted import slotted
 
 ITEMS_PER_PIECE = 100
-"""See `GroupShard.expire`: some 4 ms."""
+"""The budget of `GroupShard.sweep`: about 4 ms."""
 _RETRY_S = 1.0
 
 
@@ -38,14 +38,14 @@ class _Dropping:
     done: asyncio.Future[None] | None
 
     def take(self, error_code: int) -> None:
-        """See `Ticket`."""
+        """Implements `Ticket.take`."""
         self.dropped_offsets.answered(self.hosted, self.topics, self.done, error_code)
 
 
 class DroppedOffsets:
-    """The offsets that the shards of one broker have still to drop: the duties of groups.
+    """The duties of groups: the shards of this broker drop the offsets of deleted topics.
 
-    ``work`` handles the outcome of a shard's own steps; ``on_dropped`` is called with each topic
+    ``work`` handles the outcome of a shard's own steps. ``on_dropped`` is called with each topic
     whose offsets all shards have dropped.
     """
 
@@ -57,17 +57,17 @@ class DroppedOffsets:
         on_dropped: Callable[[str], None],
     ) -> None:
         self.gone: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        """By partition: deleted topics whose offsets are still to be dropped, those written below
-        a log offset."""
+        """By partition: the deleted topics whose offsets must still be dropped, each with a log
+        offset below which they were written."""
         self._hosted_shards = hosted_shards
         self._time = time
         self._work = work
         self._on_dropped = on_dropped
 
     def resume(self, unfinished: Mapping[str, Mapping[int, int] | None] | None) -> None:
-        """The work that the last process left: by topic, the bounds by partition.
+        """Resumes the work of the last process: by topic, the bounds by partition.
 
-        None: all offsets of that topic, in every shard.
+        None instead of bounds: all offsets of that topic, in every shard.
         """
         for name, bounds in (unfinished or {}).items():
             for hosted in self._hosted_shards:
@@ -79,16 +79,18 @@ class DroppedOffsets:
                     )
 
     def restarted(self, hosted: HostedShard[GroupShard]) -> None:
-        """Records that were accepted and not written are lost; their log offsets are used again."""
+        """Lowers the bounds to the log end offset: later log offsets belonged to lost records and
+        are used again."""
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
     def resigned(self, hosted: HostedShard[GroupShard]) -> None:
-        """The new leader of the partition has got the deletions too."""
+        """Forgets the work: the partition's new leader gets the deletions from the controller
+        too."""
         self.gone.pop(hosted.index, None)
 
     def left(self, topic: str) -> dict[int, int]:
-        """The shards that have still to drop offsets of a topic: partition to bound."""
+        """Returns the partitions that must still drop offsets of a topic, each with its bound."""
         return {
             hosted.index: self.gone[hosted.index][topic]
             for hosted in self._hosted_shards
@@ -96,10 +98,11 @@ class DroppedOffsets:
         }
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics for which no client can commit any more; returns when it is
+        """Drops the offsets of topics for which no client can commit any more; returns when this is
         done.
 
-        Shards that do not serve now are not awaited: they do it before they serve again.
+        It does not wait for shards that do not serve now: they drop the offsets before they serve
+        again.
         """
         names = list(topics)
         for hosted in self._hosted_shards:
@@ -117,12 +120,12 @@ class DroppedOffsets:
             await asyncio.wait(waiting)
 
     def catch_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Begins what a shard that serves has still to do."""
+        """Starts the remaining work of a shard that serves."""
         if self.gone[hosted.index] and hosted.phase is Phase.ACTIVE:
             self._begin(hosted, None)
 
     async def before_serving(self, hosted: HostedShard[GroupShard]) -> None:
-        """Does all of it in a shard that does not serve yet, or not what needs a record.
+        """Drops all remaining offsets, before the shard serves calls that need a record.
 
         Raises Superseded.
         """
@@ -138,14 +141,14 @@ class DroppedOffsets:
             partial(shard.topics_deleted, dict(self.gone[hosted.index]), self._time.now()),
         )
         while is_here() and (shard.is_sweeping or hosted.appended < hosted.accepted):
-            await self._time.sleep(0)  # the turn ends, and appends what there is
+            await self._time.sleep(0)  # the turn ends, and appends the records
             if is_here() and shard.is_sweeping:
                 self._work(hosted, partial(shard.sweep, self._time.now(), ITEMS_PER_PIECE))
         if not is_here():
             raise Superseded
 
     def holds_back(self, hosted: HostedShard[GroupShard], call: Call) -> bool:
-        """Whether a call would read an offset that is still to be dropped."""
+        """Whether a call would read an offset that must still be dropped."""
         gone = self.gone[hosted.index]
         if not gone or not isinstance(call, OffsetFetch):
             return False
@@ -166,7 +169,7 @@ class DroppedOffsets:
         ticket = _Dropping(self, hosted, topics, done)
         self._work(hosted, lambda: hosted.core.topics_deleted(topics, self._time.now(), ticket))
         if hosted.phase is not Phase.ACTIVE and done is not None and not done.done():
-            done.set_result(None)  # a bug ended the shard before it could answer
+            done.set_result(None)  # a bug unloaded the shard before it answered
 
     def answered(
         self,
@@ -175,7 +178,7 @@ class DroppedOffsets:
         done: asyncio.Future[None] | None,
         error_code: int,
     ) -> None:
-        """A shard's tombstones are stable, or it has failed and will be loaded again."""
+        """Handles stable tombstones of a shard, or an error, after which the shard retries."""
         if error_code == NONE:
             for name, below in topics.items():
                 if self.gone[hosted.index].get(name) == below:

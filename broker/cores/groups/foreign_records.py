@@ -1,7 +1,7 @@
-"""Records of ``__consumer_offsets`` that its coordinator did not write: Kafka's admin client may.
+"""Checks records of ``__consumer_offsets`` that a client such as Kafka's admin client produces.
 
-They are read before they are appended, by the code that loads them. With a record that a load can't
-read all groups of its partition would be refused at every start.
+The loader's code reads them before they are appended. If a load could not read a record, the broker
+would refuse all groups of its partition at every start.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from protocol.records.stored import iter_stored
 
 
 def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, now: Now) -> None:
-    """Refuse batches, whose offsets count from 0, that a load of ``partition`` could not read.
+    """Rejects batches that a load of ``partition`` could not read; their offsets begin at 0.
 
-    Raises CorruptRecords, which names the record. Pure, and as long as a load of them takes: run it
-    in a thread.
+    Raises CorruptRecords, which names the record. It is pure and takes as long as loading them: run
+    it in a thread.
     """
     shard = GroupShard(config)
     reader = GroupReader(shard, partition, partitions)
@@ -43,7 +43,7 @@ def check(data: Buffer, partition: int, partitions: int, config: GroupConfig, no
 
 
 def _check_members(run: Run, offset: int) -> None:
-    """Refuse two members with one id; a load would keep the first."""
+    """Rejects two members with one id; a load would keep the first."""
     if not isinstance(run, GroupRun) or run.value is None:
         return
     members = run.value.members

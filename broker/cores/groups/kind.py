@@ -23,19 +23,20 @@ from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
 
 IMAGE = "groups.image"
-"""docs/formats/groups-image.md"""
+"""The file name of snapshots; docs/formats/groups-image.md describes the format."""
 TOMBSTONES_PER_RUN = 1000
-"""Deletions of one step are split into runs of this many, which may go to several batches."""
+"""The most tombstones in a run: more of one step become several runs, which may go to several
+batches."""
 _READS = (OffsetFetch, DescribeGroup, ListGroups)
 
 
 def not_stable(reply: Reply, error: Exception) -> Reply:
-    """The reply in place of one whose records did not become stable."""
+    """Returns the reply to send instead of one whose records did not become stable."""
     return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
 
 
 def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> None:
-    """Enters a commit of a transaction, or its marker, that is accepted at an offset."""
+    """Notes the producer of a transactional commit or marker that is accepted at an offset."""
     if isinstance(run, MarkerRun):
         marker = Marker(run.producer_id, run.producer_epoch, run.coordinator_epoch, run.committed)
         producers.end(marker, offset)
@@ -44,7 +45,7 @@ def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> N
 
 
 def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
-    """The deletions of one step in runs of `TOMBSTONES_PER_RUN`."""
+    """Splits the tombstones of one step into runs of `TOMBSTONES_PER_RUN`."""
     keys = run.keys
     return [
         OffsetTombstones(run.group_id, keys[start : start + TOMBSTONES_PER_RUN])
@@ -55,9 +56,9 @@ def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
 def blocks_of(
     shard: GroupShard, writer: ImageWriter, head: ImageHead, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """The pieces of a snapshot but the last; each is made of the shard as it is then.
+    """Yields all blocks of a snapshot but the last, each with the shard's state at that time.
 
-    A piece ends where ``over`` says that the slice of work is.
+    A block ends when ``over`` returns that the current slice is over.
     """
     yield writer.head(head)
     yield from _pending_blocks(shard, writer, head.begin_offset, over)
@@ -67,7 +68,7 @@ def blocks_of(
     for group_id in list(cached.groups()):
         for topic, columns in cached.columns(group_id):
             if not columns.count:
-                continue  # deleted since: the tombstones are above where the snapshot begins
+                continue  # deleted since: the replay reads its tombstones
             encoded.append(encode_columns(group_id, topic, columns))
             offsets += columns.count
             if over():
@@ -88,9 +89,8 @@ def blocks_of(
 def _pending_blocks(
     shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
 ) -> Iterator[bytes]:
-    """The pending offsets of transactions below ``begin_offset``, before all records that may
-    change them.
-    """
+    """Yields the pending offsets of transactions below ``begin_offset``, before any record that may
+    change them."""
     encoded: list[bytes] = []
     offsets = 0
     for producer_id, epoch, group_id, topic, columns in shard.view.all_pending():
@@ -106,7 +106,7 @@ def _pending_blocks(
 
 
 def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
-    """Takes a snapshot over, a (group, topic) or a group a step."""
+    """Restores a snapshot; each step is one group, or one topic of a group."""
     for producer_id, epoch, group_id, topic, columns in image.pending():
         check_owner(group_id, image.head.begin_offset, partition, partitions)
         shard.restore_pending(producer_id, epoch, group_id, topic, columns)

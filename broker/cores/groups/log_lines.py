@@ -1,4 +1,4 @@
-"""Log lines about groups: one for each fact of the core that people look for."""
+"""Log lines about groups: one for each event of the core that operators need."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ logger = structlog.get_logger()
 
 
 def observe(event: Event) -> None:
-    """Write the line of one fact of the core, where it has one."""
+    """Writes the log line of an event, if it has one."""
     if isinstance(event, Transition):
         waits: dict[str, Any] = {}
-        if event.awaited:  # whom the group waits for now, and how long at most
+        if event.awaited:  # the members that the group waits for, and until when
             waits = {"waits_for": some_of(list(event.awaited), ", "), "wait_ms": event.wait_ms}
         logger.info(
             "group state changed",
@@ -82,7 +82,7 @@ def observe(event: Event) -> None:
             host=event.client_host,
             detail=event.detail,
         )
-    elif not isinstance(event, Assigned):  # the move to Stable has a line
+    elif not isinstance(event, Assigned):  # the transition to Stable is logged
         _observe_offsets(event)
 
 

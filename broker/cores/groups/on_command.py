@@ -7,5 +7,5 @@ from coordinator.on_command import OnStep
 
 
 def do(groups: GroupRuntime, hosted: HostedGroups, work: OnStep) -> None:
-    """Does ``work`` to a shard that serves, as one of its turns."""
+    """Runs ``work`` on an active shard, as one of its turns."""
     groups.life.work(hosted, lambda: hosted.core.do(work, groups.time.now()))

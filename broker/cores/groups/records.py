@@ -1,10 +1,10 @@
-"""Reading `__consumer_offsets`: from batches of any magic to runs, and runs into a shard.
+"""Reads `__consumer_offsets`: batches of any magic to runs, and runs into a shard.
 
-A batch of a transaction is one run with its producer, and so is its marker: the core keeps what is
-pending, live and at load alike. A commit after a marker of its producer with a higher epoch is left
-out: its transaction had ended. Earlier versions could accept one, which the producer's next marker
-would commit. Of a client of TV1, whose epoch stays, such a commit looks like the first of the next
-transaction, and is kept.
+A transactional batch is one run with its producer, and so is its marker: the core keeps pending
+offsets in the same way live and at load. A load ignores a commit after a marker of its producer
+with a higher epoch, because its transaction has ended. Earlier versions could accept one, which the
+producer's next marker would commit. With a transaction.version 1 client, whose epoch does not
+change, such a commit looks like the first of the next transaction, and is kept.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ logger = structlog.get_logger(__name__)
 
 
 class GroupReader:
-    """Takes the batches of a log into a shard, as a load does and as foreign records are tried."""
+    """Reads batches into a shard, for a load and for checks of foreign records."""
 
     def __init__(
         self, shard: GroupShard, partition: int, partitions: int, pass_over: PassOver | None = None
     ) -> None:
         self.skipped: Counter[int] = Counter()
-        """Records of unknown kinds, by their number."""
+        """The number of skipped records by unknown type."""
         self._replay = shard.replay
         self._partition = partition
         self._partitions = partitions
         self._pass_over = pass_over
         self._at_home: set[str] = set()
-        """Groups that this partition keeps."""
+        """The groups that belong to this partition, as already checked."""
         self._ended: dict[int, int] = {}
         """The highest epoch of a marker so far, by producer id."""
         self._late: set[int] = set()
-        """Producers of which a commit came after the end of its transaction: logged once each."""
+        """The producers with a commit after the end of its transaction; each is logged once."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
-        """The runs of a batch, each with its base offset. Raises CorruptRecord."""
+        """Yields the runs of a batch, each with its base offset. Raises CorruptRecord."""
         if header.is_control:
             if self._pass_over is not None and self._pass_over.takes(header):
                 return ()
@@ -62,7 +62,7 @@ class GroupReader:
         return self._of_producer(header, runs)
 
     def _marker(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, OwnBatch]]:
-        """The end of a transaction; nothing of a batch that a cleaner has emptied."""
+        """Yields the end of a transaction; nothing if a cleaner has emptied the batch."""
         try:
             marker = transaction_end(data, header)
         except CorruptRecords as error:
@@ -77,7 +77,8 @@ class GroupReader:
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
-        """The runs of a transaction's batch; records other than its offsets apply at once."""
+        """Yields the runs of a transactional batch; only offsets are pending, other records apply
+        at once."""
         is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
             if not isinstance(run, OffsetRun):
@@ -100,7 +101,7 @@ class GroupReader:
             )
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
-        """Replays one run. Raises CorruptRecord, whatever is wrong with it."""
+        """Replays one run. Raises CorruptRecord for any defect."""
         if not isinstance(run, MarkerRun):
             each = run.runs[0] if isinstance(run, TransactionalRun) else run
             self._check_home(each.group_id, base_offset)
@@ -116,7 +117,8 @@ class GroupReader:
 
 
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
-    """Raises CorruptRecord where a record's group is not kept by ``partition`` of so many."""
+    """Raises CorruptRecord if the record's group does not belong to ``partition`` of
+    ``partitions``."""
     why = misplaced("group", group_id, partition, partitions)
     if why is not None:
         raise CorruptRecord(log_offset, why)
@@ -128,9 +130,9 @@ def runs_of_batch(
     skipped: Counter[int],
     pass_over: PassOver | None = None,
 ) -> list[BasedRun]:
-    """The runs of a batch of any magic, without the records that are passed over.
+    """Returns the runs of a batch of any magic, without the skipped records.
 
-    Raises CorruptRecord, whatever is wrong with it.
+    Raises CorruptRecord for any defect.
     """
     try:
         if pass_over is not None and pass_over.concerns(header):

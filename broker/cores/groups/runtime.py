@@ -1,4 +1,4 @@
-"""The runtime of groups: the kind, its duties and its types, put together."""
+"""The runtime of groups, made of the kind, its duties and its types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HostedGroups = HostedShard[GroupShard]
 """The groups of one partition of the offsets topic."""
 
 
-def _nobody(_: str) -> None:
+def _ignore(_: str) -> None:
     pass
 
 
@@ -31,9 +31,11 @@ def group_runtime(
     slicer: Slicer,
     errors: InternalErrors | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
-    on_dropped: Callable[[str], None] = _nobody,
+    on_dropped: Callable[[str], None] = _ignore,
 ) -> GroupRuntime:
-    """A runtime without shards; ``on_dropped`` is called with each deleted topic of which no shard
-    has an offset left."""
+    """Makes a runtime without shards.
+
+    ``on_dropped`` is called with each deleted topic whose offsets all shards have dropped.
+    """
     duties = partial(DroppedOffsets, on_dropped=on_dropped)
     return Runtime(GROUPS, duties, settings, time, slicer, errors, hooks)

@@ -1,10 +1,11 @@
 """The duties of the shards of transactional ids: each load begins a leader epoch.
 
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
-a partition refuses a late marker of an older load after one of this load
-(TRANSACTION_COORDINATOR_FENCED). A partition may have seen a higher epoch of a coordinator that
-does not exist any more: its data is from a Kafka cluster, ``__transaction_state`` from a backup, or
-an operator's marker had it. The transactions there end under an epoch that is higher still.
+after a marker of this load, a partition rejects late markers of older loads
+(TRANSACTION_COORDINATOR_FENCED). A partition may have a marker of a higher epoch whose coordinator
+does not exist any more: its data is from a Kafka cluster, ``__transaction_state`` is from a backup,
+or an operator wrote the marker. The shard then begins a still higher epoch, in which its
+transactions end.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class TransactionDuties:
     """The duties of transactional ids; markers.py sends the markers."""
 
     others_coordinate = False
-    """Whether a later coordinator epoch is that of another broker."""
+    """Whether a later coordinator epoch belongs to another broker."""
 
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
-        """Above which coordinator epoch that of a shard is to be, by partition."""
+        """By partition: the coordinator epoch above which its next one must be."""
 
     def resume(self, unfinished: Any) -> None:
-        """The log has all that is to be done."""
+        """Does nothing: the log has all unfinished work."""
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
         """Does nothing: only the core has state."""
@@ -43,10 +44,10 @@ class TransactionDuties:
         """Does nothing: only the core has state."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Begins a leader epoch, which is on the disk first. Raises Superseded.
+        """Begins a leader epoch, which is written to disk first. Raises Superseded.
 
-        A log that can't keep it takes no writes: the first record that it refuses has the shard
-        loaded again, and the epoch is begun before that one serves.
+        If the log can't write it, the log takes no writes: the next record fails, the shard is
+        loaded again, and that load begins the epoch before it serves.
         """
         core = hosted.core
         above = self._above.get(hosted.index, -1)
@@ -59,13 +60,14 @@ class TransactionDuties:
         hosted.write_in_epoch()
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
-        """Whether a shard must begin an epoch above one under which a partition has had markers.
+        """Whether a shard must begin an epoch above ``coordinator_epoch``, under which a partition
+        has had markers.
 
-        In a standalone broker the coordinator of the later epoch does not exist any more. In a
-        cluster another broker may have that epoch.
+        In a standalone broker the coordinator of the later epoch no longer exists. In a cluster
+        another broker may have that epoch.
         """
         if coordinator_epoch <= hosted.leader_epoch:
-            return False  # begun in between
+            return False  # the shard has begun a higher epoch
         if coordinator_epoch > self._above.get(hosted.index, -1):
             self._above[hosted.index] = coordinator_epoch
             logger.warning(
@@ -77,8 +79,8 @@ class TransactionDuties:
         return True
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
-        """Nothing that needs no record waits for one."""
+        """Returns False: no call waits for a record that it does not write itself."""
         return False
 
     def catch_up(self, hosted: HostedShard[Any]) -> None:
-        """Its core has asked for the markers that are missing."""
+        """Does nothing: the core has requested the missing markers."""

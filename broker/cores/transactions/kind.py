@@ -26,13 +26,13 @@ _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 @slotted(frozen=True)
 class StableLater:
-    """In place of `SendMarkers`: its Prepare record is in the log, and the disk is slow."""
+    """Sent instead of `SendMarkers` if the Prepare record is in the log but not stable in time."""
 
     markers: SendMarkers
 
 
 def not_stable(reply: Any, error: Exception) -> Any:
-    """The reply in place of one whose record did not become stable."""
+    """Returns the reply to send instead of one whose record did not become stable."""
     if not isinstance(error, NotYetStable):
         return write_failed(reply)
     return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)

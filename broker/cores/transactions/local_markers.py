@@ -1,8 +1,8 @@
-"""Markers in the partitions of this broker: where a transaction's records end.
+"""Writes markers, which end a transaction's records, to the partitions of this broker.
 
-A partition of the offsets topic gets its marker from the shard that writes it, so that pending
-offsets become visible with it; the others take it at once. Each marker is answered with an error
-code once it is stable.
+In a partition of the offsets topic the shard writes the marker, so that pending offsets become
+visible with it. Other partitions append it at once. A marker's ticket gets an error code once the
+marker is stable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _NOT_SERVED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COOR
 
 
 class LocalMarkers:
-    """Writes markers; use from the event loop's thread alone."""
+    """Implements `Destination` for the partitions of this broker; use from the event loop's thread
+    alone."""
 
     def __init__(
         self,
@@ -46,8 +47,7 @@ class LocalMarkers:
         errors: InternalErrors,
         timeout_ms: int = NEVER,
     ) -> None:
-        """``timeout_ms``: how long a marker may wait for the replicas in sync, where there are
-        others."""
+        """``timeout_ms`` is how long a marker may wait for other in-sync replicas."""
         self._registry = registry
         self._logs = logs
         self._groups = groups
@@ -56,12 +56,12 @@ class LocalMarkers:
         self._timeout_ms = timeout_ms
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Writes a marker; ``ticket`` gets an error code when it is stable, or never will be.
+        """Writes a marker; ``ticket`` gets an error code when it is stable, or can't become stable.
 
-        UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist (any more), or may not have records
-        of a transaction, since only shards write the log of transactional ids.
-        NOT_LEADER_OR_FOLLOWER: another broker leads it. 47 and 52: the log's producer states refuse
-        it. Other errors may pass.
+        UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist, or must not have transactional
+        records, since only shards write the log of transactional ids. NOT_LEADER_OR_FOLLOWER:
+        another broker leads it. INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED (47, 52):
+        the log's producer state rejects it. Other errors are temporary.
         """
         if topic == TRANSACTION_TOPIC:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
@@ -94,13 +94,13 @@ class LocalMarkers:
             ticket.take(UNKNOWN_SERVER_ERROR)
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
+        """Returns the highest coordinator epoch of a producer's markers; -1 if it is unknown."""
         found = self._logs.get(topic, partition)
         producer = None if found is None else found.producers_of(producer_id).get(producer_id)
         return -1 if producer is None else producer.coordinator_epoch
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
-        """By the group shard, which writes its log alone."""
+        """Writes a marker through the group shard, which is the only writer of its log."""
         hosted: HostedGroups | None = self._groups.life.by_partition.get(partition.index)
         if hosted is None:
             ticket.take(NOT_LEADER_OR_FOLLOWER)
@@ -121,7 +121,8 @@ class LocalMarkers:
 
 
 class _OffsetsEnded:
-    """The ticket of a group shard's marker: its errors are those of a partition."""
+    """The ticket of a group shard's marker; it maps the shard's error codes to those of a
+    partition."""
 
     __slots__ = ("_ticket",)
 
@@ -129,7 +130,7 @@ class _OffsetsEnded:
         self._ticket = ticket
 
     def take(self, error_code: int) -> None:
-        """See `Ticket`."""
+        """Implements `Ticket.take`."""
         self._ticket.take(NOT_LEADER_OR_FOLLOWER if error_code in _NOT_SERVED else error_code)
 
 

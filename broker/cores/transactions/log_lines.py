@@ -1,8 +1,8 @@
 """Log lines about transactions: one for each change of a transactional id, with its cause.
 
-Healthy transactions are many, and their lines are ``debug``. Lines that an operator may need are
-``info``: a new id, a fenced producer, and the end of a transaction that was open for long. A
-transaction that ends against the will of its producer is a ``warning``.
+Healthy transactions are frequent, and their lines are ``debug``. Lines that an operator may need
+are ``info``: a new id, a fenced producer, and the end of a transaction that was open for long. A
+transaction that ends without its producer's request is a ``warning``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from transactions.states import State
 logger = structlog.get_logger(__name__)
 
 DEBUG, INFO, WARNING = 10, 20, 30
-"""Levels as structlog counts them."""
+"""The levels of structlog."""
 _NAMED = 3
 _ABORTS = (Cause.TIMEOUT, Cause.ADMIN)
 
 
 def observe(event: Event) -> None:
-    """Write the line of one fact of the core."""
+    """Writes the log line of an event."""
     if isinstance(event, Transition):
         _moved(event)
     elif isinstance(event, PartitionsAdded):
@@ -87,21 +87,21 @@ def observe(event: Event) -> None:
 
 
 def _first(partitions: Partitions) -> str:
-    """The first partitions of the first topics."""
+    """Names the first partitions of the first topics."""
     return ", ".join([f"{topic}-{ids[0]}" for topic, ids in partitions if ids][:_NAMED])
 
 
 def _moved(event: Transition) -> None:
-    is_told = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
+    is_logged = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
     was_long = event.new is not State.ONGOING and event.open_ms >= LONG_MS
     if event.new is State.PREPARE_ABORT and event.cause in _ABORTS:
         level = WARNING
-    elif is_told or was_long:
+    elif is_logged or was_long:
         level = INFO
     elif logger.is_enabled_for(DEBUG):
         level = DEBUG
     else:
-        return  # a transaction that runs as it should has four of these
+        return  # each healthy transaction has four of these
     logger.log(
         level,
         "transaction state changed",
@@ -118,7 +118,7 @@ def _moved(event: Transition) -> None:
 
 
 def _whose(client: Client) -> dict[str, str]:
-    """The fields of a client; none for the broker itself."""
+    """Returns the log fields of a client; none for the broker itself."""
     return {} if client == BROKER else {"client": client.client_id, "host": client.host}
 
 

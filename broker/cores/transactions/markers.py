@@ -1,14 +1,18 @@
-"""Sends the markers of ending transactions to each partition until the partition has its own.
+"""Sends the markers of ending transactions, repeatedly, until each partition has its own.
 
 `MarkerSender` is the ticket that gets a `SendMarkers` once its Prepare record is stable. When all
-partitions have the marker the shard is notified, and the transaction is complete. A partition whose
-log is poisoned holds up its transactions for that time, and no others. A partition where the
-producer has a newer epoch was ended by another writer; the others get their markers all the same,
-since no other writer would end them. A partition that has had a marker of a later coordinator epoch
-accepts it when the shard has begun a higher one (duties.py); in a cluster another broker
-coordinates then, and ends the transaction: this broker sends and completes nothing more, unless it
-is elected once more. Nothing is kept on disk: after a load the shard requests all markers again,
-and a partition that has a marker accepts another without harm.
+partitions have the marker, it notifies the shard, which completes the transaction. A partition
+whose log is poisoned delays only its own transactions. If the producer has a newer epoch in a
+partition, another writer has ended the transaction there; the other partitions still get their
+markers, since no other writer would send them.
+
+A partition that has had a marker of a later coordinator epoch rejects this one. In a standalone
+broker the shard begins a higher epoch and sends the marker again (duties.py). In a cluster another
+broker coordinates and ends the transaction: this broker sends and completes nothing more for it,
+unless it is elected again.
+
+Nothing is kept on disk: after a load the shard requests all markers again, and a second marker in a
+partition does no harm.
 """
 
 from __future__ import annotations
@@ -45,15 +49,15 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_ONCE = 16
-"""Markers of one transaction, some 50 us each, that are written before another's."""
+"""The markers of one transaction, about 50 us each, that are sent before another transaction's."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
-"""How soon a partition that did not take its marker is asked again."""
-TOLD_AFTER = 5
-"""Failed rounds, some seconds, after which a log line reports the transaction."""
+"""The longest pause in milliseconds before a partition that rejected its marker gets it again."""
+REPORT_AFTER = 5
+"""The failed rounds, together some seconds, after which a log line reports the transaction."""
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-"""The marker is there, or its partition is not any more."""
+"""The marker is written, or its partition does not exist any more."""
 
 
 class _Ticket:
@@ -63,7 +67,7 @@ class _Ticket:
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self.take = take
-        """See `Ticket`; a method of the sender."""
+        """Implements `Ticket.take` with a method of the sender."""
 
 
 class MarkerSender:
@@ -77,7 +81,7 @@ class MarkerSender:
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
     ) -> None:
-        """``transactions`` finds the shards, which are made after this."""
+        """``transactions`` returns the runtime, which is made after this object."""
         self._transactions = transactions
         self._destination_of = destination_of
         self._slicer = slicer
@@ -85,9 +89,9 @@ class MarkerSender:
         self._spawn = spawn
         self._sendings: dict[str, Sending] = {}
         self._queue: deque[Sending] = deque()
-        """The transactions with partitions to be asked now."""
+        """The transactions with markers to send now."""
         self._is_due = False
-        """A round begins with the next turn of the loop."""
+        """Whether `ask_due` is scheduled for the next turn of the loop."""
         self._worker: Task[None] | None = None
         self._stopped = False
 
@@ -97,12 +101,15 @@ class MarkerSender:
         return self._sendings
 
     def late(self, transactional_id: str) -> tuple[Place, ...]:
-        """The partitions that did not take the marker of a transaction when they were asked."""
+        """Returns the partitions that rejected the marker of a transaction in the last round."""
         sending = self._sendings.get(transactional_id)
         return () if sending is None else sending.late
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
-        """A Prepare record is stable, or will be later; an error: it is not in the log."""
+        """Sends the markers when a Prepare record is stable, or waits until it is.
+
+        An error means that the record is not in the log: nothing is sent.
+        """
         if isinstance(reply, int):
             return
         markers = reply.markers if isinstance(reply, StableLater) else reply
@@ -123,16 +130,17 @@ class MarkerSender:
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
     ) -> None:
-        """Waits until the Prepare record is stable, for as long as a slow disk takes.
+        """Waits until the Prepare record is stable, as long as a slow disk takes.
 
-        A shard that was loaded in between has requested its markers again, if the record was in its
-        log.
+        If the shard was reloaded in between and the record is in its log, the shard has requested
+        its markers again.
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
 
     async def wait(self, transactional_id: str, at_most_s: float) -> None:
-        """Waits until the transaction is complete whose markers are on their way, or so long."""
+        """Waits until the markers of a transaction are sent and it is complete, for at most
+        ``at_most_s``."""
         sending = self._sendings.get(transactional_id)
         if sending is None:
             await self._time.sleep(at_most_s)
@@ -142,7 +150,7 @@ class MarkerSender:
                 await sending.over.wait()
 
     def stop(self) -> None:
-        """Sends nothing more: the next start does it."""
+        """Stops sending; after the next start the shards request the markers again."""
         self._stopped = True
         for sending in self._sendings.values():
             if sending.timer is not None:
@@ -150,20 +158,20 @@ class MarkerSender:
         self._sendings.clear()
         self._queue.clear()
 
-    # -- a round: each partition is asked once
+    # -- a round: one marker to each partition
 
     def _ask(self, sending: Sending) -> None:
-        """Has a round begun behind this turn's answers, with the next turn at the latest."""
+        """Schedules a round after this turn's replies, at the latest in the next turn."""
         self._queue.append(sending)
         if self._worker is None and not self._is_due:
             self._is_due = True
             get_running_loop().call_soon(self.ask_due)
 
     def ask_due(self) -> None:
-        """Begins the rounds that are due: as far as a turn's allowance goes, the rest in slices.
+        """Begins the due rounds: within the turn's time allowance directly, the rest in slices.
 
-        The turn calls it when its answers have left. So EndTxn is answered before its markers are
-        written, and the client's next request finds them written all the same.
+        The turn calls it after its replies are sent. So EndTxn is answered before its markers are
+        written, but they are written before the client's next request arrives.
         """
         if not self._is_due:
             return
@@ -188,7 +196,7 @@ class MarkerSender:
             self._worker = None
 
     def _ask_some(self, sending: Sending) -> None:
-        """Asks the next partitions of a transaction, which then waits for the others' turns."""
+        """Sends the next `AT_ONCE` markers of a transaction, then queues it after the others."""
         if self._is_outdated(sending):
             return
         todo = sending.todo
@@ -204,7 +212,7 @@ class MarkerSender:
             self._queue.append(sending)
 
     def _answered(self, sending: Sending, place: Place, error_code: int) -> None:
-        """A partition has its marker, or not."""
+        """Handles a partition's error code."""
         sending.waiting -= 1
         if error_code == INVALID_PRODUCER_EPOCH:
             sending.refused = error_code
@@ -217,11 +225,11 @@ class MarkerSender:
         if self._is_outdated(sending):
             return
         if not sending.again:
-            self._tell(sending)
+            self._submit_result(sending)
             return
         sending.rounds += 1
         sending.late = tuple(sending.again)
-        if sending.rounds == TOLD_AFTER:
+        if sending.rounds == REPORT_AFTER:
             (topic, partition), error_code = next(iter(sending.again.items()))
             logger.warning(
                 "transaction marker not accepted by partitions, retrying",
@@ -239,15 +247,17 @@ class MarkerSender:
             self._later(sending, self._ask_again)
 
     def _give_way(self, sending: Sending) -> None:
-        """Leaves the transaction to the broker whose later coordinator epoch a partition knows.
+        """Leaves the transaction to another broker, since a partition has a marker of its later
+        coordinator epoch.
 
-        If this broker is elected once more it has an epoch above that one, and asks again.
+        If this broker is elected again, it has an epoch above that one, and sends the markers
+        again.
         """
         if sending.hosted.leader_epoch > sending.marker.coordinator_epoch:
             self._ask_again(sending)
             return
-        if sending.rounds < TOLD_AFTER:
-            sending.rounds = TOLD_AFTER
+        if sending.rounds < REPORT_AFTER:
+            sending.rounds = REPORT_AFTER
             logger.warning(
                 "transaction marker superseded by another coordinator, not sent again",
                 transactional_id=sending.markers.transactional_id,
@@ -257,7 +267,7 @@ class MarkerSender:
         self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
-        """Has the shard begin an epoch above those of the partitions that found its own too low."""
+        """Makes the shard begin an epoch above those of the partitions that fenced its markers."""
         producer_id = sending.markers.producer_id
         known = [
             self._destination_of(*place).coordinator_epoch(*place, producer_id)
@@ -287,8 +297,8 @@ class MarkerSender:
 
     # -- the end
 
-    def _tell(self, sending: Sending) -> None:
-        """Notifies the shard of the result."""
+    def _submit_result(self, sending: Sending) -> None:
+        """Reports the result to the shard."""
         markers = sending.markers
         names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
         ticket = _Ticket(partial(self._completed, sending))
@@ -300,25 +310,23 @@ class MarkerSender:
         self._transactions().submit(markers.transactional_id, call)
 
     def _completed(self, sending: Sending, error_code: int) -> None:
-        """The shard has noted the end, or can't now.
+        """Handles the shard's reply to the result.
 
-        A shard that is loaded again requests markers again. One whose log is poisoned does not, and
-        is notified again. The reply that its record is slow to be stable needs no repetition: the
-        record is in the log, and the next transaction may have begun.
+        A shard that is loaded again requests the markers again. A shard whose log is poisoned does
+        not, and gets the result again. If its record is only slow to become stable, nothing is
+        repeated: the record is in the log, and the next transaction may have begun.
         """
         if self._is_outdated(sending):
             return
         if error_code and sending.hosted.phase is Phase.UNWRITABLE:
             sending.rounds += 1
-            self._later(sending, self._tell)
+            self._later(sending, self._submit_result)
         else:
             del self._sendings[sending.markers.transactional_id]
             sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Whether the shard has requested the markers again since, is on another broker, or is
-        closed.
-        """
+        """Whether the shard has requested the markers again, or was unloaded."""
         transactional_id = sending.markers.transactional_id
         if self._sendings.get(transactional_id) is not sending:
             return True

@@ -1,6 +1,6 @@
-"""Reading `__transaction_state`: from batches to runs, and runs into a shard.
+"""Reads `__transaction_state`: batches to runs, and runs into a shard.
 
-Its records stand in plain batches, and a control batch says nothing here.
+Its records are in batches without transactions; control batches are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BasedRun = tuple[int, TransactionRun]
 
 
 class TransactionReader:
-    """Takes the batches of a log into a shard; one for each load."""
+    """Reads batches into a shard; each load has its own reader."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TransactionReader:
         pass_over: PassOver | None = None,
     ) -> None:
         self.skipped: Counter[int] = Counter()
-        """Records with keys of unknown versions, by version."""
+        """The number of records with unknown key versions, by version."""
         self._replay = shard.replay
         self._known = shard.view.transactions
         self._partition = partition
@@ -44,13 +44,13 @@ class TransactionReader:
         self._pass_over = pass_over
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterator[BasedRun]:
-        """A run for each record that is not passed over. Raises CorruptTransactionRecord."""
+        """Yields a run for each record that is not skipped. Raises CorruptTransactionRecord."""
         if header.is_control:
             return
         yield from _runs_of_batch(data, header, self.skipped, self._pass_over)
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:
-        """Replays one run. Raises CorruptTransactionRecord, whatever is wrong with it."""
+        """Replays one run. Raises CorruptTransactionRecord for any defect."""
         if run.transactional_id not in self._known:
             name = run.transactional_id
             why = misplaced("transactional id", name, self._partition, self._partitions)
@@ -64,9 +64,9 @@ class TransactionReader:
 
 
 def highest_producer_id(log: PartitionLog) -> int:
-    """The highest producer id in the records of a log, -1 without any.
+    """Returns the highest producer id in the records of a log, -1 if it has none.
 
-    Unreadable records are skipped: the load reports them.
+    Unreadable records are skipped here: the load reports them.
     """
     highest = -1
     with suppress(CorruptLog, CorruptTransactionRecord):

@@ -1,4 +1,4 @@
-"""The runtime of transactional ids: the kind, its duties and its types, put together."""
+"""The runtime of transactional ids, made of the kind, its duties and its types."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def transaction_runtime(
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
     duties: type[TransactionDuties] = TransactionDuties,
 ) -> TransactionRuntime:
-    """A runtime without shards; in a cluster ``duties`` are `ClusterTransactionDuties`."""
+    """Makes a runtime without shards; in a cluster ``duties`` is `ClusterTransactionDuties`."""
     return Runtime(TRANSACTIONS, duties, settings, time, slicer, errors, hooks)

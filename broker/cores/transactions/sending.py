@@ -1,4 +1,4 @@
-"""Whom a transaction's markers are written by, and what is known of those that are on their way."""
+"""The state of markers that are being sent, and their destinations."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Place = tuple[str, int]
 
 
 class Destination(Protocol):
-    """The leader of a partition: this broker, or another."""
+    """The leader of a partition: this broker, or another one."""
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Has a marker written; ``ticket`` takes the partition's error code, now or later."""
+        """Writes a marker; ``ticket`` gets the partition's error code, now or later."""
 
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
+        """Returns the highest coordinator epoch of a producer's markers; -1 if it is unknown."""
 
 
 class Sending:
-    """The markers of one transaction that are on their way."""
+    """The markers of one transaction that are being sent."""
 
     __slots__ = (
         "again",
@@ -51,7 +51,7 @@ class Sending:
     def __init__(self, markers: SendMarkers, hosted: HostedTransactions) -> None:
         self.markers = markers
         self.hosted = hosted
-        """Whose transaction it is."""
+        """The shard of the transactional id."""
         self.marker = Marker(
             markers.producer_id,
             markers.producer_epoch,
@@ -60,20 +60,20 @@ class Sending:
             markers.rules,
         )
         self.todo: deque[Place] = deque()
-        """The partitions to be asked in this round, the offsets topic's first."""
+        """The partitions that get a marker in this round, those of the offsets topic first."""
         self.waiting = 0
-        """How many were asked and have not answered."""
+        """The number of markers sent and not answered."""
         self.again: dict[Place, int] = {}
         """The partitions that failed in this round, and their errors."""
         self.late: tuple[Place, ...] = ()
-        """The partitions that failed when they were last asked."""
+        """The partitions that failed in the last round."""
         self.refused = NONE
-        """INVALID_PRODUCER_EPOCH if a partition has ended it under a newer epoch."""
+        """INVALID_PRODUCER_EPOCH if a partition has a newer producer epoch, else NONE."""
         self.rounds = 0
         """The number of failed rounds."""
         self.timer: TimerHandle | None = None
         self.over = Event()
-        """The transaction is complete."""
+        """Set when the transaction is complete."""
         for topic, partitions in markers.partitions:
             places = [(topic, partition) for partition in partitions]
             if topic == OFFSETS_TOPIC:

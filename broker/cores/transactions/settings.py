@@ -14,14 +14,14 @@ from transactions.config import TransactionConfig
 from transactions.producer_ids import ProducerIds
 
 LOADS_AT_ONCE: Final = 10
-"""Each load waits for the disk as it begins a leader epoch (duties.py), and side by side they share
-its flushes: 50 partitions took 340 ms one after the other and 25 ms so."""
+"""Each load begins a leader epoch on disk (duties.py), and concurrent loads share the flushes: 50
+partitions took 340 ms one after the other, and 25 ms in this way."""
 
 
 def transaction_config(
     config: Config, marker_sender: Ticket, producer_ids: ProducerIds, max_record_bytes: int
 ) -> TransactionConfig:
-    """The settings of the core."""
+    """Returns the settings of the core."""
     return TransactionConfig(
         marker_sender=marker_sender,
         producer_ids=producer_ids,
@@ -40,7 +40,8 @@ def runtime_settings(
     producer_ids: ProducerIds,
     topic: Mapping[str, Any] | None = None,
 ) -> RuntimeSettings:
-    """The settings of the runtime; ``topic`` has those of ``__transaction_state`` once it exists.
+    """Returns the settings of the runtime; ``topic`` has the settings of ``__transaction_state``
+    once it exists.
 
     Its batches are never compressed, as in Kafka.
     """
