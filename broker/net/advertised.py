@@ -1,8 +1,9 @@
-"""Where clients reach this broker: one host and port for each listener (``advertised.listeners``).
+"""The addresses of this broker for clients: one host and port per listener
+(``advertised.listeners``).
 
-Commands find its HTTP in ``http.advertised.listener``, which a described broker has too.
+Commands of the CLI get the broker's HTTP address from ``http.advertised.listener``.
 
-A listener on port 0 has a port only once it listens: until then there is nothing to advertise.
+The port of a listener on port 0 is known only once it listens; it is not advertised before.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from broker.topics.registry import BrokerNode
 
 
 class Advertised:
-    """This broker's address in the answers of Metadata, DescribeCluster and FindCoordinator."""
+    """This broker's address in the responses to Metadata, DescribeCluster and FindCoordinator."""
 
     def __init__(self, config: Config, node_id: int) -> None:
         self._config = config
         self._node_id = node_id
         self.endpoints: list[Endpoint] = []
-        """By listener, in their order."""
+        """The endpoints in the order of the listeners."""
         self._nodes: dict[str, BrokerNode] = {}
         self.http = "off"
-        """Where commands find HTTP, HOST:PORT; or off."""
+        """The HTTP address for commands, HOST:PORT; "off" without HTTP."""
 
     def serving_http(self, bound: str | None) -> None:
-        """HTTP has got this address, or None."""
+        """Sets the HTTP address from the bound one; None if HTTP is off."""
         if bound is not None:
             self.http = self._config["http.advertised.listener"] or bound
 
     def listening(self, ports: Sequence[int]) -> None:
-        """The listeners have got these ports."""
+        """Sets the advertised endpoints; ``ports`` are the bound ports of the listeners."""
         self.endpoints = self._config.advertised(ports)
         rack = self._config["broker.rack"]
         self._nodes = {
@@ -42,11 +43,11 @@ class Advertised:
         }
 
     def listener(self, request: Request) -> str:
-        """The name of the listener through which a request came."""
+        """The name of the listener that received a request."""
         return request.connection.listener.name
 
     def node(self, listener: str) -> BrokerNode:
-        """This broker on a listener."""
+        """This broker's id and address on a listener."""
         return self._nodes[listener]
 
     @property

@@ -1,7 +1,7 @@
 """The operations known to be allowed on a connection, so that handlers ask the authorizer once.
 
-A request whose names are all known needs one lookup in a set; the authorizer, which knows denials
-too, is not asked. All connections together keep `BYTES_MAX`; the oldest sets are dropped first.
+A request whose names are all in the cache costs one set lookup and no call of the authorizer. The
+sets of all connections together use at most `BYTES_MAX`; the oldest sets are dropped first.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 from security.principal import Principal
 
 NAME_KEPT_MAX = 256
-"""Characters of a name that is cached: a group id may have 32,767, and is checked each time."""
+"""Longest cached name, in characters; longer ones are always checked (group ids: up to 32,767)."""
 BYTES_MAX: Final = 32 << 20
-"""Of all that is kept: 250,000 names of 30 characters, or 90,000 topics of 245."""
+"""Bytes of all sets together: 250,000 names of 30 characters, or 90,000 topics of 245."""
 _ENTRY_BYTES: Final = 110
-"""Bytes of a name in a set, without its characters."""
+"""Bytes that a name costs in a set, without its characters."""
 
 
 class Names(set[str]):
-    """The names that one connection may have for one right, to be looked up in."""
+    """The allowed names of one connection for one operation on one resource type."""
 
     __slots__ = ("_memory", "kept_bytes")
 
@@ -30,7 +30,7 @@ class Names(set[str]):
         self.kept_bytes = 0
 
     def keep(self, name: str) -> None:
-        """Has a name that was allowed known from now on, unless it is long."""
+        """Adds an allowed name, unless it is longer than `NAME_KEPT_MAX`."""
         if len(name) <= NAME_KEPT_MAX and name not in self:
             self.add(name)
             self._memory.added(self, _ENTRY_BYTES + len(name))
@@ -41,16 +41,16 @@ class Names(set[str]):
 
 
 class AuthorizationCacheMemory:
-    """The names of all connections together; see the module."""
+    """The memory of all connections' names together, bounded by ``bytes_max``."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.kept_bytes = 0
         self._bytes_max = bytes_max
         self._all: OrderedDict[int, Names] = OrderedDict()
-        """The sets with names, by identity since a set has no hash; the oldest is first."""
+        """The non-empty sets, oldest first; keyed by id() since a set has no hash."""
 
     def added(self, names: Names, size_bytes: int) -> None:
-        """One of the sets has a name more."""
+        """Counts a name added to ``names``, and empties the oldest sets above the bound."""
         if not names.kept_bytes:
             self._all[id(names)] = names
         names.kept_bytes += size_bytes
@@ -59,7 +59,7 @@ class AuthorizationCacheMemory:
             self.forget(next(iter(self._all.values())))
 
     def forget(self, names: Names) -> None:
-        """Empties one of the sets."""
+        """Removes all names of one set."""
         if names.kept_bytes:
             del self._all[id(names)]
             self.kept_bytes -= names.kept_bytes
@@ -76,9 +76,9 @@ class AuthorizationCache:
         self.epoch = epoch
         self.principal = principal
         self.names: dict[int, Names] = {}
-        """By the right: a number for an operation on a type of resource."""
+        """The allowed names by right: a number for an operation on a resource type."""
 
     def forget(self) -> None:
-        """Drops its names: the connection is closed, or permissions may have changed."""
+        """Drops all names: the connection closed, or the ACLs may have changed."""
         for names in self.names.values():
             names.forget()

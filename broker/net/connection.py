@@ -1,13 +1,13 @@
 """One client connection: bytes in, requests handled in order, replies out in the same order.
 
-Owns the connection's buffers and their bounds. A request is handled at once when its last byte has
-arrived, and its reply waits in a slot until those before it are finished; the finished prefix goes
-out with one write. Three things hold requests back: a parked request, a client that does not read
-its replies, and too many requests in flight. Requests that were read by then wait in a backlog;
-beyond `BACKLOG_BYTES` the socket is not read.
+A connection owns its buffers and their bounds. It handles a request as soon as the last byte has
+arrived; the reply waits in a slot until all earlier replies are finished, and finished replies are
+written together. Three things delay requests: a parked request, a client that does not read its
+replies, and too many requests in flight. Requests already received then wait in a backlog; above
+`BACKLOG_BYTES` the connection stops reading the socket.
 
-Replies with parts that are still in files are written by `Pieces`. `TurnWrites` has the connections
-that are written to at the end of the turn.
+`Pieces` writes replies with parts that are still in files. `TurnWrites` has the connections to
+write to at the end of the turn.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 BACKLOG_BYTES = 64 * 1024
-"""Bytes kept of requests that must wait; one read of the socket (at most 256 kB) may exceed it."""
+"""Bytes of waiting requests above which the socket is not read; one read (256 kB) may exceed it."""
 OUTPUT_BYTES = 1024 * 1024
-"""Replies gathered before they are handed to the transport in the middle of a turn."""
+"""Bytes of gathered replies that are handed to the transport before the turn ends."""
 JOINED_BYTES = 64 * 1024
-"""Up to this size chunks are copied into one buffer rather than written one by one."""
+"""Up to this total size, chunks are copied into one buffer and written at once."""
 REQUESTS_PER_TURN = 256
-"""Requests of one connection handled before others get their turn."""
+"""Requests of one connection handled in a row before other connections have their turn."""
 
 PUMP_NS = 4_000_000
-"""How long requests of one connection are handled before others get their turn."""
+"""Nanoseconds for which requests of one connection are handled before others have their turn."""
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
 """API key and version as one number, correlation id, length of the client id."""
 _API_VERSIONS_KEY = 18
 _LEAVE_GROUP = b"\0\x0d"
-"""How such a request begins: a member that leaves is believed although its connection closed."""
+"""The first bytes of a LeaveGroup request, which is handled even if the connection has closed."""
 
 
 class Connection(asyncio.Protocol):
-    """The protocol object of one accepted socket; see the module."""
+    """The protocol object of one accepted socket."""
 
-    # Above 30 attributes an instance keeps a dict of its own, which each request would look into.
+    # Above 30 attributes an instance keeps them in a dict of its own, a lookup for each request.
     __slots__ = (
         "_backlog",
         "_backlog_bytes",
@@ -124,63 +124,63 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, listener: Listener) -> None:
         self.server = server
         self.dirty = False
-        """In the server's list of connections to flush."""
+        """Whether the connection is in the list of connections to flush."""
         self.closed = False
         """No more bytes are read, handled or written."""
         self.handling: Request | None = None
         """The request whose handler runs now; its answer needs no call of `answered`."""
         self.requests = self.lookups = 0
-        """Handled so far; of these, ApiVersions, Metadata and FindCoordinator."""
+        """Requests handled so far; how many of them are ApiVersions, Metadata, FindCoordinator."""
         self.bytes_in = self.bytes_out = 0
-        """Replies counted when they are handed to the transport."""
+        """Bytes received and sent; a reply counts once the transport has it."""
         self._transport: asyncio.Transport
         self._slots: deque[Request] = deque()
-        """Requests handled and not yet on their way out, in order."""
+        """Requests handled, in order, whose replies do not yet wait for the next write."""
         self._parked: Request | Throttle | None = None
         self._out: list[Chunk] = []
-        """Chunks of finished replies that the next write takes."""
+        """Chunks of finished replies for the next write."""
         self._out_bytes = 0
         self._out_files = 0
-        """How many of them are in files."""
+        """The number of chunks in `_out` that are slices of files."""
         self._pieces: Pieces | None = None
-        """Made when the first reply has parts in files."""
+        """The writer of replies with parts in files, made for the first such reply."""
         self.sending = False
-        """Replies are only partly written: no request is handled until they are."""
+        """Replies are only partly written; no request is handled until they are written."""
         self.muted_at_s: int | None = None
-        """Since when the transport's buffer is full because the peer does not read."""
+        """The time since which the transport's buffer is full because the peer does not read."""
         self._busy = False
-        """Requests are being handled; their replies are written at the end of that."""
+        """Requests are being handled; their replies are written when that ends."""
         self.listener = listener
         """The listener that accepted the connection."""
         self.principal = ANONYMOUS
         """The peer's principal."""
         self.login: Login | None = None
-        """How the peer has logged in; None where the listener asks for none."""
+        """The login of the peer; None if the listener requires none."""
         self.session: Session | None = None
         """Renews and ends the peer's login."""
         self.on_close: Callable[[Connection], None] | None = None
         """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
-        """The authorizer's data about `principal`; only the authorizer reads and writes it."""
+        """The authorizer's data about `principal`; no other code reads or writes it."""
         self.authorization_cache: AuthorizationCache | None = None
-        """The names that it was allowed; `broker/apis/authorization.py` keeps and reads them."""
+        """The names allowed to the principal, kept and read by `broker/apis/authorization.py`."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
         self.peer = ""
         """The peer's address and port, for log lines."""
         self.software = ""
-        """The client's name and version as ApiVersions has them since version 3."""
+        """The client's name and version from ApiVersions v3 and above."""
         self.opened_s = self.last_active_s = server.now_s
         self.ticks_ns = server.time.ticks_ns
-        """`Time.ticks_ns`, where a request finds it with one look."""
+        """`Time.ticks_ns`, one attribute lookup away for each request."""
         self.read_ns: int = 0
-        """When bytes arrived last, by the performance counter: request times count from here."""
+        """The arrival of the last bytes, by the performance counter; request times start here."""
         self.taken_bytes = 0
         """Bytes of replies that the kernel had accepted at the server's last check of muted
         peers."""
         self._draining = False
-        """No more requests are handled, and the connection closes once all replies are written."""
+        """No more requests are handled; the connection closes once all replies are written."""
         self._services = server.services
         self._routes = server.routes
         self._partials = server.partials
@@ -193,12 +193,12 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._client_raw = b""
         self._route: Route | None = None
-        """Of the last request."""
+        """The route of the last request."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admits the peer, or closes it when the server is full."""
+        """Admits the peer, or closes the connection if the server is full."""
         self._transport = cast(asyncio.Transport, transport)
         address = self._transport.get_extra_info("peername") or ("unknown", 0)
         self.client_host = java_address(str(address[0]))
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Frames what arrived and handles each whole request at once."""
+        """Splits the bytes into frames and handles each whole request at once."""
         server = self.server
         self.last_active_s = server.now_s
         self.read_ns = self.ticks_ns()
@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
             self._receive(data)
             self._look_at_clock()
             return
-        # Nothing is held back: the usual case, in which no frame needs to be kept.
+        # The usual case: nothing is delayed, so no frame needs to be stored.
         position, size = 0, len(data)
         self._busy = True
         while size - position > 4:
@@ -252,7 +252,7 @@ class Connection(asyncio.Protocol):
             self._look_at_clock()
 
     def eof_received(self) -> None:
-        """The peer has closed its side; the transport closes ours."""
+        """Returns None, so that the transport closes when the peer has closed its side."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Cancels requests without an answer: the client is gone."""
@@ -263,7 +263,8 @@ class Connection(asyncio.Protocol):
             self.authorization_cache.forget()
         self.server.forget(self)
         for frame in [each for each in self._backlog if each.startswith(_LEAVE_GROUP)]:
-            self._handle(frame, 0)  # Kafka does when the JoinGroup before it is answered
+            # Kafka handles the LeaveGroup too, once the JoinGroup before it is answered.
+            self._handle(frame, 0)
         self._backlog.clear()
         slots, self._slots = self._slots, deque()
         self._parked = None
@@ -284,14 +285,14 @@ class Connection(asyncio.Protocol):
                 self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
-        """The peer does not read: its requests wait, and after a time it is closed."""
+        """Stops handling requests: the peer does not read. The server closes it after a time."""
         self.muted_at_s = self.server.now_s
         self.taken_bytes = self.bytes_out - self._transport.get_write_buffer_size()
         self.server.muted[self] = None
         self._stop_reading()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """Continues with requests: the peer reads again."""
         slow = self.muted_at_s is not None and self.server.now_s > self.muted_at_s
         self.muted_at_s = None
         self.server.muted.pop(self, None)
@@ -304,7 +305,7 @@ class Connection(asyncio.Protocol):
     # -- calls of requests and their handlers
 
     def park(self, request: Request) -> None:
-        """Handles no later request before ``request`` is answered."""
+        """Handles no later request until ``request`` is answered."""
         self._parked = request
 
     def throttle(self, throttle: Throttle) -> Request | None:
@@ -313,7 +314,7 @@ class Connection(asyncio.Protocol):
         return cast("Request | None", parked)
 
     def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
-        """Continues, or waits for the request that is still parked."""
+        """Handles requests again, or waits for ``parked`` if it is still unanswered."""
         if self._parked is throttle and not self.closed:
             self._parked = parked
             self.server.writes.touch(self)
@@ -323,7 +324,7 @@ class Connection(asyncio.Protocol):
         return self._parked is None and not self.closed
 
     def answered(self, request: Request) -> None:
-        """Takes the reply of a request that was not answered while it was handled."""
+        """Queues the reply of a request that is answered after its handler has returned."""
         if self.closed:
             return
         slots = self._slots
@@ -341,7 +342,7 @@ class Connection(asyncio.Protocol):
             self.server.writes.touch(self)
 
     def handler_failed(self, request: Request) -> None:
-        """A bug in a handler: answered as Kafka does and logged, never fatal to the server."""
+        """Answers a request whose handler raised, as Kafka does, and logs it."""
         try:
             if request.reply is None and not self.closed:
                 frame = error_frame(request, UNKNOWN_SERVER_ERROR)
@@ -354,7 +355,7 @@ class Connection(asyncio.Protocol):
             report_failure(request)
 
     def refuse(self, error: ProtocolError) -> None:
-        """Closes the connection because its bytes are not a request, with one log line."""
+        """Closes the connection after invalid bytes, with one log line."""
         if self.closed:
             return
         self.server.protocol_errors += 1
@@ -379,7 +380,7 @@ class Connection(asyncio.Protocol):
             self._write()
 
     def serve_by(self, routes: dict[int, Route]) -> None:
-        """Handles the next requests by other routes than the server's."""
+        """Handles later requests by ``routes`` in place of the server's."""
         self._routes = routes
 
     def drain(self) -> None:
@@ -404,31 +405,31 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a request is being worked on or a reply is on its way: that is not idle."""
+        """Whether a request or a reply is in progress, so that the connection is not idle."""
         return bool(self._slots) or self.sending or self.write_buffer_size() > 0
 
     def write_buffer_size(self) -> int:
-        """Bytes handed to the transport and not yet taken by the kernel."""
+        """Bytes in the transport that the kernel has not accepted yet."""
         return self._transport.get_write_buffer_size()
 
     @property
     def buffered(self) -> int:
-        """Bytes of a partly received request."""
+        """Bytes received of an incomplete request."""
         return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer closed while its socket was not read; no other event reports that."""
+        """Whether the peer has closed while the socket was not read, which no event reports."""
         return not self._reading and peer_gone(self._transport)
 
     def hold(self) -> None:
-        """Reads no further until `release`: all partly received requests together are too big."""
+        """Stops reading until `release`: the partial requests of all connections are too large."""
         self._stop_reading()
 
     def release(self) -> None:
-        """Reads again, unless something else holds the connection back."""
+        """Reads again, unless something else prevents it."""
         self._balance()
 
-    # -- the calls of who writes piece by piece
+    # -- the calls of `Pieces`
 
     def gathered(self) -> list[Chunk]:
         """Returns and clears the finished replies, for a caller that writes them in pieces."""
@@ -437,7 +438,10 @@ class Connection(asyncio.Protocol):
         return out
 
     def pieces_written(self, all_of_them: bool) -> None:
-        """The transport has got what it takes now; when that is all, the held back goes on."""
+        """Called when the transport is full or all pieces are written (``all_of_them``).
+
+        Once all is written, the delayed requests continue.
+        """
         self.sending = bool(self._out) or not all_of_them
         if self.sending or self.closed:
             return
@@ -449,13 +453,13 @@ class Connection(asyncio.Protocol):
     # -- bytes in
 
     def _receive(self, data: bytes) -> None:
-        """Keeps what cannot be handled at once and handles what can."""
+        """Handles the whole requests that may be handled now, and stores the rest."""
         if self.closed or self._draining:
             return
         try:
             frames = self._framer.feed(data)
         except BadFrame as error:
-            # The complete frames before the bad one are answered, if that needs no wait.
+            # The whole frames before the invalid one are answered if they need not wait.
             self._queue(error.frames)
             self._pump()
             self.refuse(error)
@@ -481,7 +485,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _pump(self) -> None:
-        """Handles the backlog as far as it may go, writes, and settles whether to read on."""
+        """Handles requests of the backlog until one must wait, writes, and adjusts reading."""
         backlog = self._backlog
         handled = 0
         until_ns = self.ticks_ns() + PUMP_NS
@@ -502,7 +506,7 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def _balance(self) -> None:
-        """Reads while there is room for what arrives, stops when there is not."""
+        """Reads the socket while the backlog has room, and stops reading otherwise."""
         if self.closed:
             return
         full = self._backlog_bytes + self.buffered > BACKLOG_BYTES
@@ -524,14 +528,14 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _look_at_clock(self) -> None:
-        """Has the watchdog count what has just been read, by its last request, if it took long."""
+        """Reports a long read to the watchdog, under the name of its last request's API."""
         name = "requests" if self._route is None else self._route.served.api.name
         self.server.watchdog.ended(name, self.read_ns)
 
     # -- requests
 
     def _handle(self, frame: bytes, start: int = 4) -> None:
-        """Handles one whole request whose header begins at ``start``, behind the length or at 0."""
+        """Handles one whole request whose header begins at ``start``: 4 after a length, or 0."""
         try:
             key, correlation_id, size = _HEADER.unpack_from(frame, start)
             route = self._routes.get(key)
@@ -584,7 +588,7 @@ class Connection(asyncio.Protocol):
         self._client_raw = raw
 
     def _unserved(self, frame: bytes, start: int) -> None:
-        """Answers an ApiVersions of a version we do not know; closes on anything else unknown."""
+        """Answers an ApiVersions of an unknown version; closes on any other unknown request."""
         key, version, correlation_id, size = struct.unpack_from(">hhih", frame, start)
         if key in BY_KEY and key != _API_VERSIONS_KEY:
             if size > 0:
@@ -606,7 +610,7 @@ class Connection(asyncio.Protocol):
     # -- replies out
 
     def _place(self, request: Request) -> None:
-        """Keeps a request that was handled until its reply's turn has come; often that is now."""
+        """Queues the reply of a handled request, or keeps the request in a slot until its turn."""
         self.handling = None
         self.requests += 1
         reply = request.reply
@@ -626,7 +630,7 @@ class Connection(asyncio.Protocol):
             self._append(reply)
 
     def _append(self, reply: Body) -> None:
-        """Hands a reply, all those before which are on their way, to the next write."""
+        """Adds a reply to the next write; all earlier replies have been added."""
         if isinstance(reply, (bytes, bytearray, memoryview)):
             self._out.append(reply)
             self._out_bytes += len(reply)
@@ -658,7 +662,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
 
     def hand_over(self, chunks: list[Buffer], size_bytes: int) -> None:
-        """Hands chunks, so many bytes all together, to the transport with one call."""
+        """Passes chunks, ``size_bytes`` in total, to the transport in one call."""
         self.bytes_out += size_bytes
         if len(chunks) == 1:
             self._transport.write(chunks[0])
@@ -669,9 +673,9 @@ class Connection(asyncio.Protocol):
 
 
 class TurnWrites:
-    """The connections to write to at the end of a turn, each once, however many answers it has.
+    """The connections to write to at the end of a turn, each once, however many replies it has.
 
-    Use from the event loop's thread alone.
+    Only the event loop's thread may use it.
     """
 
     def __init__(self, time: Time, watchdog: Watchdog, internal_errors: InternalErrors) -> None:
@@ -683,7 +687,7 @@ class TurnWrites:
         self._holding = False
 
     def touch(self, connection: Connection) -> None:
-        """Has ``connection`` flushed at the end of this turn."""
+        """Flushes ``connection`` at the end of this turn."""
         if connection.dirty:
             return
         connection.dirty = True
@@ -693,7 +697,7 @@ class TurnWrites:
             asyncio.get_running_loop().call_soon(self._flush_scheduled)
 
     def hold(self) -> None:
-        """Until `flush`, replies are gathered: the caller delivers many and then flushes."""
+        """Gathers replies until `flush`, for a caller that delivers many."""
         self._holding = True
 
     def flush(self) -> None:

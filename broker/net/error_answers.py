@@ -1,11 +1,11 @@
-"""The answer of any API, in any version, that reports one error.
+"""Builds the response of any API, in any version, that reports one error.
 
-A broker for tests sends them on demand. A handler builds its own denials.
+A broker for tests sends these responses on demand. Handlers build their own error responses.
 
-The tables of `protocol/messages` suffice for nearly all: an answer has its error codes in known
-places, and its elements (topics, partitions, groups, members) are those of the request. An error of
-the whole request is set in every place. An error that Kafka sets for single partitions or topics is
-set in the innermost elements only, where clients read it.
+The tables of `protocol/messages` suffice for nearly all APIs: a response has its error codes in
+known places, and its elements (topics, partitions, groups, members) are those of the request. An
+error of the whole request is set in every place. An error that Kafka sets for single partitions or
+topics is set in the innermost elements only, where clients read it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OF_ELEMENTS = frozenset(
         errors.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors of one topic or partition: the request's own error is then NONE."""
+"""Errors of one topic or partition; the response's top-level error is then NONE."""
 
 _SOURCES: Mapping[str, Sequence[str]] = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
@@ -82,14 +82,14 @@ _SOURCES: Mapping[str, Sequence[str]] = {
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
 }
-"""Arrays of answers to the arrays of requests that they answer, where their names differ."""
+"""Arrays of a response, with the names of the request's arrays that they answer."""
 
 _IDENTITY = (
     "name", "topic", "topic_id", "partition", "partition_index", "index", "partition_id",
     "group_id", "member_id", "group_instance_id", "transactional_id", "producer_id", "key",
     "resource_type", "resource_name", "entity", "user",
 )  # fmt: skip
-"""Fields that identify the request's element of an answer's element."""
+"""Fields by which an element of a response identifies the request's element."""
 _OTHER_NAMES = {
     "partition_index": "partition", "topic": "name", "name": "topic", "user": "name",
 }  # fmt: skip
@@ -104,18 +104,18 @@ _UNKNOWN = frozenset(
         "num_partitions", "replication_factor",
     }
 )  # fmt: skip
-"""Numbers that are -1 in Kafka's answers if they are absent."""
+"""Numeric fields that Kafka sets to -1 if they are unknown."""
 
 
 def error_answer(
     api: Api, version: int, asked: Mapping[str, Any], error_code: int, text: str | None
 ) -> dict[str, Any]:
-    """The answer to ``asked`` that says ``error_code``, and ``text`` where it has room for one."""
+    """The response to ``asked`` with ``error_code``, and with ``text`` in its message fields."""
     return _Answer(version, error_code, text).whole(api.response, api.request, asked)
 
 
 def is_error_code(field: Field) -> bool:
-    """Whether a field says that something failed, and what."""
+    """Whether a field is an error code."""
     return field.name in ("error_code", "partition_error_code")
 
 
@@ -125,16 +125,16 @@ class _Answer:
         self._error_code = error_code
         self._text = text
         self._presents: dict[int, list[Field]] = {}
-        """The fields of a struct that the version has, by the struct."""
+        """The fields of a struct in this version, by the id of its field list."""
         self._errors: dict[int, bool] = {}
-        """Whether a struct has a place for an error."""
+        """Whether a struct has an error code, by the id of its field list."""
 
     def whole(
         self, response: Sequence[Field], request: Sequence[Field], asked: Mapping[str, Any]
     ) -> dict[str, Any]:
         answer = self._struct(response, request, asked)
         if self._has("member_id", response) and self._has("member_id", request):
-            answer["member_id"] = asked["member_id"]  # a joining member keeps the id that it has
+            answer["member_id"] = asked["member_id"]  # a joining member keeps its id
         return answer
 
     def _struct(
@@ -150,7 +150,7 @@ class _Answer:
             elif self._is_unknown(field, fields):
                 answer[field.name] = -1
             elif field.type is RECORDS:
-                answer[field.name] = b""  # librdkafka takes no null there
+                answer[field.name] = b""  # librdkafka rejects null
         spared = inner and self._error_code in OF_ELEMENTS
         for field in self._present(fields):
             if is_error_code(field):
@@ -161,13 +161,13 @@ class _Answer:
 
     def _is_unknown(self, field: Field, fields: Sequence[Field]) -> bool:
         if field.name not in _UNKNOWN or self._has("transaction_state", fields):
-            return False  # of a transaction that is not described all numbers are 0
+            return False  # DescribeTransactions sets 0, not -1, with an error
         return isinstance(field.type, Primitive) and bool(field.type.format)
 
     def _elements(
         self, field: Field, request: Sequence[Field], asked: Mapping[str, Any]
     ) -> list[dict[str, Any]] | None:
-        """The elements of an answer's array, one for each that the request has; None for others."""
+        """One element per element of the request's array; None if no such array exists."""
         if not isinstance(field.type, Array) or not isinstance(field.type.element, Struct):
             return None
         fields = field.type.element.fields
@@ -199,7 +199,7 @@ class _Answer:
         return answer
 
     def _naming(self, fields: Sequence[Field], source: Primitive) -> str:
-        """The field of an element that a plain value of the request is the name of."""
+        """The element's field that holds the plain value by which the request names it."""
         for field in self._present(fields):
             if field.name in _IDENTITY and (field.type is STRING) == (source is STRING):
                 return field.name

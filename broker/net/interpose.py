@@ -1,7 +1,7 @@
 """The layer that a test may insert between a broker's sockets and its APIs.
 
-`Broker` accepts one when it is created, and uses it while it makes its server. Requests cost
-nothing extra: a broker without one runs the same code as without this module.
+`Broker` accepts one when it is created, and uses it when it makes its server. Requests cost nothing
+extra: without a layer, the broker runs the same code as without this module.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Interpose(Protocol):
-    """See the module."""
+    """The replacements for the table of APIs and for the connections."""
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """The rows by which requests are handled, in place of those of the APIs themselves."""
+        """The rows that handle requests, in place of the APIs' own rows."""
 
     def connection(self, server: Server, listener: Listener) -> Connection:
         """The protocol object of one accepted socket."""

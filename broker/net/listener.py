@@ -1,6 +1,6 @@
-"""A listener: the shared state of its connections, and their security.
+"""A listener: its security, and the state that its connections share.
 
-The broker makes one for each of ``listeners`` when it starts. A connection keeps its listener.
+The broker makes one for each of ``listeners`` at its start. Each connection refers to its listener.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """See the module."""
+    """One of the broker's listeners."""
 
     def __init__(self, endpoint: Endpoint, *, is_inter_broker: bool = False) -> None:
         self.endpoint = endpoint
-        """As configured; its port may be 0."""
+        """The configured address; its port may be 0."""
         self.name = endpoint.name
         self.is_inter_broker = is_inter_broker
-        """Other brokers of the cluster use it."""
+        """Whether other brokers of the cluster use it."""
         self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
-        """Makes the protocol in front of a connection until its peer has logged in; None if
-        no login is required."""
+        """Makes the protocol that handles a connection until its peer has logged in; None if no
+        login is required."""
 
         self.tls: TlsListener | None = None
-        """Where its connections are encrypted."""
+        """The TLS of its connections; None for unencrypted ones."""
 
     def first_protocol(self, connection: Connection) -> asyncio.Protocol:
         """The first protocol that receives a connection's bytes."""
@@ -43,18 +43,18 @@ class Listener:
 
     @property
     def protocol(self) -> str:
-        """Its security protocol, such as SASL_SSL."""
+        """The security protocol, such as SASL_SSL."""
         return self.endpoint.protocol
 
 
 def http_listener(config: Config) -> Listener | None:
-    """The HTTP listener, which shares its server's connections; None if HTTP is off."""
+    """The HTTP listener, whose connections the HTTP server accepts; None if HTTP is off."""
     endpoint = http_endpoint(config)
     return None if endpoint is None else Listener(endpoint)
 
 
 def listeners_of(config: Config) -> list[Listener]:
-    """As configured, in their order."""
+    """The listeners in the order of ``listeners``."""
     between = config.inter_broker_listener
     return [
         Listener(endpoint, is_inter_broker=endpoint.name == between)

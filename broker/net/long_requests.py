@@ -1,10 +1,10 @@
-"""Requests that take longer than their handler's call: over many elements, or waiting for others.
+"""Requests that are not finished when their handler returns: many elements, or a wait.
 
-Law 9: nothing holds the loop for more than 10 ms, whatever a client sends. A handler over elements
-is a generator that yields after each of them. It runs at once while the loop has time; the rest
-runs in slices while the request is parked. The elements of a large request are counted first,
-against the budget of its API (`ServedApi.elements_max`); it is decoded in the worker's thread, and
-a large answer is encoded there. docs/operate/limits.md has the table.
+Law 9: no request holds the loop for more than 10 ms. A handler over elements is a generator that
+yields after each of them. It runs at once while the turn has time; the rest runs in slices while
+the request is parked. The elements of a large request are first counted against the budget of its
+API (`ServedApi.elements_max`). Then the worker's thread decodes the request, and it encodes a large
+response. docs/operate/limits.md has the table.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from protocol.errors import INVALID_REQUEST, ProtocolError
 logger = structlog.get_logger(__name__)
 
 SURELY_SMALL_BYTES = 4096
-"""A request up to this size is handled without a count: its elements need a few milliseconds."""
+"""A request of up to this size is handled without counting: its elements take a few ms."""
 DECODED_AT_ONCE = 500
-"""Elements that a request may name to be decoded in the loop's thread: about 1 ms."""
+"""Elements up to which the loop's thread decodes a request: about 1 ms."""
 BYTES_AT_ONCE = 1024 * 1024
-"""A request above this is decoded in the worker, however little it names."""
+"""Bytes above which the worker decodes a request, however few elements it names."""
 AT_A_TIME = 4
-"""Large requests between their decoding and the end of their handling: their memory is bounded."""
+"""Large requests decoded and handled at the same time, which bounds their memory."""
 
 
 class LongRequests:
-    """The event loop's long work; one for a broker, used from the loop's thread alone."""
+    """The long requests of one broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class LongRequests:
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._encoding: dict[Request, asyncio.Future[Any]] = {}
-        """The answers that the worker is at."""
+        """The responses that the worker is encoding."""
 
     def handle(self, services: object, request: Request) -> Steps | None:
-        """Handle a request that may name many elements: at once if it does not.
+        """Handles a request: at once if it names few elements, otherwise through the worker.
 
-        Raises ProtocolError for one that is not whole.
+        Raises ProtocolError if the request is incomplete.
         """
         served = request.route.served
         if served.elements_max is None:
@@ -78,7 +78,7 @@ class LongRequests:
         return None
 
     def work_off(self, request: Request, steps: Steps) -> None:
-        """Work ``steps`` off, at once as far as this turn of the loop has time for them."""
+        """Runs ``steps``, at once while this turn has time, and the rest in slices."""
         if request.meter is not None:
             steps = request.meter.steps(request, steps)
         until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
@@ -94,7 +94,7 @@ class LongRequests:
         self.answer_later(request, self._rest(request, steps))
 
     def answer(self, request: Request, frame: Callable[[], bytes], error_code: int) -> None:
-        """End ``request`` with a large answer, which the worker encodes."""
+        """Ends ``request`` with a large response, which the worker encodes."""
 
         work = self._worker.run(request.connection, frame)
         encoding = self._encoding[request] = asyncio.ensure_future(work)
@@ -110,8 +110,8 @@ class LongRequests:
     def answer_later(self, request: Request, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work``, which answers ``request``; a bug in it is logged and answered.
 
-        The client's next request is handled after it, as in Kafka: it may write to the topic that
-        is being created.
+        The client's next request is handled after it, as in Kafka, since it may write to the topic
+        that ``work`` creates.
         """
         connection = request.connection
         if connection.may_park():
@@ -179,11 +179,11 @@ class LongRequests:
                 return
         slices.end()
         encoding = self._encoding.get(request)
-        if encoding is not None:  # the memory of the encoding counts until it ends
+        if encoding is not None:  # the encoding's memory counts until it ends
             await asyncio.wait((encoding,))
 
     def _refuse(self, request: Request, error: TooManyElements) -> None:
-        """Answers a request above its budget, or closes its connection, with one log line."""
+        """Answers a request above its budget or closes its connection, with one log line."""
         frame = error_frame(request, INVALID_REQUEST)
         connection = request.connection
         logger.warning(

@@ -1,4 +1,4 @@
-"""A peer: its address as Kafka shows it, its client id for a log line, its disconnect."""
+"""A peer's address in Kafka's form, its client id for log lines, and its disconnect."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TCP_ESTABLISHED = 1
 
 
 def java_address(address: str) -> str:
-    """``address`` as Java's ``InetAddress.toString`` shows one without a name: ``/127.0.0.1``.
+    """``address`` as Java's ``InetAddress.toString`` shows one without a host name: ``/127.0.0.1``.
 
-    IPv6 comes out uncompressed and without leading zeros, a mapped IPv4 address as IPv4.
+    IPv6 is written uncompressed and without leading zeros, a mapped IPv4 address as IPv4.
     """
     plain, _, scope = address.partition("%")
     try:
@@ -30,7 +30,7 @@ def java_address(address: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """The address under which a host is counted: an IPv6 address counts as its /64 network."""
+    """The address by which a host is counted: that of its /64 network for IPv6."""
     groups = host.split(":")
     return ":".join(groups[:4]) if len(groups) > 4 else host
 
@@ -43,9 +43,10 @@ def display_client_id(client_id: str) -> str:
 
 
 def peer_gone(transport: asyncio.Transport) -> bool:
-    """Whether the TCP connection has left ESTABLISHED, read from the kernel without reading data.
+    """Whether the TCP connection is no longer ESTABLISHED, as the kernel reports it.
 
-    False where the platform does not report it. Source: Linux tcp(7), the first byte of TCP_INFO.
+    Reads no data. False on platforms that do not report it. Source: Linux tcp(7), the first byte of
+    TCP_INFO.
     """
     ours = transport.get_extra_info("socket")
     if ours is None or not hasattr(socket, "TCP_INFO"):

@@ -1,7 +1,7 @@
-"""Replies that are still in files: read and written piece by piece, as their peer takes them.
+"""Replies with parts in files: read and written in pieces, as fast as the peer reads them.
 
-However long the replies, a peer that does not read costs one piece and what the transport holds. A
-piece is read on the loop if the page cache has it and in a thread if not.
+A peer that does not read costs one piece and the transport's buffer, whatever the size of its
+replies. The loop reads a piece that is in the page cache; a thread reads any other.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 PIECE_BYTES = 256 * 1024
-"""So much of a file is read and handed to the transport at a time; the processor's cache has room.
+"""Size of a piece, which fits into the processor's cache.
 
-A consumer of 8 MiB answers cost the broker 0.75 ms/MB when they were read whole, and 0.2 so; one of
-512 KiB answers 0.20 and 0.24.
+A consumer of 8 MiB responses cost the broker 0.75 ms/MB with responses read whole, and 0.2 ms/MB
+with pieces; a consumer of 512 KiB responses 0.20 and 0.24.
 """
 SLOW_PIECE_BYTES = 64 * 1024
-"""The same for a peer that took a second and more for the last piece: it is all that it costs."""
+"""Size of a piece for a peer that took a second or more for its last piece: bounds its memory."""
 PROMPT_PIECES = 8
-"""So many of these taken in less than a second each, and the peer gets large ones again."""
+"""Slow pieces in a row, each taken within a second, after which a peer gets large pieces again."""
 PIECES_PER_TURN = 8
-"""After so many, which is a millisecond, others get their turn."""
+"""Pieces of one connection written in a row, about 1 ms, before others have their turn."""
 
 
 class Pieces:
-    """The replies that a connection has begun to write, and the pace of its peer."""
+    """The partly written replies of a connection, and the speed of its peer."""
 
     def __init__(self, connection: Connection, transport: asyncio.Transport) -> None:
         self._connection = connection
         self._transport = transport
         self._pending: deque[Chunk] = deque()
         self._awaits_disk = False
-        """A thread reads the next piece."""
+        """A thread is reading the next piece."""
         self._piece_bytes = PIECE_BYTES
         self._prompt_pieces = 0
-        """Pieces in a row that the peer has taken in less than a second each."""
+        """Pieces in a row that the peer took in less than a second each."""
 
     def clear(self) -> None:
         """Drops all pieces: the peer is gone."""
         self._pending.clear()
 
     def write(self) -> None:
-        """Writes until all is written, the transport is full, or the disk is awaited.
+        """Writes until all is written, the transport is full, or a piece must be read in a thread.
 
-        Replies that the connection collects in that time follow after.
+        Replies that the connection collects in that time follow.
         """
         if self._awaits_disk:
             return
@@ -64,7 +64,7 @@ class Pieces:
         pending = self._pending
         pieces = 0
         while connection.muted_at_s is None and not connection.closed:
-            if pieces == PIECES_PER_TURN:  # a peer that takes all at once
+            if pieces == PIECES_PER_TURN:  # the peer takes all at once
                 asyncio.get_running_loop().call_soon(self.write)
                 return
             pieces += 1
@@ -81,9 +81,10 @@ class Pieces:
         connection.pieces_written(not pending)
 
     def _next_piece(self) -> tuple[list[Buffer], Slice | None]:
-        """About a piece of what is pending, as far as it is in memory, and what comes then if not.
+        """Up to a piece of the pending replies from memory, and the slice to read from the disk.
 
-        A file that ends before its slice does closes the connection: its peer knows the length.
+        The slice is None unless the piece ends at it. A file shorter than its slice closes the
+        connection, since the peer already has the length of the reply.
         """
         pending = self._pending
         piece: list[Buffer] = []
@@ -104,7 +105,7 @@ class Pieces:
         return piece, None
 
     def _go_on_behind(self, chunk: Slice, got: int) -> bool:
-        """Puts back what is left of a slice; closes the connection if its file has ended."""
+        """Puts back the rest of a slice after ``got`` bytes; closes the connection if that is 0."""
         if not got:
             logger.error(
                 "log file truncated while it was read", file=chunk.file.path, at=chunk.position
@@ -117,7 +118,7 @@ class Pieces:
         return True
 
     def _read_cold(self, chunk: Slice) -> None:
-        """Reads the next piece in a thread, and continues after that."""
+        """Reads the next piece in a thread, and writes it when that is done."""
         job = partial(chunk.file.read, chunk.position, min(chunk.length, self._piece_bytes))
         self._awaits_disk = True
 
@@ -138,7 +139,7 @@ class Pieces:
         self._connection.server.disk_reads.read(job).add_done_callback(there)
 
     def keep_pace(self, slow: bool) -> None:
-        """Suits the pieces to a peer that has taken what it had; ``slow`` if that took a second."""
+        """Adapts the piece size after a written piece; ``slow``: it took a second or more."""
         self._prompt_pieces = 0 if slow else self._prompt_pieces + 1
         if slow and self._piece_bytes == PIECE_BYTES:
             self._piece_bytes = SLOW_PIECE_BYTES

@@ -1,9 +1,9 @@
 """A request: its fields for a handler, and the ways to end it.
 
-Owns `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs, and
-`Request`, the one object made per request. Bytes arrive decoded up to the body; the body is decoded
-when a handler reads it, by the reference codec (``value``) or by a generated decoder over
-``buffer`` and ``position``.
+Contains `ServedApi`, the row that each module of ``broker/apis`` adds to the table of served APIs,
+and `Request`, the one object made per request. The connection decodes the header; the handler
+decodes the body, by the reference codec (``value``) or by a generated decoder over ``buffer`` and
+``position``.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 Steps: TypeAlias = Iterator["asyncio.Future[Any] | None"]
-"""The steps of a handler over elements: it yields None where other work may run, and a future to
-continue when that is done. Its last step ends the request."""
+"""The steps of a handler over elements: it yields None where other work may run, or a future to
+wait for. Its last step ends the request."""
 Handler = Callable[[Any, "Request"], Steps | None]
-"""Called with the broker's services and the request. Ends its request, at once or later; one over
-many elements returns its steps instead."""
+"""Called with the broker's services and the request. It ends the request at once or later; a
+handler over many elements returns its steps instead."""
 ReplyEncoder = Callable[["Request", Any], None]
 
 
 ELEMENTS_MAX = 20_000
-"""The elements that a request of most APIs may name: more than tools of any cluster send at
-once."""
+"""Elements that a request of most APIs may name: more than any cluster tool sends in one
+request."""
 ENCODED_AT_ONCE = 500
-"""Elements of an answer that is encoded in the loop's thread: about 1 ms."""
+"""Elements up to which the loop's thread encodes a response: about 1 ms."""
 ENCODED_AT_ONCE_BYTES = 1024 * 1024
-"""Bytes of such an answer's encoded arrays, and of its request, whose names it may repeat."""
+"""Bytes up to which that holds: of the response's encoded arrays, and of the request."""
 
 
 @slotted(frozen=True, eq=False)
 class ServedApi:
-    """One API as this broker serves it: versions ``min_version`` to ``max_version``, all of them.
+    """One API as this broker serves it, in all versions from ``min_version`` to ``max_version``.
 
     ``handle`` must end its request exactly once, at once or later; see `Request`.
     """
@@ -57,20 +57,20 @@ class ServedApi:
     max_version: int
     handle: Handler
     left_out: str = ""
-    """Kafka's behaviour in these versions that this broker lacks; for docs/use/coverage.md."""
+    """Kafka's behaviour in these versions that this broker lacks, for docs/use/coverage.md."""
     elements_max: int | None = ELEMENTS_MAX
-    """How many elements one request may name, entries of all its arrays together; None where the
-    handler counts for itself."""
+    """The elements that one request may name, summed over its arrays; None if the handler
+    counts."""
     decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
-    """By version, what decodes large bodies for a handler that takes them from ``context``; the
-    reference codec, into ``value``, for the other versions."""
+    """Decoders of large bodies by version, whose result the handler finds in ``context``; for
+    other versions the reference codec decodes into ``value``."""
     is_offered: bool = True
-    """Whether ApiVersions names it; requests are answered in any case."""
+    """Whether ApiVersions lists it; its requests are answered in any case."""
     rights: Rights = UNSAID
-    """The ACLs that its sender needs."""
+    """The ACLs that its requests need."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
-        """Counts and decodes a large body; in any thread. Raises ProtocolError."""
+        """Counts the elements of a large body and decodes it. Thread-safe. Raises ProtocolError."""
         assert self.elements_max is not None
         self.api.count_elements(version, buffer, position, self.elements_max)
         decode = self.decoders.get(version)
@@ -80,7 +80,7 @@ class ServedApi:
 
 
 class Route:
-    """One API at one version in one broker: the connection's data for a request before its body."""
+    """One API at one version: the facts that a connection uses before it reads a request's body."""
 
     __slots__ = (
         "api_version",
@@ -103,18 +103,18 @@ class Route:
         self.served = served
         self.handle = served.handle
         self.new_meter: Callable[[Connection, str], Meter] | None = None
-        """Makes the meter of a request of a client id; None without quotas."""
+        """Makes the meter of a request from its client id; None without quotas."""
         self.api_version = api_version
         self.flexible = flexible
         """Whether the request's header has tagged fields."""
         self.errors = errors
-        """Requests answered, by error code; shared by all versions of the API."""
+        """Requests answered by error code, shared by all versions of the API."""
         self.times = times
-        """Nanoseconds from a request's arrival to its answer; shared in the same way."""
+        """Nanoseconds from a request's arrival to its response, shared by all versions."""
 
 
 Chunk = bytes | bytearray | memoryview | Slice
-"""A piece of a reply; a slice of a file is read when it is written."""
+"""A part of a reply; a slice of a file is read when it is written."""
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")
@@ -124,42 +124,42 @@ class Meter(Protocol):
     """A request's use of its client's quotas; see `broker/apis/throttling/meter.py`."""
 
     def begin(self) -> None:
-        """A piece of work on the request begins."""
+        """Starts to measure a piece of work on the request."""
 
     def end(self, is_answered: bool) -> None:
-        """That piece is over."""
+        """Ends the measured piece of work."""
 
     def steps(self, request: Request, steps: Steps) -> Steps:
-        """The same steps, each of them measured."""
+        """Wraps ``steps`` so that each step is measured."""
 
     def coroutine(
         self, request: Request, work: Coroutine[Any, Any, None]
     ) -> Coroutine[Any, Any, None]:
-        """The same coroutine, each of its pieces between two waits measured."""
+        """Wraps ``work`` so that it is measured except for its waits."""
 
     def park(self, request: Request) -> bool:
         """Whether the request need not park, since its connection is throttled."""
 
     def exempt(self) -> None:
-        """No quota bounds the request."""
+        """Exempts the request from all quotas."""
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """See `Request.fetched_at_most`."""
+        """Implements `Request.fetched_at_most`."""
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """See `Request.mutations`."""
+        """Implements `Request.mutations`."""
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """The answer as it is sent: it may say how long its client has to wait."""
+        """The response to send, with the throttle time if its client exceeds a quota."""
 
 
 class Request:
-    """One request of one connection, from its header on.
+    """One request of one connection.
 
     A handler ends it exactly once: ``respond`` with a dict, ``complete`` with a whole frame, or
-    ``respond_nothing``. A handler that answers later may keep the request; it calls ``park`` first
-    when the later requests of that connection must not be handled before this one is answered
-    (JoinGroup, SyncGroup, Fetch). Replies leave in the order of the requests either way.
+    ``respond_nothing``. A handler that answers later may keep the request. It first calls ``park``
+    if later requests of the connection must wait for the answer (JoinGroup, SyncGroup, Fetch).
+    Replies are sent in the order of the requests in either case.
     """
 
     __slots__ = (
@@ -193,27 +193,27 @@ class Request:
         self.api_version = route.api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        """"" where the header has null, as Kafka reads it."""
+        """The client id; null is read as an empty string, as in Kafka."""
         self.buffer = buffer
-        """Ends where the request ends; ``position`` is where its body begins."""
+        """The bytes up to the end of the request; its body begins at ``position``."""
         self.position = position
         self.reply: Body | None = None
-        """The finished answer, None until there is one; empty when nothing is to be sent."""
+        """The finished reply; None until then, empty if no reply is sent."""
         self.on_disconnect: Callable[[], None] | None = None
-        """Called once if the peer disconnects while the request is unanswered; then the request is
-        void."""
+        """Called once if the peer disconnects while the request is unanswered; the request then
+        must not be answered."""
         self.encode: ReplyEncoder | None = None
-        """Turns the coordinator's reply into this request's end, see `take`."""
+        """Ends this request with the coordinator's reply; see `take`."""
         self.since_ns = connection.read_ns
-        """When it had arrived, by the performance counter."""
+        """The arrival of its bytes, by the performance counter."""
         self.context: Any = None
-        """The result of ``ServedApi.decoders`` for a large body; later the handler's own data for
-        the reply."""
+        """The body as decoded by ``ServedApi.decoders``; later the handler's own data for the
+        reply."""
         self.meter: Meter | None = None
-        """The use of its client's quotas; None without quotas."""
+        """Measures the use of its client's quotas; None without quotas."""
         if route.new_meter is not None:
             self.meter = route.new_meter(connection, client_id)
-            self.meter.begin()  # the connection ends this piece when the handler has returned
+            self.meter.begin()  # the connection calls `end` when the handler has returned
 
     @property
     def served(self) -> ServedApi:
@@ -224,7 +224,7 @@ class Request:
     def value(self) -> dict[str, Any]:
         """The body as a dict, decoded by the reference codec on first use.
 
-        Raises ProtocolError, which closes the connection, for anything but a whole, exact body.
+        Raises ProtocolError, which closes the connection, unless the body is complete and exact.
         """
         try:
             return self._value
@@ -235,14 +235,14 @@ class Request:
             return self._value
 
     def check(self) -> None:
-        """Raises ProtocolError like `value`, for a handler that asks for nothing of the body."""
+        """Raises ProtocolError like `value`, for a handler that reads no field of the body."""
         self.value  # noqa: B018 - the body is decoded
 
     def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
         """Ends the request with ``value``, encoded by the reference codec.
 
-        ``error_code`` is what the request is counted under; by default the value's own top-level
-        ``error_code``, or 0 where it has none.
+        The request is counted under ``error_code``; by default that is the value's top-level
+        ``error_code``, or 0 if it has none.
         """
         if error_code is None:
             error_code = value.get("error_code", 0)
@@ -250,21 +250,22 @@ class Request:
         self.complete_later(partial(self.frame, value), error_code, at_once=at_once)
 
     def array(self, *path: str) -> EncodedArray:
-        """An array of the answer that is encoded as its elements come, by the names down to it."""
+        """An array of the response, named by ``path``, whose elements are encoded one by one."""
         served = self.route.served
         return served.api.message(self.api_version, is_request=False).array(*path)
 
     def complete_later(
         self, frame: Callable[[], bytes], error_code: int, *, at_once: bool = False
     ) -> None:
-        """Ends the request with what ``frame`` makes, in the worker unless that is fast enough."""
+        """Ends the request with the frame that ``frame`` returns; the worker calls it unless
+        ``at_once``."""
         if at_once:
             self.complete(frame(), error_code)
         else:
             self.connection.server.long.answer(self, frame, error_code)
 
     def frame(self, value: dict[str, Any]) -> bytes:
-        """The whole frame that answers ``value``; in any thread."""
+        """The whole frame of the response ``value``. Thread-safe."""
         api = self.route.served.api
         version = self.api_version
         header = response_header(api.key, version, self.correlation_id)
@@ -272,22 +273,23 @@ class Request:
         return b"".join((_LENGTH.pack(len(header) + len(body)), header, body))
 
     def decoded(self, body: Any) -> None:
-        """Takes what ``ServedApi.decode`` made of the body in another thread."""
+        """Stores a body that ``ServedApi.decode`` decoded in another thread."""
         if self.api_version in self.route.served.decoders:
             self.context = body
         else:
             self._value = body
 
     def complete(self, frame: Body, error_code: int = 0) -> None:
-        """Ends the request with a whole frame, length prefix and header included.
+        """Ends the request with a whole frame, including length prefix and header.
 
-        ``frame`` may be a list of chunks, some of them slices of files. ``error_code`` is counted.
+        ``frame`` may be a list of chunks, some of them slices of files. The request is counted
+        under ``error_code``.
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
         self.reply = frame if self.meter is None else self.meter.finish(self, frame, error_code)
         route = self.route
         route.errors[error_code] += 1
-        # A third of a microsecond: Histogram.add, written out.
+        # Histogram.add, inlined: saves a third of a microsecond.
         connection = self.connection
         waited_ns = connection.ticks_ns() - self.since_ns
         times = route.times
@@ -297,7 +299,7 @@ class Request:
             connection.answered(self)
 
     def respond_nothing(self, error_code: int = 0) -> None:
-        """Ends the request without an answer, as Produce with acks=0 asks."""
+        """Ends the request without a response, for Produce with acks=0."""
         self.complete((), error_code)
 
     def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -307,36 +309,36 @@ class Request:
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
-        """Works off steps that end the request; for a handler that could not return them."""
+        """Runs steps that end the request, for a handler that can't return them."""
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
-        """Holds back the later requests of this connection until this one is answered.
+        """Delays later requests of this connection until this one is answered.
 
-        While the connection is throttled, that begins afterwards.
+        On a throttled connection that begins when the throttle ends.
         """
         if self.meter is None or not self.meter.park(self):
             self.connection.park(self)
 
     def exempt(self) -> None:
-        """Exempts the request from quotas: the sender is known to be another broker."""
+        """Exempts the request from quotas: its sender is another broker."""
         if self.meter is not None:
             self.meter.exempt()
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """How many bytes its sender may be given, of as many as it asks for."""
+        """How many of ``asked_bytes`` requested bytes the quotas allow in the response."""
         return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
     def mutations(self, strict_from: int | None) -> Mutations:
-        """Its quota of topic changes; from version ``strict_from`` on, excess changes are rejected.
+        """The client's quota of topic changes; unbounded without a meter.
 
-        Without a meter the quota is unbounded.
+        From version ``strict_from`` on, changes above the quota are rejected.
         """
         meter = self.meter
         return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
     def take(self, reply: Any) -> None:
-        """Takes the reply of a core: a request is itself the ticket of its call."""
+        """Ends the request with the reply of a core; the request is the ticket of its call."""
         assert self.encode is not None
         if self.meter is not None:
             self.meter.begin()
@@ -348,13 +350,13 @@ class Request:
             self.meter.end(self.reply is not None)
 
     def fail(self) -> None:
-        """Ends the request over the exception that is being handled, a bug of ours."""
+        """Ends the request after a bug: the exception being handled."""
         self.connection.handler_failed(self)
 
 
 def _is_large(value: dict[str, Any]) -> bool:
-    """Whether an answer has more than `ENCODED_AT_ONCE` elements, entries of all its arrays, or
-    encoded ones of more than `ENCODED_AT_ONCE_BYTES`."""
+    """Whether a response has more than `ENCODED_AT_ONCE` elements in all its arrays, or more than
+    `ENCODED_AT_ONCE_BYTES` of encoded arrays."""
     for part in value.values():
         if type(part) is EncodedArray and len(part.data) > ENCODED_AT_ONCE_BYTES:
             return True

@@ -1,7 +1,7 @@
 """The ACLs that requests of an API need, as rows of the table of APIs.
 
-Values only. A handler checks them through `broker/apis/shared/authorization.py`, which has the same
-constants; docs/use/coverage.md lists them.
+This module has values only. Handlers check them through `broker/apis/shared/authorization.py`,
+which has the same constants; docs/use/coverage.md lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DENIED = {
     ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The error of a denial, by the type of the resource."""
+"""The error code of a denial, by resource type."""
 
 NOUNS = {
     ResourceType.TOPIC: "topic",
@@ -34,76 +34,76 @@ NOUNS = {
 
 @slotted(frozen=True)
 class RequiredAcl:
-    """An operation on the one resource that a request names, or on the cluster."""
+    """An operation on the one resource in a request, or on the cluster."""
 
     operation: Operation
     kind: ResourceType
     is_logged: bool = True
-    """A denial is a line of the audit log; it is none where another need may stand in."""
+    """Whether the audit log records a denial; False if another ACL may allow the request."""
 
 
 @slotted(frozen=True)
 class AnyOf:
-    """Needs of which one is enough."""
+    """Required ACLs of which one is enough."""
 
     needs: tuple[RequiredAcl, ...]
 
 
 @slotted(frozen=True)
 class Each:
-    """An operation on each element of a request: denied ones get their error, others an answer."""
+    """An operation on each element of a request; only denied elements get an error."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """A principal with this right may do it to all."""
+    """A principal with this ACL needs no other for any element."""
 
     is_logged = True
 
 
 @slotted(frozen=True)
 class EachResource:
-    """An operation on each resource of a request about settings, by its type."""
+    """An operation on each resource, by its type, that a configs request names."""
 
     operation: Operation
 
 
 @slotted(frozen=True)
 class Hides:
-    """Elements that the answer omits for principals without the operation."""
+    """Elements that the response omits for principals without the operation."""
 
     operation: Operation
     kind: ResourceType
     unless: RequiredAcl | None = None
-    """A principal with this right sees all."""
+    """A principal with this ACL sees all elements."""
 
     is_logged = False
 
 
 @slotted(frozen=True)
 class HandlerAcl:
-    """An operation for which a handler asks in an order, or a case, of its own."""
+    """An operation that the handler checks at its own time or only in some cases."""
 
     operation: Operation
     kind: ResourceType
     of: str
-    """Of what, in words."""
+    """The resource, in words."""
     when: str = ""
-    """In which case, in words."""
+    """The case in which it is checked, in words."""
     unless: RequiredAcl | None = None
-    """A principal with this right does not need the other."""
+    """A principal with this ACL does not need the operation."""
     is_logged: bool = True
-    """See `RequiredAcl`."""
+    """Whether the audit log records a denial."""
 
 
 @slotted(frozen=True)
 class AuthorizedOperations:
-    """The answer shows the peer's operations on a resource, if the request asks for them
+    """The response lists the principal's operations on a resource if the request asks for it
     (KIP-430)."""
 
     kind: ResourceType
     need: RequiredAcl | None = None
-    """Omitted for a principal without this right."""
+    """The list is omitted for principals without this ACL."""
 
 
 @slotted(frozen=True)
@@ -111,58 +111,58 @@ class Rights:
     """The ACLs that one API checks, in order."""
 
     needs: tuple[RequiredAcl | AnyOf, ...] = ()
-    """Without which a request is refused as a whole."""
+    """ACLs without which the whole request is rejected."""
     each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[HandlerAcl, ...] = ()
-    """The ACLs that the handler checks in an order of its own."""
+    """ACLs that the handler checks itself."""
     tells: tuple[AuthorizedOperations, ...] = ()
-    """The authorized operations in the answer."""
+    """The authorized operations that the response lists."""
     why_none: str = ""
-    """The reason why a row checks none."""
+    """Why the API needs no ACL."""
 
 
 def group(operation: Operation) -> RequiredAcl:
-    """The group of a request."""
+    """Requires an operation on the request's group."""
     return RequiredAcl(operation, ResourceType.GROUP)
 
 
 def transactional_id(operation: Operation) -> RequiredAcl:
-    """The transactional id of a request."""
+    """Requires an operation on the request's transactional id."""
     return RequiredAcl(operation, ResourceType.TRANSACTIONAL_ID)
 
 
 def cluster(operation: Operation, *, is_logged: bool = True) -> RequiredAcl:
-    """The cluster itself."""
+    """Requires an operation on the cluster."""
     return RequiredAcl(operation, ResourceType.CLUSTER, is_logged)
 
 
 def of_each(
     kind: ResourceType, operation: Operation, unless: RequiredAcl | None = None
 ) -> HandlerAcl:
-    """Each resource of a type that a request names."""
+    """Requires an operation on each resource of a type that a request names."""
     return HandlerAcl(operation, kind, f"each {NOUNS[kind]}", unless=unless)
 
 
 def each_shown_topic() -> HandlerAcl:
-    """Each named topic, or each shown one if the request asks for all."""
+    """Requires DESCRIBE on each named topic, or on each returned one if all are requested."""
     of = "each topic; where all topics are asked for, those that the principal may describe"
     return HandlerAcl(Operation.DESCRIBE, ResourceType.TOPIC, of)
 
 
 def cluster_action(when: str) -> HandlerAcl:
-    """An operation that is reserved for brokers."""
+    """Requires CLUSTER_ACTION, which is reserved for brokers."""
     return HandlerAcl(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 
 def nothing(why: str) -> Rights:
-    """An API that anybody may ask."""
+    """The row of an API that needs no ACL, with the reason."""
     return Rights(why_none=why)
 
 
 UNSAID = Rights()
-"""A row that does not say; no served API may have it."""
+"""The default of a row; the tests reject it for a served API."""
 CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
-"""The right that only brokers have."""
+"""The ACL of brokers."""
 AMONG_BROKERS = Rights((CLUSTER_ACTION,))
-"""Requests between brokers."""
+"""The ACLs of requests between brokers."""

@@ -1,4 +1,4 @@
-"""Replies that no handler makes."""
+"""Responses that are not built by a handler."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _UNSUPPORTED = struct.Struct(">iihihhh")
 
 
 def unsupported_api_versions(correlation_id: int, minimum: int, maximum: int) -> bytes:
-    """The frame for an ApiVersions of an unknown version: version 0, with those known (KIP-511)."""
+    """The response to an ApiVersions of an unknown version: v0 with the known range (KIP-511)."""
     size = _UNSUPPORTED.size - 4
     return _UNSUPPORTED.pack(size, correlation_id, UNSUPPORTED_VERSION, 1, 18, minimum, maximum)
 
 
 def report_failure(request: Request) -> None:
-    """Logs the exception that is being handled, a bug of ours."""
+    """Logs the exception that is being handled as a bug."""
     logger.exception(
         "request failed: internal error",
         api=request.served.api.name,
@@ -35,9 +35,9 @@ def report_failure(request: Request) -> None:
 
 
 def error_frame(request: Request, error_code: int) -> bytes | None:
-    """The frame that says no more than an error of the whole request.
+    """The frame of a response that only reports an error of the whole request.
 
-    None where the API has no place for one.
+    None if the API has no field for one.
     """
     api = request.served.api
     version = request.api_version
@@ -46,7 +46,7 @@ def error_frame(request: Request, error_code: int) -> bytes | None:
         body = api.encode_response(version, value)
         if api.decode_response(version, body, 0).get("error_code") != error_code:
             return None
-    except Exception:  # noqa: BLE001 - whatever the codec says, the connection is closed instead
+    except Exception:  # noqa: BLE001 - the connection is closed instead, whatever the codec raises
         return None
     header = response_header(api.key, version, request.correlation_id)
     return struct.pack(">i", len(header) + len(body)) + header + body

@@ -1,8 +1,8 @@
-"""The listening sockets and what all their connections share.
+"""The listening sockets, and the state that all connections share.
 
 Owns admission (``max.connections``, ``max.connections.per.ip``), the bound on all partly received
-requests together, and the check, once a second, for peers that are idle, do not read, or went away
-while their socket was not read.
+requests together, and a check each second for peers that are idle, do not read, or left while
+their socket was not read.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CLOSING_S_MAX = 10
-"""How long a closing connection may take to take its last bytes."""
+"""Seconds within which a closing connection must accept its last bytes."""
 
 
 class Server:
-    """All listeners of one broker; use from the event loop's thread alone."""
+    """All listeners of one broker; only the event loop's thread may use it."""
 
     listener_rates: ListenerRates | None = None
     """The connection rates."""
     address_rates: AddressRates | None = None
-    """How fast an address may connect; None while none has a rate."""
+    """The connection rates of addresses; None if none is limited."""
 
     def __init__(
         self,
@@ -71,30 +71,30 @@ class Server:
         self.services = services
         """The services of every handler; the server itself does not use them."""
         self.served = served
-        """By API key."""
+        """The served APIs by API key."""
         self.limits = limits
         self.writes = writes
-        """Connections that are written to at the end of a turn."""
+        """The connections to write to at the end of a turn."""
         self.long = long
-        """Where requests are worked off that are not answered at once."""
+        """The requests that are not answered at once."""
         self.disk_reads = disk_reads
-        """Reads of data that the page cache lacks."""
+        """Reads data that is not in the page cache."""
         self.unsupported, self._stuck_clients = unsupported, stuck_clients
-        """Unsupported requests of clients."""
+        """Record unsupported requests, and clients that are stuck without sending one."""
         self.time = time
         self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
-        """API key and version, as the one number in a request's header, to what serves it."""
+        """Routes by API key and version, combined into the number of a request's header."""
         self.errors: dict[int, dict[int, int]] = {}
-        """Requests answered: API key to error code to count."""
+        """Requests answered, by API key and error code."""
         self.times: dict[int, Histogram] = {}
-        """API key to nanoseconds from a request's arrival to its answer."""
+        """Nanoseconds from a request's arrival to its response, by API key."""
         self.clients = Clients()
-        """The traffic of clients."""
+        """The traffic by client."""
         for key, row in served.items():
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
-        """In the order of their arrival, so that actions on all have one order."""
+        """Open connections in order of arrival, so that actions on all have a fixed order."""
         self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
         """Connections closed because of invalid data from their peer."""
@@ -104,7 +104,7 @@ class Server:
         """Connections whose socket is not read for now."""
         self.throttles = Throttles(time)  # connections of clients that are over a quota
         self.now_s = 0
-        """Whole seconds of the monotonic clock, moved each second."""
+        """Whole seconds of the monotonic clock, updated each second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests[Connection](queued) if queued >= 0 else None
         self.handshakes = Handshakes(time, watchdog, lambda: self.now_s)
@@ -122,7 +122,7 @@ class Server:
             self.routes[key << 16 | version] = Route(served, version, flexible, errors, times)
 
     def configure(self, limits: Limits) -> None:
-        """Use other limits for new connections, and for the next check of all."""
+        """Applies other limits to new connections, and to all at the next check."""
         self.limits = limits
 
     def limit_rates(self, rates: ListenerRates) -> None:
@@ -130,7 +130,7 @@ class Server:
         self.listener_rates = rates
 
     def answered(self) -> int:
-        """How many requests were answered since the start."""
+        """The number of requests answered since the start."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
     async def accept(
@@ -139,7 +139,7 @@ class Server:
         listener: Listener,
         connection: Callable[[Server, Listener], Connection] = Connection,
     ) -> None:
-        """Accepts the connections of a listener; ``connection`` makes each one's protocol."""
+        """Accepts the connections of a listener; ``connection`` makes their protocol objects."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
@@ -160,9 +160,9 @@ class Server:
         self._servers.append(server)
 
     async def close(self) -> None:
-        """Accepts no more, writes what is finished, and closes every connection.
+        """Accepts no more, writes finished replies, and closes every connection.
 
-        A peer that does not take its last bytes within two seconds is cut off.
+        A peer that does not accept its last bytes within two seconds is disconnected.
         """
         self._accept_no_more()
         for connection in list(self.connections):
@@ -175,9 +175,9 @@ class Server:
         await self.time.sleep(0)
 
     def drop(self) -> None:
-        """Accepts no more and cuts every connection off at once, whatever is still to be written.
+        """Accepts no more and aborts every connection without writing pending replies.
 
-        As the end of the process would; a broker for tests is killed so.
+        The end of the process would have this effect; a broker for tests is killed this way.
         """
         self._accept_no_more()
         self._cut_off()
@@ -199,7 +199,7 @@ class Server:
     # -- what connections call
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for one more; counts it if so."""
+        """Counts a new connection and returns True, unless a limit is reached."""
         ip = connection.client_host[1:]
         limits = self.limits
         per_ip = limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
@@ -221,8 +221,8 @@ class Server:
         return False
 
     def _made_room(self, listener: Listener) -> bool:
-        """Makes room for another broker when the limit is reached, by closing the connection that
-        was idle longest at another listener."""
+        """Makes room for another broker at the connection limit: closes the connection of another
+        listener that was idle longest."""
         others = [each for each in self.connections if each.listener is not listener]
         if not listener.is_inter_broker or not others:
             return False
@@ -234,7 +234,7 @@ class Server:
         return True
 
     def unserved(self, connection: Connection, key: int, version: int, frame: Buffer) -> None:
-        """A client asks for an API, or a version, that is not served; its connection is closed."""
+        """Records a request for an API or version that is not served."""
         self.protocol_errors += 1
         row = self.served.get(key)
         if row is None:
@@ -274,7 +274,7 @@ class Server:
         self.watchdog.ended("connections", began_ns)
 
     def look_around(self) -> None:
-        """Closes connections that are idle, do not read, are gone, or stalled."""
+        """Closes connections that are idle, do not read, have left, or are stalled."""
         now_s = self.now_s
         self.handshakes.look()
         self._look_for_unread(now_s)
@@ -297,8 +297,8 @@ class Server:
     def _look_for_unread(self, now_s: int) -> None:
         """Closes peers that read nothing of their replies for the idle time.
 
-        A peer that reads, however slowly, gets all of its reply, as from Apache Kafka; until then
-        it uses its transport's buffer.
+        A peer that reads, however slowly, gets its whole reply, as from Apache Kafka; until then it
+        occupies its transport's buffer.
         """
         idle_ms = self.limits.idle_ms
         for connection in list(self.muted):

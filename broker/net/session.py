@@ -1,5 +1,5 @@
-"""The connection's side of its peer's login; the other side is
-`broker/authentication/session.py`."""
+"""A connection's interface to its peer's login session, which
+`broker/authentication/session.py` implements."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Session(Protocol):
-    """The login of a connection's peer, while it lasts."""
+    """The login session of a connection's peer."""
 
     def renew(self, request: Request) -> None:
-        """Answers a SaslHandshake after the login."""
+        """Answers a SaslHandshake of a logged-in peer, which starts a re-authentication."""
 
     def renewing(self, request: Request) -> None:
-        """Answers a request during a renewal of the login."""
+        """Answers a request during a re-authentication."""
 
     def late(self, request: Request) -> None:
-        """Answers a request after the session's end."""
+        """Answers a request after the session has expired."""
 
     def ended(self) -> None:
-        """Ends with the connection."""
+        """Ends the session when its connection closes."""

@@ -1,8 +1,8 @@
-"""The sockets that a broker listens on: all are bound before it touches its data.
+"""The sockets that a broker listens on; it binds all of them before it opens its data.
 
 A bound socket holds its address and refuses connections until it listens, so that no client waits
-for a broker that still reads its logs. An address in use fails when it is bound. Only if another
-process has bound it too and listens first, it fails when this one begins to listen.
+while the broker reads its logs. An address in use is an error when it is bound. If another process
+has bound it too and listens first, the error comes when the broker begins to listen.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ logger = structlog.get_logger(__name__)
 
 
 class CannotListen(Exception):
-    """An address cannot be had; the text is one sentence for the operator."""
+    """An address is not available; the text is one sentence for the operator."""
 
 
 def bind(host: str, port: int, limits: Limits) -> socket.socket:
-    """A socket for a listener on ``host`` and ``port`` (0: a free one).
+    """A bound socket on ``host`` and ``port`` (0: any free port).
 
-    OSError when the address cannot be had.
+    Raises OSError if the address is not available.
     """
-    # One family a listener: "" and 0.0.0.0 are IPv4, :: is IPv6 with mapped IPv4 as in Java.
+    # One address family per listener: "" and 0.0.0.0 are IPv4; :: is IPv6 with mapped IPv4 as in
+    # Java.
     infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = infos[0]
     bound = socket.socket(family, kind, proto)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones too
+        # Accepted sockets inherit it.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
         if limits.receive_buffer_bytes != -1:
@@ -50,22 +52,22 @@ def bind(host: str, port: int, limits: Limits) -> socket.socket:
 
 
 Bind = Callable[[str, int, Limits], socket.socket]
-"""Makes the sockets; a simulated network has its own."""
+"""Binds a socket; a simulated network has its own."""
 
 
 class Sockets:
-    """The sockets of one broker, from `bind` to `close`."""
+    """The sockets of one broker."""
 
     def __init__(self, config: Config, bind: Bind = bind) -> None:
         self._config = config
         self._bind = bind
         self.listeners: list[socket.socket] = []
-        """One for each of ``listeners``, in their order."""
+        """The sockets of ``listeners``, in their order."""
         self.http: socket.socket | None = None
-        """None where ``http.listener`` is off, or its default is taken."""
+        """The HTTP socket; None if ``http.listener`` is off or its default address is in use."""
 
     def bind(self) -> None:
-        """Takes every address; CannotListen, and none is held, where one can't be had."""
+        """Binds every address. Raises CannotListen, and closes all, if one is not available."""
         limits = limits_of(self._config)
         try:
             for listener in self._config.listeners:
@@ -89,18 +91,18 @@ class Sockets:
             self._without_http(where, error)
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of each listener as they were had; port 0 has become a free one."""
+        """Host and port of each listener as bound; port 0 is replaced by the port in use."""
         return [each.getsockname()[:2] for each in self.listeners]
 
     def http_address(self) -> str | None:
-        """HOST:PORT of the HTTP listener as written in a URL; None without HTTP."""
+        """The HTTP listener's HOST:PORT as in a URL; None without HTTP."""
         if self.http is None:
             return None
         host, _ = parse_host_and_port(self._config["http.listener"])
         return Endpoint("", host, self.http.getsockname()[1]).address
 
     def listen(self) -> None:
-        """Lets connections wait until they are accepted; raises CannotListen."""
+        """Starts to listen; connections wait until they are accepted. Raises CannotListen."""
         backlog = self._config["socket.listen.backlog.size"]
         for bound, address in zip(self.listeners, self.addresses(), strict=True):
             try:
@@ -118,14 +120,14 @@ class Sockets:
 
     def _without_http(self, where: str, error: OSError) -> None:
         """Continues without HTTP and logs that, unless ``http.listener`` is set: a second broker on
-        a machine."""
+        the machine has no HTTP by default."""
         refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
         logger.warning("HTTP not served", reason=str(refused))
 
     def close(self) -> None:
-        """Closes the bound sockets. Servers that accept connections hold their own copies."""
+        """Closes the bound sockets. The servers that accept connections have their own copies."""
         for each in self.listeners:
             each.close()
         self.listeners.clear()
@@ -139,5 +141,5 @@ _ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
 
 
 def taken(address: str, error: OSError, advice: str) -> CannotListen:
-    """The error if ``address``, HOST:PORT, is not available; ``advice`` names the fix."""
+    """The error for an address, HOST:PORT, that is not available; ``advice`` names the fix."""
     return CannotListen(f"can't listen on {address}: {error.strerror or error}; {advice}")

@@ -1,7 +1,7 @@
-"""The checkpoints of the data directory: recovery point, high watermark and start of each log.
+"""The checkpoints of the data directory: recovery point, high watermark and log start offsets.
 
-The next start reports everything that they name and that is gone. So the directories of logs are
-fsynced first: no name is written here that a power cut could still remove.
+The next start reports a partition that a checkpoint names and that does not exist. So the
+directories of logs are fsynced before a checkpoint names them: a power loss can't remove them then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Checkpoints:
         self._directory = directory
         self._writing = Lock()
         self.outdated: set[str] = set()
-        """Deleted topics of which a checkpoint may still speak."""
+        """Deleted topics that a checkpoint may still name."""
         self.made: dict[TopicPartition, Partition] = {}
         """New partitions that are not visible yet."""
         self._read: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in FILES}
@@ -51,7 +51,7 @@ class Checkpoints:
     # -- at the start
 
     def read(self) -> None:
-        """Reads what the last process wrote. Raises CorruptLog with what to do about it."""
+        """Reads the checkpoints of the last process. Raises CorruptLog, which says what to do."""
         for name in FILES:
             path = self._path(name)
             try:
@@ -65,11 +65,11 @@ class Checkpoints:
                 ) from None
         try:
             self._cleaned = read_offsets(self._fs, self._path(CLEANER_OFFSET))
-        except CorruptLog:  # cleaning logs it, and begins without it
+        except CorruptLog:  # the cleaner logs it, and starts without the checkpoint
             self._cleaned, self._cleaned_unknown = {}, LONG_MAX
 
     def named(self) -> dict[TopicPartition, str]:
-        """Every partition that a checkpoint speaks of, and which one does."""
+        """Each partition in the checkpoints, with the name of a checkpoint that contains it."""
         return {key: name for name in reversed(FILES) for key in self._read[name]}
 
     def expected(self, key: TopicPartition) -> Expected:
@@ -85,7 +85,7 @@ class Checkpoints:
     # -- while the broker runs
 
     def add(self, partitions: Collection[Partition]) -> None:
-        """Writes down that new partitions are there, before anybody may use them. OSError."""
+        """Writes new partitions to a checkpoint before they are used. Raises OSError."""
         with self._writing:
             self._sync_names(partitions)
             self.made.update({(each.topic, each.index): each for each in partitions})
@@ -94,17 +94,17 @@ class Checkpoints:
             write_offsets(self._fs, path, offsets)
 
     def shown(self, topic: str) -> list[TopicPartition]:
-        """The new partitions of a topic are visible; returns them."""
+        """Removes and returns the new partitions of a topic: they are visible now."""
         keys = [key for key in list(self.made) if key[0] == topic]
         for key in keys:
             self.made.pop(key, None)
         return keys
 
     def take_back(self, topic: str) -> None:
-        """Removes a topic's new partitions that `add` entered: they could not be created."""
+        """Removes the new partitions of a topic that could not be created."""
         keys = set(self.shown(topic))
         path = self._path(RECOVERY_POINT)
-        with self._writing, suppress(OSError):  # of the disk that failed before, it may
+        with self._writing, suppress(OSError):  # the disk that failed before may fail again
             offsets = read_offsets(self._fs, path)
             if keys & offsets.keys():
                 write_offsets(
@@ -114,7 +114,7 @@ class Checkpoints:
     def write(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Writes recovery points, high watermarks and log start offsets. Raises OSError.
 
-        ``partitions`` gives those that are there when it is their turn to be written down.
+        ``partitions`` is called, and returns the partitions to write, once no other write runs.
         """
         with self._writing:
             there = {**self.made, **{(each.topic, each.index): each for each in partitions()}}
@@ -131,9 +131,9 @@ class Checkpoints:
             self.outdated.clear()
 
     def lower(self, key: TopicPartition, recovery_point: int) -> None:
-        """Writes down that a log is about to end earlier, where it was said to reach further.
+        """Lowers a log's recovery point on disk before the log is truncated below it.
 
-        Its next end would else seem to have lost what a follower dropped. Raises OSError.
+        Otherwise the next start would report the truncated records as lost. Raises OSError.
         """
         path = self._path(RECOVERY_POINT)
         with self._writing:
@@ -142,10 +142,10 @@ class Checkpoints:
                 write_offsets(self._fs, path, {**offsets, key: recovery_point})
 
     def _sync_names(self, partitions: Collection[Partition]) -> None:
-        """Has the names of the logs' files on the disk, before anything vouches for them."""
+        """Fsyncs the directories of logs and the data directory before a checkpoint names them."""
         logs = [partition.log for partition in partitions]
         ours = [log for log in logs if self._directory in log.segments.unsynced_directories]
-        if ours:  # one for all of them; only opening a log enters it
+        if ours:  # one fsync of the data directory for all; only opening a log sets it
             self._fs.fsync_directory(self._directory)
             for log in ours:
                 log.segments.unsynced_directories.pop(self._directory, None)
@@ -154,9 +154,9 @@ class Checkpoints:
                 log.sync_names()
 
     def forget(self, topic: str) -> None:
-        """Takes a deleted topic out of the checkpoints: the next of that name begins at 0.
+        """Removes a deleted topic from the checkpoints: a new topic of that name begins at 0.
 
-        Raises OSError; it is done again when there is room.
+        Raises OSError; the next write of the checkpoints removes it then.
         """
         with self._writing:
             self.outdated.add(topic)
@@ -164,12 +164,12 @@ class Checkpoints:
             self.outdated.discard(topic)
 
     def forget_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Takes partitions out of the checkpoints. Raises OSError."""
+        """Removes partitions from the checkpoints. Raises OSError."""
         with self._writing:
             self._keep(lambda key: key not in partitions)
 
     def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
-        """Writes the high watermarks alone; see `write`. Raises OSError."""
+        """Writes only the high watermarks; see `write`. Raises OSError."""
         with self._writing:
             there = list(partitions())
             self._sync_names(there)

@@ -1,8 +1,8 @@
-"""The cluster's brokers and leaders, as shown to clients.
+"""The cluster's brokers and leaders, for responses to clients.
 
-A standalone broker is the whole cluster: `AloneView`. In a cluster of several `ClusterView` is the
-controller's last metadata (`broker/cluster/metadata_cache.py`) and nothing else, so that every
-broker shows the same.
+A standalone broker shows itself as the whole cluster: `AloneView`. In a cluster, `ClusterView` is
+exactly the controller's last metadata (`broker/cluster/metadata_cache.py`), so that every broker
+shows the same.
 """
 
 from __future__ import annotations
@@ -18,72 +18,72 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition as shown to clients; brokers by their ids."""
+    """A partition as shown to clients; brokers are given by their ids."""
 
     leader: int
     """The leader's id, or NO_LEADER."""
     leader_epoch: int
     replicas: Sequence[int]
-    """The first is preferred as leader."""
+    """The replicas; the first is the preferred leader."""
     isr: Sequence[int]
-    """The replicas that have all that is committed."""
+    """The in-sync replicas."""
     offline: Sequence[int] = ()
-    """The replicas that can't be reached."""
+    """The replicas on brokers that are down."""
 
 
 class ClusterView(Protocol):
-    """See the module. A listener is named as in ``listeners``."""
+    """Answers of metadata requests. ``listener`` is a name as in ``listeners``."""
 
     @property
     def controller_id(self) -> int:
-        """The controller's broker, -1 where it isn't known."""
+        """The controller's broker id, -1 if unknown."""
 
     @property
-    def is_told(self) -> bool:
-        """Whether any live broker is known."""
+    def has_brokers(self) -> bool:
+        """Whether a live broker is known."""
 
-    async def told(self, timeout: asyncio.Timeout) -> bool:
-        """Waits until one is; False where none is in time."""
+    async def await_brokers(self, timeout: asyncio.Timeout) -> bool:
+        """Waits until a live broker is known; False on timeout."""
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """The live brokers that have that listener, in the order of their ids."""
+        """The live brokers that have the listener, ordered by id."""
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """A live broker, on that listener."""
+        """A live broker's address on the listener."""
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """A partition; None where nothing is known of it yet."""
+        """A partition; None if it is not known yet."""
 
 
 class AloneView:
-    """One broker that leads all, with the only replica of each."""
+    """The view of a standalone broker, which leads all partitions and is their only replica."""
 
-    is_told = True
+    has_brokers = True
     """See `ClusterView`."""
 
     def __init__(
         self, node_id: int, logs: LogManager, node_of: Callable[[str], BrokerNode]
     ) -> None:
-        """``node_of`` gives this broker on a listener."""
+        """``node_of`` returns this broker's address on a listener."""
         self.controller_id = node_id
         self._replicas = (node_id,)
         self._logs = logs
         self._node_of = node_of
 
-    async def told(self, timeout: asyncio.Timeout) -> bool:  # noqa: ARG002
+    async def await_brokers(self, timeout: asyncio.Timeout) -> bool:  # noqa: ARG002
         """See `ClusterView`."""
         return True
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
-        """See `ClusterView`."""
+        """Implements `ClusterView.brokers`."""
         return (self._node_of(listener),)
 
     def node(self, node_id: int, listener: str) -> BrokerNode | None:
-        """See `ClusterView`."""
+        """Implements `ClusterView.node`."""
         return self._node_of(listener) if node_id == self.controller_id else None
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
-        """See `ClusterView`."""
+        """Implements `ClusterView.partition`."""
         found = self._logs.get(topic, index)
         if found is None:
             return None

@@ -1,8 +1,8 @@
-"""Changes of settings while the broker runs: of topics, of this broker, of every broker.
+"""Dynamic configs: changes of the settings of a topic, of this broker, or of all brokers.
 
-A change is checked as a whole, stored, and then holds at once: the logs, the limits of connections
-and the coordinator get their new values in one step of the event loop. It is checked against
-everything that it affects before it is stored, so that no start can fail because of it.
+A change is checked as a whole, stored, and then takes effect: the logs, the connection limits and
+the coordinator get the new values in one step of the event loop. It is checked against everything
+that it affects before it is stored, so that no start can fail because of it.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ BROKER_RESOURCE = 4
 EVERY_BROKER = ""
 
 Rows = Callable[[str], Setting]
-"""The row of a setting that may be changed, by name; BadValue for others."""
+"""Returns a changeable setting's row by name; raises BadValue for other settings."""
 Current = Callable[[str], str]
-"""The text of the value that now holds, by name."""
+"""Returns the text of the current value, by name."""
 Edit = Callable[[Mapping[str, str], Rows, Current], dict[str, str]]
 """Returns a resource's own settings after the change; raises BadValue."""
 
 
 class ConfigRefused(Exception):
-    """The settings of one resource stay as they are."""
+    """A change was rejected; the settings of the resource are unchanged."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -69,9 +69,10 @@ class ConfigRefused(Exception):
 
 
 class SettingsStore(Protocol):
-    """Stores own settings: `TopicAdmin` in files, `ClusterConfigs` in ZooKeeper's nodes.
+    """Stores the own settings of topics and brokers.
 
-    After OSError or CannotChange nothing has changed.
+    `TopicAdmin` stores them in files, `ClusterConfigs` in ZooKeeper. After OSError or CannotChange
+    nothing has changed.
     """
 
     @property
@@ -79,30 +80,30 @@ class SettingsStore(Protocol):
         """Held during a change, from the read of the old settings to the write of the new ones."""
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """A topic's own settings as they are now. Raises CannotChange."""
+        """A topic's current own settings. Raises CannotChange."""
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """The settings of this broker, by its id, or ("") of all brokers. Raises CannotChange."""
+        """The settings of this broker, by its id, or of all brokers (""). Raises CannotChange."""
 
     async def alter(self, topic: Topic) -> None:
-        """Gives a topic the settings of ``topic``; they hold here at once."""
+        """Stores the own settings of ``topic`` and applies them here."""
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Keeps settings of this broker or ("") of every one."""
+        """Stores the settings of this broker or of all brokers ("")."""
 
 
 class Prepares(Protocol):
-    """Reads data before settings take effect: certificates, addresses of hosts."""
+    """Reads what settings refer to, such as certificate files or host names, before they apply."""
 
     async def prepared(self, config: Config) -> Any:
-        """The data that changes by these settings. Raises BadValue if it can't be used."""
+        """The data that changes with these settings. Raises BadValue if it can't be used."""
 
     def use(self, fresh: Any) -> None:
         """Applies the prepared data."""
 
 
 class ConfigChanges:
-    """Changes settings, one change at a time; use from the event loop's thread alone."""
+    """Changes settings, one change at a time; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class ConfigChanges:
         apply: Callable[[], None],
         preparing: Sequence[Prepares] = (),
     ) -> None:
-        """``apply`` gives those who keep copies of settings the ones that hold now."""
+        """``apply`` passes the current settings to the parts that keep copies of them."""
         self._preparing = preparing
         self._config = config
         self._registry = registry
@@ -122,7 +123,7 @@ class ConfigChanges:
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
-        """Changes the own settings of one resource, or only says whether it could be done.
+        """Changes the own settings of one resource; with ``validate_only`` it only checks them.
 
         Raises ConfigRefused, with nothing changed.
         """
@@ -202,11 +203,11 @@ class ConfigChanges:
             self._use(fresh)
 
     async def _prepared(self, changed: Config) -> list[Any]:
-        """The prepared data of a change, or of files that have changed on the disk."""
+        """The prepared data of a change, or of files that have changed on disk."""
         return [await each.prepared(changed) for each in self._preparing]
 
     def _use(self, fresh: list[Any]) -> None:
-        """Before who keeps copies of settings gets the new ones."""
+        """Applies prepared data; called before `apply`."""
         for each, its_own in zip(self._preparing, fresh, strict=True):
             each.use(its_own)
 
@@ -220,10 +221,9 @@ class ConfigChanges:
             )
 
     async def reload(self, fresh: Config) -> None:
-        """Applies the dynamic settings of properties that were read again, and logs them.
+        """Applies the dynamic settings of a properties file that was read again, and logs them.
 
-        Settings changed by AlterConfigs take precedence. Nothing is applied if the whole is not
-        valid.
+        Settings stored by AlterConfigs take precedence. If any value is invalid, none is applied.
         """
         config = self._config
         names = {*BROKER, *config.given, *fresh.given}
@@ -250,7 +250,7 @@ class ConfigChanges:
         self._apply()
 
     def _check_topics(self, changed: Config) -> None:
-        """No topic's own settings may contradict its new defaults."""
+        """Raises BadValue if a topic's own settings contradict the changed defaults."""
         for topic in self._registry.topics.values():
             try:
                 topic_settings(changed, topic.configs)
@@ -261,7 +261,7 @@ class ConfigChanges:
 
 
 def wrong_broker(ours: str, name: str) -> str | None:
-    """Why ``name`` is not the id ``ours``; None when it is."""
+    """Why ``name`` is not this broker's id ``ours``; None if it is."""
     if not name.isdecimal():
         return f"Broker id must be an integer, but it is: {name}"
     if name.lstrip("0").rjust(1, "0") != ours:
@@ -274,11 +274,11 @@ def _text(setting: Setting, value: Any) -> str:
 
 
 def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
-    """Applies the settings that were changed at run time before this start; before the logs open.
+    """Applies stored dynamic configs at the start, before the logs are opened.
 
-    Settings that no longer fit the broker's properties are left out, with a log line: only another
-    change can fix them. Raises BadConfig for an invalid protecting setting, which only another
-    version of Muster can have stored.
+    Settings that contradict the broker's properties are logged and left out: only another change
+    can fix them. Raises BadConfig for an invalid security setting, which only another version of
+    Muster can have stored.
     """
     mend_policies(registry)
     stored = registry.broker_configs
@@ -291,9 +291,9 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
 
 
 def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-    """A copy with what fits of settings of run time, for every broker and for this one.
+    """A copy of ``config`` with the valid dynamic configs of all brokers and of this one.
 
-    A line says what is left out.
+    The ones left out are logged.
     """
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
@@ -314,7 +314,7 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
                 refused.append(((layer, key, text), str(error)))
         if len(refused) == len(waiting):
             break
-        waiting = [each for each, _ in refused]  # one may fit together with another that follows it
+        waiting = [each for each, _ in refused]  # may be valid together with one applied later
     for (_, key, text), reason in refused:
         logger.error(
             "dynamic config ignored",

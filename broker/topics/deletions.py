@@ -1,9 +1,9 @@
-"""The steps after a topic is marked deleted: its directories and offsets, then its registry entry.
+"""Completes topic deletions: removes the directories, the offsets, and then the registry entry.
 
-From the mark on the topic is deleted, whatever the disk does: steps that fail are tried again, less
-and less often, and at the next start. Its name is free again when its directories are renamed, so
-that no two logs ever share a file, and when the shards that serve have dropped its committed
-offsets. Its entry is removed when every shard has: `broker/cores/groups/dropped_offsets.py`.
+A topic is deleted once it is marked, whatever the disk does: failing steps are retried at growing
+intervals, and at the next start. Its name is free when its directories are renamed, so that no two
+logs ever share a file, and when the loaded shards have dropped its committed offsets. Its entry is
+removed when every shard has dropped them: `broker/cores/groups/dropped_offsets.py`.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ RETRY_MS_MAX = 60_000
 
 
 class _Deleted(NamedTuple):
-    """A deleted topic of which something is left."""
+    """A deleted topic of which something remains."""
 
     topic: Topic
     partitions: Sequence[Partition]
-    """Empty for those of the process before."""
+    """Its partitions; empty if the previous process deleted it."""
     delay_ms: int
-    """How long its files stay: `file.delete.delay.ms`."""
+    """Milliseconds until its files are removed: `file.delete.delay.ms`."""
     tag: str
-    """Names its directories, 32 hexadecimal digits."""
+    """32 hexadecimal digits in the names of its renamed directories."""
 
 
 class CommittedOffsets(Protocol):
-    """The offsets that are committed for deleted topics, and the shards that drop them."""
+    """The committed offsets of deleted topics, and the shards that drop them."""
 
     def left(self, topic: str) -> Mapping[int, int]:
-        """The shards that have still to drop offsets of a topic: partition to bound."""
+        """The shards that still have offsets of a topic to drop: partition to offset bound."""
 
     async def drop(self, topics: Iterable[str], slices: Slices) -> None:
-        """Drops the offsets of topics that accept no commits any more; returns when it is done."""
+        """Drops the offsets of topics that accept no commits any more; returns when done."""
 
 
 class Deletions:
-    """The deleted topics of one broker; use from the event loop's thread alone."""
+    """The deleted topics of one broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -72,22 +72,22 @@ class Deletions:
         self._slicer = slicer
         self._background = background
         self._left: dict[str, _Deleted] = {}
-        """By name, those that are not out of the way."""
+        """Deleted topics that still occupy their names, by name."""
         self._retries: set[asyncio.Task[None]] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the name is not free yet."""
+        """Whether a deletion still occupies the name."""
         return name in self._left
 
     def offsets_left(self, name: str) -> Mapping[int, int]:
-        """By shard, the log offset below which offsets of deleted topics of that name are still to
-        drop."""
+        """By shard: the log offset below which committed offsets of the name belong to deleted
+        topics and are still to drop."""
         return self._offsets.left(name)
 
     def resume(self) -> None:
-        """Goes on with what the process before has left; the shards know their part already.
+        """Continues the deletions of the previous process, which the shards know already.
 
-        Before anybody can commit. Raises OSError.
+        Called before commits are accepted. Raises OSError.
         """
         for topic, offsets_below in list(self._registry.dying.values()):
             if self._registry.topic(topic.name) is None:
@@ -95,33 +95,34 @@ class Deletions:
                 continue
             left = self._offsets.left(topic.name)
             if left and left != offsets_below:
-                # A power loss cut a log's end: commits there now belong to the new topic.
+                # A power loss truncated a log: commits at those offsets now belong to the new
+                # topic.
                 self._registry.bound_offsets(topic.name, left)
             elif not left:
                 self.dropped(topic.name)
 
     async def stop(self) -> None:
-        """Ends the retries; the next start goes on."""
+        """Ends the retries; the next start continues them."""
         for task in self._retries:
             task.cancel()
         if self._retries:
             await asyncio.wait(self._retries)
 
     def add(self, topic: Topic, partitions: Sequence[Partition], delay_ms: int) -> _Deleted:
-        """Takes in a topic that is marked and hidden: its name is not free from here on."""
+        """Adds a topic that is marked and hidden; its name is occupied from now on."""
         deleted = _Deleted(topic, partitions, delay_ms, self._time.fresh_id().hex())
         self._left[topic.name] = deleted
         return deleted
 
     def begin(self, topic: Topic) -> None:
-        """Takes in a topic that was never shown and is marked: its files go at once."""
+        """Adds a topic that is marked and was never visible; its files are removed at once."""
         self._background.spawn(self.finish(self.add(topic, (), 0)))
 
     async def finish(self, deleted: _Deleted) -> None:
-        """Removes what is left of a topic, now or later.
+        """Removes what remains of a topic, now or in retries.
 
-        When this returns its committed offsets are gone from all shards that serve: a new topic of
-        the name has none.
+        When this returns, all loaded shards have dropped its committed offsets, so that a new topic
+        of that name has none.
         """
         name = deleted.topic.name
         away = await self._move_away(deleted)
@@ -148,7 +149,7 @@ class Deletions:
             wait_ms = min(max(2 * wait_ms, RETRY_MS_FIRST), RETRY_MS_MAX)
 
     async def _move_away(self, deleted: _Deleted) -> bool:
-        """Whether its directories are out of the way; then they go when their time has come."""
+        """Renames the directories and schedules their removal; returns whether that succeeded."""
         try:
             directories = await self._disk_changes.run(
                 self._logs.retire, deleted.topic, deleted.partitions, deleted.tag
@@ -164,13 +165,13 @@ class Deletions:
         return True
 
     async def _forget(self, topic: Topic) -> bool:
-        """Whether its entry is gone, or waits for shards that have still to drop its offsets."""
+        """Removes the registry entry; True also if it waits for shards to drop offsets."""
         if self._offsets.left(topic.name):
             return True
         try:
             await self._disk_changes.run(self._registry.forget, topic)
         except NotSettled:
-            return True  # the broker stops, and the next start goes on
+            return True  # the broker stops; the next start continues
         except OSError as error:
             logger.error(
                 "deleted topic can't be removed from the topic list, retrying",
@@ -181,23 +182,24 @@ class Deletions:
         return True
 
     def dropped(self, name: str) -> None:
-        """No shard has any offset left of the topics that were deleted under a name."""
+        """Called when all shards have dropped the offsets of the topics deleted under a name."""
         deleted = self._registry.dying.get(name)
         if deleted is not None and name not in self._left:
             self._background.spawn(self._forget_or_not(deleted.topic))
 
     async def _forget_or_not(self, topic: Topic) -> None:
-        await self._forget(topic)  # else it is the next start's
+        await self._forget(topic)  # on failure the next start tries again
 
 
 def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
-    """Removes the remains of topics that the previous process deleted; before the logs are opened.
+    """Removes what remains of topics that the previous process deleted, before logs are opened.
 
-    Files that can't be removed now are tried again later.
+    Files that can't be removed are tried again later.
     """
     try:
         for topic, _ in registry.dying.values():
-            if registry.topic(topic.name) is None:  # else the directories belong to the new topic
+            # Otherwise the directories belong to the new topic.
+            if registry.topic(topic.name) is None:
                 logs.retire(topic, (), time.fresh_id().hex())
         logs.remove(logs.leftovers())
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The last stable offset: where readers of committed records end.
+"""The last stable offset, below which readers of committed records read.
 
-It is the first offset of the oldest transaction that is open, or whose marker is not stable yet;
-without one, the high watermark.
+It is the first offset of the oldest transaction that is open or whose marker is not stable yet;
+without one it is the high watermark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from log.partition_log import PartitionLog
 
 
 class LastStable:
-    """That of one log, whose high watermark its owner gives."""
+    """The last stable offset of one log; callers pass the high watermark."""
 
     __slots__ = ("_at", "_log", "held")
 
@@ -19,10 +19,10 @@ class LastStable:
         self._at = self.offset(high_watermark)
         """The last stable offset at the last check."""
         self.held = bool(log.producers.open_transactions or log.producers.ended)
-        """A transaction holds it back."""
+        """Whether a transaction holds it below the high watermark."""
 
     def offset(self, high_watermark: int) -> int:
-        """Where it is now."""
+        """The last stable offset for this high watermark."""
         log = self._log
         stable = min(high_watermark, log.first_unstable_offset)
         ended = log.producers.ended
@@ -33,7 +33,7 @@ class LastStable:
         return stable
 
     def moved(self, before: int, high_watermark: int) -> bool:
-        """Updates the offset; whether it has risen since the high watermark was ``before``."""
+        """Updates the offset; returns whether it has risen since the high watermark ``before``."""
         was_at = self._at if self.held else before
         self._at = self.offset(high_watermark)
         producers = self._log.producers

@@ -1,7 +1,7 @@
-"""The partitions of this broker: opening, settings, the directory's own files, closing.
+"""The partitions of this broker: opening, settings, checkpoints, closing.
 
-Owns the checkpoints and the clean-shutdown mark of the data directory. Look-ups run on the event
-loop; `open_all`, `make` and `close_all` may take long, and the caller chooses their thread.
+Owns the checkpoints and the clean-shutdown marker of the data directory. Lookups run on the event
+loop; `open_all`, `make` and `close_all` may block, and the caller chooses their thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLOSING_THREADS = 8
 
 
 class LeftBehind(OSError):
-    """A new topic could not be made, and what there is of it could not be removed either."""
+    """A new topic could not be created, and its files could not be removed either."""
 
 
 class LogManager:
@@ -55,35 +55,35 @@ class LogManager:
         self.services = services
         self.checkpoints = Checkpoints(fs, directory)
         self.was_clean = False
-        """Whether the last process stopped in order."""
+        """Whether the last process shut down cleanly."""
 
     # -- lookups
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """A partition, None if it does not exist."""
+        """A partition; None if it does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.partition(index)
 
     def settings(self, topic: str) -> dict[str, Any] | None:
-        """The settings of a topic as in effect, None if the topic does not exist."""
+        """A topic's effective settings; None if the topic does not exist."""
         entry = self.topics.get(topic)
         return None if entry is None else entry.settings
 
     def all(self) -> Iterator[Partition]:
-        """Every partition."""
+        """All partitions."""
         for entry in self.topics.values():
             yield from entry.partitions
 
     def serves(self, partition: Partition) -> bool:
-        """Whether it is the one that is served: no other writes its files."""
+        """Whether this object is the served partition of its name, and so the only writer."""
         return self.get(partition.topic, partition.index) is partition
 
     # -- opening
 
     def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
-        """Opens every partition's log, several at a time; in a cluster those that are here.
+        """Opens the logs of all partitions, several at a time; in a cluster, of those on disk.
 
-        Raises CorruptLog and BadDirectory for what is damaged or missing, and OSError.
+        Raises CorruptLog and BadDirectory for damaged or missing logs, and OSError.
         """
         self.was_clean = read_clean_shutdown(self.fs, self.directory)
         entries = [self._entry(topic) for topic in topics]
@@ -140,7 +140,7 @@ class LogManager:
         self._begin_checkpoints(truncated, missing)
 
     def _put_strays_aside(self, topics: Mapping[str, Topic]) -> None:
-        # A standalone broker need not import this.
+        # Imported here: a standalone broker does not need it.
         from broker.topics.directory.strays import put_strays_aside
 
         if put_strays_aside(self.fs, self.directory, topics, self.checkpoints.forget_partitions):
@@ -149,9 +149,9 @@ class LogManager:
     def _check_places(
         self, topics: Mapping[str, Topic], there: Sequence[str], *, in_cluster: bool
     ) -> KnownMissing:
-        """Raises BadDirectory for partitions that are missing; returns which may be.
+        """Raises BadDirectory for missing partitions; returns the names that may be missing.
 
-        ``there`` is all that the directory has.
+        ``there`` has all names in the directory.
         """
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
@@ -168,7 +168,7 @@ class LogManager:
         return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
-        """Writes down what there is now. Raises OSError where old ones say what is not so."""
+        """Writes the checkpoints. Raises OSError if the old ones name lost data."""
         try:
             self.write_checkpoints()
         except OSError as error:
@@ -195,7 +195,7 @@ class LogManager:
     def _partition(self, log: PartitionLog) -> Partition:
         services = self.services
         writes = services.owned_writes.get(log.topic, services.writes)
-        if services.in_cluster:  # a standalone broker does not import this
+        if services.in_cluster:  # imported here: a standalone broker does not need it
             from broker.topics.replicas.replica import Replica
             from broker.topics.replicas.replica_services import ReplicaServices
 
@@ -207,7 +207,7 @@ class LogManager:
         return Partition(log, services, writes, self.serves)
 
     def _finish_deletions(self, partitions: Iterable[Partition]) -> None:
-        """Removes the segments that the last process deleted and had still to remove."""
+        """Removes the segments that the last process marked as deleted."""
         for partition in partitions:
             log = partition.log
             log.segments.purge(now_ms=0)
@@ -219,7 +219,7 @@ class LogManager:
                 )
 
     def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
-        """Makes the directories and logs of partitions, all by default; not visible yet.
+        """Makes directories and logs of partitions, by default of all; they are not visible yet.
 
         Raises OSError with none of them left, or LeftBehind.
         """
@@ -237,9 +237,9 @@ class LogManager:
         return entry
 
     def _make(self, entry: TopicLogs, partition: int, made: list[str]) -> Partition:
-        """A new partition; its directory is entered into ``made`` before it is there.
+        """Makes a partition; adds its directory to ``made`` first.
 
-        A directory that already has a log is unknown, and stays as it is.
+        A directory that already contains a log is rejected and not changed.
         """
         topic = entry.topic
         directory = self._path(partition_name(topic.name, partition))
@@ -259,7 +259,7 @@ class LogManager:
         return self._partition(log)
 
     def _unmake(self, made: Iterable[str], error: OSError) -> None:
-        """Removes what `make` made before it failed. Raises LeftBehind."""
+        """Removes directories after `make` has failed. Raises LeftBehind."""
         try:
             for directory in made:
                 if self.fs.exists(directory):
@@ -268,17 +268,17 @@ class LogManager:
             raise LeftBehind(error.errno, error.strerror, error.filename) from stays
 
     def show(self, entry: TopicLogs) -> None:
-        """Makes what `make` returned visible, behind the partitions that there are."""
+        """Makes the partitions that `make` returned visible, after the existing ones."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)
             entry.bytes_in, entry.bytes_out = old.bytes_in, old.bytes_out
         self.topics[entry.topic.name] = entry
         self.checkpoints.shown(entry.topic.name)
-        self.configure(entry.topic)  # a default may have changed while it was made
+        self.configure(entry.topic)  # a default may have changed since `make`
 
     def configure(self, topic: Topic) -> None:
-        """Gives a topic's logs and rules its settings as they are now; they hold at once."""
+        """Applies a topic's current settings to its logs and rules."""
         entry, fresh = self.topics[topic.name], self._entry(topic)
         entry.topic, entry.settings, entry.rules = topic, fresh.settings, fresh.rules
         config = self.log_config(entry.settings)
@@ -286,7 +286,7 @@ class LogManager:
             partition.log.config = config
 
     def log_config(self, settings: Mapping[str, Any]) -> LogConfig:
-        """The log's part of its topic's settings."""
+        """The log's part of a topic's settings."""
         return log_config(settings, self.config)
 
     def _entry(self, topic: Topic) -> TopicLogs:
@@ -303,8 +303,8 @@ class LogManager:
     def close_all(self) -> None:
         """Flushes and closes every log, writes the checkpoints and the clean-shutdown marker.
 
-        Several at a time: the disk takes the time, and it handles many fsyncs at once. If a log has
-        failed, or fails now, the marker is not written, so that the next start recovers all logs.
+        Closes several at a time, since a disk handles many fsyncs at once. If a log has failed, or
+        fails now, the marker is not written, so that the next start recovers all logs.
         """
         clean = all(self.time.threads(_CLOSING_THREADS, "closing").map(_close, self.all()))
         try:
@@ -318,11 +318,11 @@ class LogManager:
             )
 
     def write_checkpoints(self) -> None:
-        """Writes recovery points, high watermarks and log start offsets; in any thread."""
+        """Writes recovery points, high watermarks and log start offsets. Thread-safe."""
         self.checkpoints.write(self._all_now)
 
     def write_high_watermarks(self) -> None:
-        """Writes high watermarks alone; in any thread."""
+        """Writes only the high watermarks. Thread-safe."""
         self.checkpoints.write_high_watermarks(self._all_now)
 
     def _all_now(self) -> list[Partition]:
@@ -331,8 +331,8 @@ class LogManager:
     def retire(self, topic: Topic, partitions: Iterable[Partition], tag: str) -> list[str]:
         """Closes a deleted topic's partitions and renames their directories; returns the new paths.
 
-        ``tag`` is 32 hexadecimal digits; Kafka names them ``topic-N.<tag>-delete`` too. Raises
-        OSError; with the same tag it may be called again.
+        ``tag`` is 32 hexadecimal digits: as in Kafka, the names are ``topic-N.<tag>-delete``.
+        Raises OSError; it may be called again with the same tag.
         """
         for partition in partitions:
             partition.close(clean=False)
@@ -342,12 +342,12 @@ class LogManager:
                 name = f"{partition_name(topic.name[:190], place[1])}.{tag}{DELETED_SUFFIX}"
                 self.fs.rename(self._path(directory), self._path(name))
         self.fs.fsync_directory(self.directory)
-        with suppress(OSError):  # a full disk; space is needed only once the topic is recreated
+        with suppress(OSError):  # a full disk; matters only once the topic is recreated
             self.checkpoints.forget(topic.name)
         return [path for path in self.leftovers() if path.endswith(f".{tag}{DELETED_SUFFIX}")]
 
     def leftovers(self) -> list[str]:
-        """Directories of deleted topics that are still there."""
+        """The remaining directories of deleted topics."""
         return [
             self._path(name)
             for name in self.fs.list(self.directory)
@@ -368,7 +368,7 @@ def _names(words: str) -> set[str]:
 
 
 def _close(partition: Partition) -> bool:
-    """Closes one partition; whether all of it is on the disk."""
+    """Closes one partition; returns whether all its records are on disk."""
     in_order = not partition.log.failed_for_good
     try:
         partition.close(clean=in_order)

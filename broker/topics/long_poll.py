@@ -1,10 +1,10 @@
-"""Fetches that wait for data: for which partitions, and until when.
+"""Fetches that wait for data.
 
-A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
-waits for, by the deletion of a partition, or by its deadline. One that reads committed records is
-woken when the last stable offset moves, and not by what open transactions append. Appends of one
-turn wake it once, at the turn's end. One that another replica sends is woken by what is appended,
-before it is stable. One timer serves all deadlines.
+A waiting Fetch is woken by an append to one of its partitions, by the flush that the append
+requires, by the deletion of a partition, or by its deadline. A read_committed Fetch is woken when
+the last stable offset advances, and not by appends to open transactions. Appends of one turn wake
+it once, at the turn's end. A follower's Fetch is woken by an append before it is stable. One timer
+serves all deadlines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Partition = tuple[str, int]
 
 
 class Waiter:
-    """One parked Fetch. ``wake(due)`` is asked again when there may be enough, or it is due."""
+    """One parked Fetch. ``wake(due)`` is called when there may be enough data or it is due."""
 
     __slots__ = (
         "committed", "deadline_ms", "done", "missing_bytes", "partitions", "to_end", "wake",
@@ -40,21 +40,21 @@ class Waiter:
     ) -> None:
         self.partitions = frozenset(partitions)
         self.deadline_ms = deadline_ms
-        """On the monotonic clock."""
+        """The deadline on the monotonic clock."""
         self.missing_bytes = missing_bytes
-        """Bytes still to arrive before it is worth looking."""
+        """Bytes that must arrive before the Fetch is read again."""
         self.wake = wake
-        """Called with True when the deadline has come; answers the request or lets it wait on."""
+        """Called with True at the deadline; answers the request, or lets it continue to wait."""
         self.committed = committed
-        """It reads below the last stable offset alone."""
+        """Whether it reads only below the last stable offset."""
         self.to_end = to_end
-        """It reads to the log's end, as other replicas do."""
+        """Whether it reads up to the log end offset, as followers do."""
         self.done = False
-        """It waits no longer."""
+        """Whether it has ended its wait."""
 
 
 class LongPolls:
-    """All waiters of one broker; use from the event loop's thread alone."""
+    """All waiters of one broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class LongPolls:
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
         self.by_topic: Counter[str] = Counter()
-        """How many waits there are for partitions of each topic."""
+        """The number of waits for partitions of each topic."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
-        """Entries of the heap whose waiter waits no longer."""
+        """Entries of the heap whose waiter is done."""
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._woken: dict[Waiter, None] = {}
@@ -80,11 +80,11 @@ class LongPolls:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
     def until_ms(self, wait_ms: int) -> int:
-        """The deadline of who waits for so long from now on: clients have real time."""
+        """The deadline of a wait that starts now, in real time, as clients measure it."""
         return self._time.now().mono_ms + wait_ms
 
     def wait(self, waiter: Waiter) -> None:
-        """Keeps ``waiter`` until it is woken for good, or `forget`."""
+        """Adds ``waiter``, until it is done or `forget` is called."""
         for partition in waiter.partitions:
             self._by_partition[partition][waiter] = None
             self.by_topic[partition[0]] += 1
@@ -93,7 +93,7 @@ class LongPolls:
             self._arm()
 
     def forget(self, waiter: Waiter) -> None:
-        """The waiter waits no longer."""
+        """Removes a waiter."""
         if waiter.done:
             return
         waiter.done = True
@@ -105,7 +105,7 @@ class LongPolls:
             self.by_topic[partition[0]] -= 1
             if not self.by_topic[partition[0]]:
                 del self.by_topic[partition[0]]
-        # Most waits end long before their deadline; without this the heap would keep them all.
+        # Most waits end long before their deadline, and would otherwise accumulate in the heap.
         self._stale += 1
         if self._stale > 64 and self._stale * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not entry[2].done]
@@ -113,9 +113,9 @@ class LongPolls:
             self._stale = 0
 
     def appended(self, topic: str, partition: int, size_bytes: int, committed: bool = True) -> None:
-        """``size_bytes`` were appended to a partition, and may be read.
+        """Counts an append of ``size_bytes`` of readable records, and wakes waiting Fetches.
 
-        Unless ``committed`` is set they are part of open transactions, or behind the first.
+        Without ``committed`` the records are at or after the first offset of an open transaction.
         """
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
@@ -128,7 +128,7 @@ class LongPolls:
                 self._wake_soon(waiter)
 
     def appended_behind(self, topic: str, partition: int, size_bytes: int) -> None:
-        """``size_bytes`` were appended that only other replicas may read yet."""
+        """Counts an append of ``size_bytes`` that only followers may read yet."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.to_end:
                 waiter.missing_bytes -= size_bytes
@@ -136,33 +136,32 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
-        """Wakes readers after an append to a partition, however small it is.
+        """Wakes the consumers of a partition after an append, whatever its size.
 
-        If ``committed`` is not set, the records belong to open transactions, or follow the first
-        one.
+        Without ``committed`` the records are at or after the first offset of an open transaction.
         """
         for waiter in self._by_partition.get((topic, partition), ()):
             if (committed or not waiter.committed) and not waiter.to_end:
                 self._wake_soon(waiter)
 
     def wake_committed(self, topic: str, partition: int) -> None:
-        """The same for who reads below the last stable offset alone."""
+        """Wakes the read_committed consumers of a partition."""
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.committed:
                 self._wake_soon(waiter)
 
     def wake_all(self, topic: str, partition: int) -> None:
-        """Wakes all readers of a partition, since its leader has changed."""
+        """Wakes all readers of a partition, whose leader has changed."""
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
     def wake(self, waiter: Waiter) -> None:
-        """Wakes one reader; the caller knows that it has data."""
+        """Wakes one reader, for which there is data."""
         if not waiter.done:
             self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
-        """Something happened to a topic's partitions that its waiters must see."""
+        """Wakes all readers of a topic, such as after its deletion."""
         if topic not in self.by_topic:
             return
         for (name, _), waiters in list(self._by_partition.items()):
@@ -171,7 +170,7 @@ class LongPolls:
                     self._wake_soon(waiter)
 
     def stop(self) -> None:
-        """Answers everyone now: the broker stops."""
+        """Answers all waiting Fetches, since the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
         for _, _, waiter in list(self._heap):
@@ -194,7 +193,7 @@ class LongPolls:
         self._watchdog.ended("long polls", began_ns)
 
     def _wake(self, waiter: Waiter, due: bool) -> None:
-        """Wakes one; an exception of it does not stop the others."""
+        """Wakes one reader; its exception does not affect the others."""
         try:
             waiter.wake(due)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
@@ -222,6 +221,6 @@ class LongPolls:
                 self._stale -= 1
             else:
                 self._wake(waiter, True)
-                self._stale -= waiter.done  # its entry has left the heap already
+                self._stale -= waiter.done  # its entry is no longer in the heap
         self._arm()
         self._watchdog.ended("long polls", began_ns)

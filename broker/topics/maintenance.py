@@ -1,6 +1,6 @@
-"""The periodic work on logs: retention, producers, checkpoints, overdue flushes.
+"""The recurring work on logs: retention, expiry of producers, checkpoints, overdue flushes.
 
-Retention runs in the loop's thread, as appends do, and requests are served between two logs. Work
+Retention runs in the loop's thread, as appends do, and lets requests run between two logs. Work
 that waits for the disk runs in a thread.
 """
 
@@ -25,12 +25,12 @@ logger = structlog.get_logger(__name__)
 
 _CROWDS_S = 1.0
 _ROOM = 20
-"""Of the producers that may be remembered one in so many is forgotten beyond the surplus, so that
-the next second need not look again."""
+"""Fraction (1/20) of the producer limit that is freed in addition to the surplus, so that the next
+check need not remove producers again."""
 
 
 class Maintenance:
-    """The recurring work of one broker."""
+    """The recurring work on the logs of one broker."""
 
     def __init__(
         self, config: Config, logs: LogManager, time: Time, slicer: Slicer, background: Background
@@ -44,10 +44,10 @@ class Maintenance:
         self.checkpoints_written = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._unflushed_ms: dict[Partition, int] = {}
-        """Since when a partition was seen with unflushed records, monotonic."""
+        """The time (monotonic ms) since which each partition is known to have unflushed records."""
 
     def start(self) -> None:
-        """Begins the recurring work."""
+        """Starts the recurring work."""
         config = self._config
         checkpoint_ms = min(
             config["log.flush.offset.checkpoint.interval.ms"],
@@ -78,7 +78,7 @@ class Maintenance:
         ]
 
     def stop(self) -> None:
-        """Ends maintenance: from then on only the code that closes the logs writes to them."""
+        """Ends the work; after it only the code that closes the logs writes to them."""
         for task in self._tasks:
             task.cancel()
         for partition in self._logs.all():
@@ -87,7 +87,7 @@ class Maintenance:
     # -- retention and checkpoints
 
     async def run_retention(self) -> None:
-        """Deletes the segments that are too old or too many; removes those deleted before."""
+        """Deletes segments by retention, and removes files of segments deleted earlier."""
         slices = self._slicer.work("retention")
         for partition in list(self._logs.all()):
             if slices.over:
@@ -120,7 +120,7 @@ class Maintenance:
         self.retention_runs += 1
 
     def _retention_idle_ms(self) -> int | None:
-        """See `Background.every`."""
+        """Milliseconds until retention has work; see `Background.every`."""
         now_ms = self._time.now().wall_ms
         times = []
         for partition in self._logs.all():
@@ -130,20 +130,20 @@ class Maintenance:
             try:
                 idle_ms = log.retention_idle_ms(now_ms, partition.high_watermark)
             except OSError:
-                return 0  # the run says why
+                return 0  # the run logs the reason
             if idle_ms is not None:
                 times.append(idle_ms)
         return min(times, default=None)
 
     def _producers_idle_ms(self) -> int | None:
-        """See `Background.every`: 0 if any producer can expire, since each round checks them
-        all."""
+        """Milliseconds until producers may expire, for `Background.every`: 0 if any can, since
+        each round checks all."""
         return (
             0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
         )
 
     async def expire_producers(self) -> None:
-        """Forgets the producers that have been silent for producer.id.expiration.ms."""
+        """Removes producers idle for longer than producer.id.expiration.ms."""
         slices = self._slicer.work("producers")
         for partition in list(self._logs.all()):
             for _ in partition.log.expire_producers(self._time.now().wall_ms):
@@ -154,7 +154,7 @@ class Maintenance:
         slices.end()
 
     async def tend_crowds(self) -> None:
-        """Writes the snapshots of many producers, and forgets those that are too many."""
+        """Writes pending producer snapshots, and removes producers above the limit."""
         slices = self._slicer.work("producers")
         unwritten: list[Partition] = []
         counts: dict[Partition, int] = {}
@@ -183,7 +183,7 @@ class Maintenance:
         slices.end()
         try:
             await self._time.in_thread(partial(log.write_image, image))
-        except OSError as error:  # it only saves time at the next start
+        except OSError as error:  # the snapshot only shortens the next start
             logger.warning(
                 "snapshot of producers can't be written",
                 partition=partition.name,
@@ -193,7 +193,7 @@ class Maintenance:
             log.image_written(image)
 
     async def _forget_surplus(self, counts: Mapping[Partition, int], limit: int) -> None:
-        """Where there are most producers, the idlest go."""
+        """Removes the longest idle producers of the partitions with the most producers."""
         slices = self._slicer.work("producers")
         keep = level(counts.values(), limit - limit // _ROOM)
         fullest = max(counts, key=lambda partition: counts[partition])
@@ -215,24 +215,24 @@ class Maintenance:
         )
 
     async def write_checkpoints(self) -> None:
-        """Writes down recovery points, high watermarks and log starts."""
+        """Writes recovery points, high watermarks and log start offsets."""
         await self._time.in_thread(self._logs.write_checkpoints)
         self.checkpoints_written += 1
 
     # -- flushes
 
     def _flush_period_ms(self) -> int:
-        """Milliseconds until flush.ms is checked again: half of the shortest, 10 to 1000.
+        """Milliseconds between checks of flush.ms: half of the shortest one, from 10 to 1000.
 
-        Kafka checks it every log.flush.scheduler.interval.ms, by default never, whatever flush.ms
-        is.
+        Kafka checks it every log.flush.scheduler.interval.ms, which by default is never, whatever
+        flush.ms is.
         """
         topics = self._logs.topics.values()
         shortest: int = min((topic.settings["flush.ms"] for topic in topics), default=LONG_MAX)
         return max(10, min(shortest // 2, 1000))
 
     async def flush_overdue(self) -> None:
-        """Flushes the logs whose records have been unflushed for longer than flush.ms."""
+        """Flushes logs with records that are unflushed for longer than flush.ms."""
         now_ms = self._time.real.now().mono_ms
         before, self._unflushed_ms = self._unflushed_ms, {}
         for partition in list(self._logs.all()):
@@ -252,7 +252,7 @@ class Maintenance:
 
 
 def level(counts: Iterable[int], limit: int) -> int:
-    """How many each may keep at most, so that all together have no more than ``limit``."""
+    """The largest count per partition with which the sum of all is at most ``limit``."""
     ascending = sorted(counts)
     for index, count in enumerate(ascending):
         share = limit // (len(ascending) - index)

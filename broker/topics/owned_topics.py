@@ -1,10 +1,10 @@
-"""The topics that coordinators own: the settings that they are created with, and those they keep.
+"""The topics that coordinators own: their settings at creation, and the settings they must keep.
 
 Every committed offset is a record of ``__consumer_offsets``, every transaction one of
-``__transaction_state``. Retention that deletes old segments would delete what is in them: the
-coordinator would answer from memory until the next start, and know nothing of it from then on. So
-their ``cleanup.policy`` is always ``compact``, wherever settings come from. They are not deleted,
-and the number of their partitions, which says where each key is, is fixed.
+``__transaction_state``. Retention that deletes old segments would delete live state: the
+coordinator would answer from memory until the next start, and have lost it after that. So their
+``cleanup.policy`` is always ``compact``, whatever the source of the settings. They can't be
+deleted, and their partition count, which maps keys to partitions, is fixed.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ logger = structlog.get_logger(__name__)
 POLICY = "cleanup.policy"
 _COMPACT = "compact"
 _REPLICAS = 1
-"""How many a broker by itself can have."""
+"""The replicas that a standalone broker can have."""
 
 
 @slotted(frozen=True)
 class OwnedTopic:
-    """An internal topic, and whose it is."""
+    """An internal topic that a coordinator owns."""
 
     name: str
     owner: str
     keeps: str
-    """The contents of its records."""
+    """The contents of its records, in words."""
     keys: str
-    """The key that selects the partition."""
+    """The key that determines the partition of a record."""
     partitions_setting: str
     replication_setting: str
     segment_setting: str
-    """The broker's properties for it."""
+    """The broker property with its segment size."""
     min_isr_setting: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
-    """More settings of its own, as Kafka creates it."""
+    """Further settings at creation, as in Kafka."""
 
     def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
-        """The settings that it is created with, as in Kafka, with so many replicas."""
+        """The settings at creation, as in Kafka, for this number of replicas."""
         configs = {
             POLICY: _COMPACT,
             **self.configs,
@@ -57,11 +57,11 @@ class OwnedTopic:
         return configs
 
     def partitions(self, config: Config) -> int:
-        """How many it is created with."""
+        """The partition count at creation."""
         count: int = config[self.partitions_setting]
         return count
 
-    def tell_replication(self, config: Config) -> None:
+    def log_replication(self, config: Config) -> None:
         """Logs that it has fewer replicas than wanted."""
         name = self.replication_setting
         if config[name] > _REPLICAS:
@@ -70,7 +70,7 @@ class OwnedTopic:
             )
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
-        """Logs that a setting is ignored: the topic is there, and has its partitions."""
+        """Logs a configured partition count that the existing topic does not have."""
         name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
@@ -109,14 +109,14 @@ OWNED: Mapping[str, OwnedTopic] = {
         ),
     )
 }
-"""By name."""
+"""The owned topics by name."""
 
 
 def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """The own settings for topic ``name``; an owned topic's include its cleanup policy.
+    """The own settings of topic ``name``; an owned topic's include its cleanup policy.
 
-    If it is left out, or reset to its default, it is ``compact``, the only default of such a topic.
-    Raises BadValue for a policy that would lose records.
+    If the policy is missing or reset, it is ``compact``, the only default of an owned topic. Raises
+    BadValue for a policy that would lose records.
     """
     own = dict(configs)
     owned = OWNED.get(name)
@@ -133,9 +133,9 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def mend_policies(registry: StoredRegistry) -> None:
-    """Restores the policy of an owned topic if an older Muster let it be changed.
+    """Restores the policy of owned topics that an older Muster let users change.
 
-    Called before the logs are opened. The policy holds even if it can't be stored.
+    Called before the logs are opened. The policy takes effect even if it can't be stored.
     """
     for owned in OWNED.values():
         topic = registry.topic(owned.name)

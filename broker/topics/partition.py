@@ -1,13 +1,13 @@
-"""A partition: its log, how far it is stable, and the replies that wait for that.
+"""A partition: its log, the end of its stable records, and the replies that wait for that.
 
 *Stable* records are acknowledged and visible to readers (law 2). A record is stable once it is
-appended; if the topic's flush settings require it, once it is flushed. Only this module decides
+appended or, if the topic's flush settings require it, once it is flushed. Only this module decides
 that: Produce and the shards of the offsets topic call `when_stable` to hold a reply back until its
 records are stable.
 
 A partition flushes its log when that is due, and waiting replies share a flush. After a failed
-write it tries again, at growing intervals, until a write works (law 6). Use it from the event
-loop's thread; `log` documents which of its own methods may run in others.
+write it retries at growing intervals until a write succeeds (law 6). Only the event loop's thread
+may use it; `log` documents which of its own methods may run in other threads.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ logger = structlog.get_logger(__name__)
 
 PROBE_MS_FIRST = 200
 PROBE_MS_MAX = 2_000
-"""A disk that has room again takes writes again within so long."""
+"""Longest interval between tries to write, and so until a disk with free space again is used."""
 
 NEVER = 1 << 62
 
 Reply = Any
-"""The value for a ticket; each kind of ticket has its own."""
+"""The reply for a ticket; each kind of ticket has its own type."""
 OnFailure = Callable[[Any, Exception], Any]
-"""Makes the error of a reply whose records did not become stable: `NotYetStable` if they may still
-be kept, another error if not."""
+"""Makes the error reply for records that did not become stable, from the reply and the exception:
+`NotYetStable` if they may still become stable, another one if not."""
 Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
-"""The awaited offset, the deadline (monotonic ms), the replies, and the maker of their errors."""
+"""The awaited offset, the deadline (monotonic ms), the replies, and the maker of error replies."""
 
 
 def all_of_them(_: Waiting) -> bool:
@@ -57,31 +57,31 @@ def all_of_them(_: Waiting) -> bool:
 
 
 class NotYetStable(Exception):
-    """Records are not stable; they may yet be."""
+    """Records are not stable, but may become so."""
 
 
 class StableTooLate(NotYetStable):
-    """Records were not stable when the time of their reply was over."""
+    """Records were not stable at the deadline of their reply."""
 
 
 class Owner(Protocol):
-    """The only writer of a partition's log: a shard of a coordinator."""
+    """The only writer of a partition's log: a coordinator's shard."""
 
     producers: AcceptedProducers
-    """The producers of the log after its accepted records."""
+    """The producer states, which include records accepted but not yet appended."""
 
     def log_failed(self) -> None:
-        """The log has failed for good."""
+        """Called when the log has failed for good."""
 
     def in_sync_changed(self) -> None:
-        """`Partition.enough_in_sync` may have changed."""
+        """Called when `Partition.enough_in_sync` may have changed."""
 
 
 class Partition:
     """One partition that this broker serves."""
 
     is_replica: ClassVar[bool] = False
-    """True for a `Replica`, one of several in a cluster; `replica_of` returns it as one."""
+    """Whether it is a `Replica`, one of several in a cluster; `replica_of` casts it."""
 
     def __init__(
         self,
@@ -96,45 +96,45 @@ class Partition:
         self.index = log.partition
         self.name = f"{log.topic}-{log.partition}"
         self.high_watermark = log.log_end_offset if high_watermark is None else high_watermark
-        """End of what is stable, and of what readers see. It never goes back but by a truncation,
-        and only the event loop's thread moves it."""
+        """The end of the stable records, up to which consumers read. Only a truncation lowers it;
+        only the event loop's thread changes it."""
         self._stable = LastStable(log, self.high_watermark)
         self.writes = writes
         self._services = services
         self._is_served = is_served
         self._active_from = log.active.base_offset
-        """Where the active segment began at the last append."""
+        """The base offset of the active segment at the last append."""
         self._waiting: deque[Waiting] = deque()
-        """In the order of their offsets."""
+        """Waiting replies, ordered by offset."""
         self._flush_task: Task[None] | None = None
         self._flushing = False
-        """A flush runs in a thread, or begins with the next iteration of the loop."""
+        """A flush runs in a thread or starts in the next iteration of the loop."""
         self._promised = False
-        """A flush was due: waiting replies follow it, even if new settings require none now."""
+        """A flush was due: replies wait for it even if new settings require none."""
         self._probe: Task[None] | None = None
         self._hurry: Event | None = None
-        """Ends the pause before the next probe."""
+        """Set to end the pause before the next try to write."""
         self._timer: TimerHandle | None = None
-        """Fires at the first deadline of the waiting replies."""
+        """Fires at the earliest deadline of the waiting replies."""
         self._timer_ms = NEVER
-        """When that is."""
+        """The time at which the timer fires (monotonic ms)."""
         self.owner: Owner | None = None
-        """None where anybody may write."""
+        """The shard that alone writes the log; None if producers may write it."""
 
-    # -- what readers see
+    # -- the view of readers
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that batches get when they are appended; 0 in a log that has none yet."""
+        """The leader epoch of appended batches; 0 in a log without one."""
         return max(self.log.epochs.latest, 0)
 
     @property
     def enough_in_sync(self) -> bool:
-        """Whether as many replicas are in sync as its owner's records need."""
+        """Whether enough replicas are in sync for the records of the log's owner."""
         return self.acks_all_error() == NONE
 
     def acks_all_error(self) -> int:
-        """Why nothing is appended for who waits for all in-sync replicas; NONE where it is."""
+        """The error of a produce request with acks=all now; NONE: its records are appended."""
         return NONE
 
     def _in_sync_changed(self) -> None:
@@ -143,13 +143,13 @@ class Partition:
 
     @property
     def epoch_end(self) -> int:
-        """Where the newest leader epoch ends, for who compares it with what he has read."""
+        """The end offset of the newest leader epoch, for OffsetsForLeaderEpoch."""
         return self.high_watermark
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """Why a client is not served that believes in ``current_leader_epoch``; -1: in none.
+        """The error of a request with this leader epoch (KIP-320), or NONE.
 
-        NONE where it is; fencing by leader epoch is KIP-320's.
+        -1: the client sent no epoch.
         """
         ours = self.leader_epoch
         if current_leader_epoch in (-1, ours):
@@ -158,12 +158,12 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of committed records end."""
+        """The offset below which readers of committed records read."""
         return self._stable.offset(self.high_watermark)
 
     def producers_of(self, producer_id: int) -> ProducerStates:
-        """The states that decide what a producer may do now: its owner may have accepted more than
-        is appended (law 13)."""
+        """The states against which a producer's batches are checked: the owner's if there is one,
+        since it may have accepted more than is appended (law 13)."""
         owner = self.owner
         return self.log.producers if owner is None else owner.producers.of(producer_id)
 
@@ -176,9 +176,9 @@ class Partition:
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """Appends a producer's batches, as `PartitionLog.append` does, and raises what it raises.
+        """Appends a producer's batches; raises the same as `PartitionLog.append`.
 
-        They are stable at once where the high watermark is above the last of them.
+        The batches are stable at once if the high watermark is above them.
         """
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
@@ -194,12 +194,12 @@ class Partition:
         return info
 
     append_for_all = append
-    """The same for a producer that waits for all in-sync replicas; alone, those are this one."""
+    """`append` for acks=all; without other replicas it is the same."""
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """Appends the end of a transaction; as `PartitionLog.append_marker`, and raises the same.
+        """Appends a transaction marker; raises the same as `PartitionLog.append_marker`.
 
-        It is stable at once where the high watermark is above it.
+        The marker is stable at once if the high watermark is above it.
         """
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
@@ -210,7 +210,7 @@ class Partition:
         return info
 
     def appended(self, size_bytes: int) -> None:
-        """The log has grown by so much: it is stable now, or a flush begins."""
+        """Handles growth of the log by ``size_bytes``: it is stable now, or a flush starts."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
@@ -230,10 +230,10 @@ class Partition:
                 self._arm(self._waiting[-1][1])
 
     def bytes_for_waiters(self, size_bytes: int) -> int:
-        """How many bytes waiting fetches count for an append of ``size_bytes``.
+        """The bytes to count for waiting fetches after an append of ``size_bytes``.
 
-        As many as they wait for where it began a segment: their position is on an older one now,
-        and no fetch waits there.
+        An append to a new segment satisfies every fetch: their positions are in an older segment,
+        and a fetch does not wait there.
         """
         active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
@@ -242,26 +242,27 @@ class Partition:
         return NEVER
 
     def delete_records(self, offset: int) -> int:
-        """As `PartitionLog.delete_records`, of what is stable; raises the same."""
+        """`PartitionLog.delete_records` below the high watermark; raises the same."""
         return self.log.delete_records(offset, self.high_watermark)
 
     def append_failed(self, error: Exception) -> None:
-        """Handles a failed append of the log's owner: unwritten records are given up.
+        """Handles a failed append of the log's owner: its unwritten records are lost.
 
-        Replies to written records wait on. Writes are tried until one works; see `writable`.
+        Replies to written records continue to wait. Writes are retried until one succeeds; see
+        `writable`.
         """
         if self.log.log_end_offset > self.high_watermark:
-            self.appended(0)  # some batches of many
+            self.appended(0)  # the batches before the failed one
         self.fail_unwritten(error)
         self.poisoned(LogPoisoned(str(error), final=self.log.failed_for_good))
 
     def close(self, clean: bool = True) -> None:
-        """Closes the log; in order if ``clean``: all is flushed then. LogPoisoned, OSError."""
+        """Closes the log; if ``clean``, flushes it first. Raises LogPoisoned, OSError."""
         self.log.close(clean)
         if clean:
             self.high_watermark = self.log.log_end_offset
 
-    # -- who waits
+    # -- waiting replies
 
     def when_stable(
         self,
@@ -272,20 +273,19 @@ class Partition:
     ) -> None:
         """Delivers each ticket's reply once all records below ``offset`` are stable.
 
-        If that becomes impossible, or does not happen until ``deadline_ms`` (monotonic), the ticket
-        gets ``on_failure`` of the reply. Records that are not in the log yet are appended in this
-        turn.
+        If that becomes impossible, or has not happened by ``deadline_ms`` (monotonic), the ticket
+        gets the result of ``on_failure``. Records that are not in the log yet must be appended in
+        this turn.
         """
         self._waiting.append((offset, deadline_ms, replies, on_failure))
         if offset <= self.log.log_end_offset:
             if offset <= self.high_watermark:
-                get_running_loop().call_soon(self._release)  # never before the caller goes on
+                get_running_loop().call_soon(self._release)  # only after the caller has continued
             else:
                 self._await_stable(deadline_ms)
 
     def keeps(self, offset: int) -> bool:  # noqa: ARG002
-        """Whether ``offset`` is acknowledged at once to a producer that waits for the leader
-        alone."""
+        """Whether records below ``offset`` are acknowledged at once to a producer with acks=1."""
         return False
 
     def when_acknowledged(
@@ -297,18 +297,18 @@ class Partition:
         *,
         by_all: bool,  # noqa: ARG002
     ) -> None:
-        """`when_stable` for a producer: in a cluster it may want the leader alone to have its
-        records, and waits for the others no longer than it says."""
+        """`when_stable` for a producer. In a cluster it may wait for the leader only (acks=1), and
+        waits for the others at most ``timeout_ms``."""
         self.when_stable(offset, (reply,), on_failure)
 
     def _await_stable(self, deadline_ms: int) -> None:
-        """Arms the flush and the deadline for replies to records that are not stable yet."""
+        """Starts the flush and the timer for replies to records that are not stable yet."""
         self._promise_flush()
         self._arm(deadline_ms)
 
     @property
     def waiting(self) -> int:
-        """How many replies wait."""
+        """The number of waiting replies."""
         return sum([len(replies) for _, _, replies, _ in self._waiting])
 
     def _release(self) -> None:
@@ -319,14 +319,14 @@ class Partition:
             self._deliver(waiting.popleft()[2])
 
     def fail_unwritten(self, error: Exception) -> None:
-        """Fails the replies to records that were never appended: their owner has dropped them."""
+        """Fails the replies to records that were never appended: the owner has dropped them."""
         if self._waiting:
             self._release()
             end_offset = self.log.log_end_offset
             self._fail_waiting(error, lambda entry: entry[0] > end_offset)
 
     def expire(self) -> None:
-        """Fails the replies whose time is over; their records may yet be kept."""
+        """Fails the replies whose deadline has passed; their records may still become stable."""
         self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
         self._fail_waiting(StableTooLate("not stable in time"), lambda entry: entry[1] <= now_ms)
@@ -345,7 +345,7 @@ class Partition:
     def _fail_waiting(
         self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
     ) -> None:
-        """Fails the waiting replies that ``is_lost`` selects, all of them by default."""
+        """Fails the waiting replies that ``is_lost`` selects."""
         lost = [entry for entry in self._waiting if is_lost(entry)]
         if lost:
             self._waiting = deque([entry for entry in self._waiting if not is_lost(entry)])
@@ -353,7 +353,7 @@ class Partition:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
-        """Gives each ticket its reply; one that fails harms no other."""
+        """Delivers replies; an exception of a ticket does not affect the others."""
         for ticket, reply in replies:
             try:
                 ticket.take(reply)
@@ -364,21 +364,21 @@ class Partition:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush of the log is under way."""
+        """Whether a flush of the log is in progress."""
         return self._flushing
 
     def flush_soon(self) -> None:
-        """Has all that is appended on the disk soon."""
+        """Starts a flush of all that is appended."""
         if not self._flushing:
             self._begin_flush()
 
     async def flush(self) -> None:
-        """Flushes the log in a thread; then readers have what is stable. Raises LogPoisoned."""
+        """Flushes the log in a thread and advances the high watermark. Raises LogPoisoned."""
         await self._services.time.in_thread(self.log.flush)
         self.advance()
 
     def advance(self) -> None:
-        """Moves the high watermark to what is stable now, behind a flush."""
+        """Advances the high watermark to the end of the stable records, after a flush."""
         log = self.log
         stable = log.recovery_point if log.flush_due else log.log_end_offset
         if stable > self.high_watermark:
@@ -396,7 +396,7 @@ class Partition:
         self._flush_task = self._services.spawn(self._flush_while_due(), "flush")
 
     async def _flush_while_due(self) -> None:
-        """Flushes; records appended during a flush share the next one. No reply is left waiting."""
+        """Flushes while that is due; records appended during a flush share the next one."""
         ticks_ns = self._services.time.ticks_ns
         try:
             due = True
@@ -412,8 +412,8 @@ class Partition:
             self._fail_waiting(LogPoisoned("the broker stops"))
             raise
         except Exception as error:
-            # No thread or no memory to be had: nothing was said about the disk, so the log goes on,
-            # waiting replies are not acknowledged, and the next append starts another flush.
+            # No thread or no memory was available, which is not an error of the disk: the log stays
+            # usable, waiting replies fail, and the next append starts another flush.
             logger.exception("flush failed: internal error", partition=self.name)
             self._fail_waiting(NotYetStable(f"it could not be flushed: {error!r}"))
         finally:
@@ -421,14 +421,14 @@ class Partition:
             self._flush_task = None
 
     async def settled(self) -> None:
-        """Waits until no flush runs."""
+        """Waits until no flush is in progress."""
         if self._flush_task is not None:
             await wait((self._flush_task,))
 
     # -- failures
 
     def poisoned(self, error: LogPoisoned) -> None:
-        """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
+        """Handles a failed write or flush: stops the broker, or retries until a write succeeds."""
         if self.log.failed_for_good:
             is_served = self._is_served(self)
             if is_served:
@@ -444,16 +444,16 @@ class Partition:
 
     @property
     def is_probing(self) -> bool:
-        """Whether writes are tried, until one works."""
+        """Whether writes are being retried after a failure."""
         return self._probe is not None
 
     def probe_now(self) -> None:
-        """Where writes are tried: tries one without waiting, since the disk may have room again."""
+        """Retries a failed write at once, since the disk may have space again."""
         if self._hurry is not None:
             self._hurry.set()
 
     async def writable(self) -> bool:
-        """Waits until writes work; False if they never will, or the probing was stopped."""
+        """Waits until writes succeed; False if they never will or the retries were stopped."""
         if self._probe is not None:
             await wait((self._probe,))
         return self.log.poisoned is None
@@ -469,7 +469,7 @@ class Partition:
                 hurry.clear()
                 wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
                 if not self._is_served(self):
-                    return  # its topic was deleted; its files may be another log's
+                    return  # the topic was deleted; another log may have the file names
                 try:
                     self.log.probe()
                 except OSError:
@@ -483,7 +483,7 @@ class Partition:
             self._probe = self._hurry = None
 
     def stop(self) -> None:
-        """Stops probing: from now on only the caller that closes the log writes it."""
+        """Stops the retries; after it, only the code that closes the log may write it."""
         if self._probe is not None:
             self._probe.cancel()
         if self._timer is not None:

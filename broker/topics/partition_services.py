@@ -1,4 +1,4 @@
-"""The parts of a broker that each of its partitions uses."""
+"""The services that all partitions of a broker share."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from broker.topics.long_poll import LongPolls
 
 @dataclass(frozen=True, slots=True)
 class PartitionServices:
-    """The services that all partitions of a broker use."""
+    """The services that all partitions of a broker share."""
 
     in_cluster: ClassVar[bool] = False
-    """They are `ReplicaServices`."""
+    """Whether they are `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
-    """Runs background work, which handles its own errors."""
+    """Runs a background task, which handles its own errors."""
     errors: InternalErrors
     long_polls: LongPolls
     fail: Callable[[str], None]
-    """Stops the broker, with its reason."""
+    """Stops the broker for a reason."""
     writes: Writes
-    """The cost of the writes of all topics except those below."""
+    """The cost of writes to topics that are not in `owned_writes`."""
     owned_writes: Mapping[str, Writes]
-    """The cost of the writes of the coordinators' topics."""
+    """The cost of writes to each coordinator topic."""

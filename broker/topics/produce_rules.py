@@ -1,4 +1,4 @@
-"""The rules for produced records, from a topic's settings."""
+"""The rules for produced records that follow from a topic's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEVELS = {
 
 
 def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
-    """The topic settings that validation of produced records uses."""
+    """Reads the rules for produced records from a topic's settings."""
     before, after = timestamp_bounds(settings)
     codec = codec_of(settings["compression.type"])
     return ProduceRules(
@@ -36,14 +36,14 @@ def produce_rules(settings: Mapping[str, Any]) -> ProduceRules:
 
 
 def codec_of(compression_type: str) -> int | None:
-    """The codec that ``compression.type`` names; None for ``producer``."""
+    """The codec of ``compression.type``; None for ``producer``."""
     if compression_type == "producer":
         return None
     return NAMES.index(_KAFKA_NAMES.get(compression_type, compression_type))
 
 
 def level_of(codec: int | None, settings: Mapping[str, Any]) -> int | None:
-    """The topic's level for a codec; None for one without levels, and where none is named."""
+    """The topic's compression level for a codec; None without a codec or levels."""
     return None if codec not in _LEVELS else int(settings[_LEVELS[codec]])
 
 

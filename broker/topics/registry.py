@@ -1,9 +1,9 @@
 """The registry: topics with their ids, settings and partitions.
 
-`Registry` is the interface. `broker/topics/directory/embedded_registry.py` keeps it in files of the
-data directory, for a standalone broker; in a cluster it has the controller's metadata and the
-settings in ZooKeeper's nodes (`broker/cluster/topics/cluster_registry.py`). Handlers work with
-either.
+`Registry` is the interface of lookups. For a standalone broker,
+`broker/topics/directory/embedded_registry.py` implements it in files of the data directory; for a
+cluster, `broker/cluster/topics/cluster_registry.py` implements it from the controller's metadata
+and the settings in ZooKeeper. Handlers work with either.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol.slotted import slotted
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
 NAMED_MAX = 20
-"""So many partitions are named in a line of the log."""
+"""Partitions that one log line names."""
 TRANSACTION_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -29,42 +29,42 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @slotted(frozen=True)
 class Topic:
-    """One topic; replaced, never changed."""
+    """One topic; immutable."""
 
     name: str
     topic_id: bytes
-    """16 bytes; zero of a topic without an id, as brokers before Kafka 2.8 leave them."""
+    """16 bytes; all zero for a topic without an id, created before Kafka 2.8."""
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
-    """The topic's own settings as texts; the rest is the broker's."""
+    """The topic's own settings as text; the broker's apply to all others."""
     leader_epoch: int = 0
 
     @property
     def is_internal(self) -> bool:
-        """Whether only the broker itself writes it."""
+        """Whether only the broker itself may write to it."""
         return self.name in INTERNAL_TOPICS
 
     def with_configs(self, configs: Mapping[str, str]) -> Topic:
-        """The same topic with other settings of its own."""
+        """A copy with other own settings."""
         return replace(self, configs=dict(configs))
 
     def with_partitions(self, partitions: int) -> Topic:
-        """The same topic with more partitions."""
+        """A copy with more partitions."""
         return replace(self, partitions=partitions)
 
 
 class DeletedTopic(NamedTuple):
-    """A topic that was marked as deleted and of which something is left."""
+    """A topic that was marked as deleted and of which something remains."""
 
     topic: Topic
     offsets_below: Mapping[int, int] | None = None
     """By partition of ``__consumer_offsets``: the log offset below which committed offsets of the
-    name belong to this topic, and not to the one created since; finished partitions are left out.
-    None while no other topic has the name: all offsets are this one's."""
+    name belong to this topic, not to the one created since; finished partitions are omitted. None
+    while no other topic has the name: all its offsets are this topic's."""
 
 
 class BrokerNode(NamedTuple):
-    """A broker as clients see it, on the listener that they use."""
+    """A broker's address on a listener, as clients see it."""
 
     node_id: int
     host: str
@@ -73,12 +73,12 @@ class BrokerNode(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The features of every broker of the cluster (KIP-584)."""
+    """The finalized features of the cluster (KIP-584)."""
 
     epoch: int
-    """Higher with each change: clients believe the answer with the highest."""
+    """Increases with each change; clients use the levels with the highest epoch."""
     levels: Mapping[str, int]
-    """By name; a feature of level 0 is off, and omitted."""
+    """Levels by feature name; features of level 0 are off and omitted."""
 
 
 NO_FEATURES = Features(0, {})
@@ -98,14 +98,14 @@ class OldOffsets(Protocol):
     """
 
     def keep(self, entries: list[OldOffset]) -> Future[Exception | None]:
-        """Done when the offsets are kept, with None, or why they are not."""
+        """Stores offsets; the future's result is None, or the error if they are not stored."""
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> Future[Mapping[Place, int]]:
-        """The last committed offsets; places without one are left out."""
+        """The last committed offsets; partitions without one are omitted."""
 
 
 class Registry(Protocol):
-    """The lookups of handlers and logs; they are cheap."""
+    """The lookups of handlers and logs, which are cheap."""
 
     @property
     def node_id(self) -> int:
@@ -113,35 +113,35 @@ class Registry(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, 22 characters."""
+        """The cluster id, 22 characters."""
 
     @property
     def features(self) -> Features:
-        """The levels that are finalized, and their epoch."""
+        """The finalized feature levels and their epoch."""
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """Every topic that clients may see, by name."""
+        """The topics that are visible to clients, by name."""
 
     @property
     def partition_counts(self) -> Mapping[str, int]:
-        """How many partitions each of `topics` has."""
+        """The partition count of each of `topics`."""
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of that name, None if it does not exist."""
+        """The topic with the name; None if it does not exist."""
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic of that id, None if it does not exist."""
+        """The topic with the id; None if it does not exist."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic of that id."""
+        """The name of the topic with the id; None if it does not exist."""
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of the topic of that name."""
+        """The id of the topic with the name; None if it does not exist."""
 
 
 class TopicLookups:
-    """The lookups of a `Registry`, shared by its kinds; each kind fills its own topics."""
+    """The lookups that all implementations of `Registry` share."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
@@ -149,91 +149,91 @@ class TopicLookups:
         self._by_id: dict[bytes, Topic] = {}
 
     def topic(self, name: str) -> Topic | None:
-        """See Registry."""
+        """Implements Registry.topic."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """See Registry."""
+        """Implements Registry.topic_by_id."""
         return self._by_id.get(topic_id)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """See Registry."""
+        """Implements Registry.topic_name."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def topic_id(self, name: str) -> bytes | None:
-        """See Registry."""
+        """Implements Registry.topic_id."""
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 
 
 class StoredRegistry(Registry, Protocol):
-    """The registry of a standalone broker, which keeps topics and settings on its disk.
+    """The registry of a standalone broker, which stores topics and settings on its disk.
 
-    Changes are durable when they return. A change that raises OSError has no effect, on the disk or
-    in memory; after NotSettled its effect is unknown, and the broker stops. Only
+    Changes are durable when they return. A change that raises OSError has no effect, on disk or in
+    memory; after NotSettled its effect is unknown, and the broker stops. Only
     `broker/topics/topic_admin.py` changes it, one change at a time.
     """
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """The settings changed at run time, as texts: by broker id, and by "" for every broker."""
+        """The dynamic broker configs as text, by broker id; "" for the default of all brokers."""
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:
-        """Topics that were marked as deleted and not forgotten yet, by name."""
+        """Deleted topics whose `forget` is pending, by name."""
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
-        """Writes a topic, new or changed, durably; the change is not visible yet.
+        """Stores a new or changed topic durably; it is not visible until `show`.
 
-        ``offsets_below`` is recorded for a deleted topic whose name a new one gets. May take long;
+        ``offsets_below`` is recorded for a deleted topic whose name the new one gets. Blocks;
         called outside the event loop.
         """
 
     def show(self, topic: Topic) -> None:
-        """Makes a stored topic visible, in place of what it was."""
+        """Makes a stored topic visible, in place of its previous state."""
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """Undoes `store` of what was never shown: the topic is what it was ``before``.
+        """Undoes a `store` that was not shown; ``before`` is the topic's previous state.
 
-        On the disk now or, after an OSError, with the next change. Outside the event loop.
+        After an OSError the next change undoes it on disk. Outside the event loop.
         """
 
     def mark_deleted(self, name: str) -> None:
-        """Writes, durably, that a topic is deleted; it stays visible. Outside the event loop."""
+        """Marks a topic as deleted, durably; it stays visible. Outside the event loop."""
 
     def hide(self, name: str) -> None:
-        """Makes a topic invisible that was marked."""
+        """Makes a marked topic invisible."""
 
     def forget(self, topic: Topic) -> None:
-        """Writes, durably, that nothing is left of a deleted topic. Outside the event loop.
+        """Removes a deleted topic's entry, durably. Outside the event loop.
 
-        Nothing happens where another of its name has been deleted since.
+        Does nothing if another topic of the name has been deleted since.
         """
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
-        """Writes, durably, other bounds of the offsets that a deleted topic has left."""
+        """Replaces the bounds of a deleted topic's remaining offsets, durably."""
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Writes, durably, what was changed at run time for a broker ("": for every one).
+        """Stores a broker's dynamic configs ("": the default of all brokers), durably.
 
         Outside the event loop.
         """
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Producer ids that were never given out and never will be again. Outside the loop."""
+        """Reserves producer ids that are never reserved again. Outside the event loop."""
 
 
 class BadDirectory(Exception):
-    """The data directory cannot be used; the text is one sentence for the operator."""
+    """The data directory can't be used; the text is one sentence for the operator."""
 
 
 class BadTopicName(ValueError):
-    """A name that no topic may have; the text is Kafka's."""
+    """An invalid topic name; the text is Kafka's."""
 
 
 def check_topic_name(name: str) -> None:
-    """Raises BadTopicName for a name that Kafka refuses. Source: Kafka 3.9 ``Topic.validate``."""
+    """Raises BadTopicName for an invalid name. Source: Kafka 3.9 ``Topic.validate``."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -251,7 +251,7 @@ def check_topic_name(name: str) -> None:
 
 
 def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
-    """Topics whose names differ from ``name`` in nothing but '.' for '_': metrics mix them up."""
+    """Topics whose names differ from ``name`` only in '.' or '_', so that metric names collide."""
     if "." not in name and "_" not in name:
         return []
     plain = name.replace(".", "_")
@@ -259,12 +259,12 @@ def colliding(name: str, topics: Mapping[str, Topic]) -> list[str]:
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A UUID as Kafka writes it: base64 for URLs, without padding."""
+    """A UUID in Kafka's form: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of Kafka's text; ValueError for anything else."""
+    """The 16 bytes of a UUID in Kafka's form; raises ValueError for any other text."""
     raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not the text of a UUID")
@@ -272,7 +272,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def absent_error(registry: Registry, topic: str, partition: int) -> int:
-    """Why a partition is not served of which this broker has no replica."""
+    """The error code for a partition without a replica on this broker."""
     known = registry.topic(topic)
     if known is None or not 0 <= partition < known.partitions:
         return UNKNOWN_TOPIC_OR_PARTITION
@@ -280,18 +280,18 @@ def absent_error(registry: Registry, topic: str, partition: int) -> int:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """The name of a partition and of its directory: ``topic-3``."""
+    """The name of a partition and of its directory, such as ``topic-3``."""
     return f"{topic}-{partition}"
 
 
 def named(places: Sequence[tuple[str, int]]) -> list[str]:
-    """Some of many partitions, for a line of the log."""
+    """The names of the first `NAMED_MAX` partitions, for a log line."""
     names = [partition_name(*each) for each in places[:NAMED_MAX]]
     return names + ["..."] * (len(places) > NAMED_MAX)
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Topic and partition of a directory's name, None if it does not name a partition."""
+    """The topic and partition of a directory name; None if it is not a partition's."""
     topic, dash, number = directory.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None
@@ -299,7 +299,7 @@ def partition_of(directory: str) -> tuple[str, int] | None:
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, int]]:
-    """Every partition of every topic."""
+    """All partitions of all topics."""
     for topic in topics.values():
         for partition in range(topic.partitions):
             yield topic, partition

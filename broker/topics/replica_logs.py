@@ -1,8 +1,8 @@
-"""The logs of this broker's replicas in a cluster: made and put away partition by partition.
+"""Creates and removes the logs of this broker's replicas in a cluster, partition by partition.
 
-In a cluster the controller decides which partitions have a replica here. A log is made when the
-first request names it. One that is to be deleted is closed at once, its directory is renamed to
-``…-delete``, and its files go after ``file.delete.delay.ms``.
+In a cluster the controller decides which partitions have a replica on this broker. The first
+request that names a partition creates its log. The log of a deleted replica is closed at once, its
+directory is renamed to ``…-delete``, and its files are removed after ``file.delete.delay.ms``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 
 
 class _Dropped(NamedTuple):
-    """A replica that is deleted, or a directory without a partition."""
+    """A deleted replica, or a directory of a partition that is not open."""
 
     topic: str
     number: int
@@ -39,7 +39,7 @@ class _Dropped(NamedTuple):
 
 
 class ReplicaLogs:
-    """See the module; use from the event loop's thread alone, one change at a time."""
+    """The replicas on this broker; only the event loop's thread may use it, one call at a time."""
 
     def __init__(
         self, logs: LogManager, changes: DiskChanges, time: Time, background: Background
@@ -50,29 +50,29 @@ class ReplicaLogs:
         self._background = background
 
     def get(self, topic: str, index: int) -> Replica | None:
-        """A replica that is here."""
+        """The replica of a partition; None if this broker has none."""
         found = self._logs.get(topic, index)
         assert found is None or isinstance(found, Replica)
         return found
 
     def all(self) -> Iterator[Replica]:
-        """All that are here."""
+        """All replicas on this broker."""
         for each in self._logs.all():
             assert isinstance(each, Replica)
             yield each
 
     def topic(self, name: str) -> Topic | None:
-        """A topic that has a replica here, as it is known here."""
+        """A topic with a replica on this broker, as known here; None for others."""
         entry = self._logs.topics.get(name)
         return None if entry is None else entry.topic
 
     async def make(self, topic: Topic, indexes: Sequence[int]) -> None:
-        """Makes the logs of new replicas. Raises OSError with none of them made."""
+        """Creates the logs of new replicas. Raises OSError; none is created then."""
         entry = await self._changes.run(self._logs.make, topic, indexes)
         self._logs.show(entry)
 
     async def identify(self, name: str, topic_id: bytes) -> None:
-        """Notes the id of a topic that had none. Raises OSError."""
+        """Stores the id of a topic that had none. Raises OSError."""
         entry = self._logs.topics[name]
         directories = [each.log.directory for each in entry.partitions]
 
@@ -84,15 +84,15 @@ class ReplicaLogs:
         entry.topic = replace(entry.topic, topic_id=topic_id)
 
     def counted(self, name: str, partitions: int) -> None:
-        """A topic has so many partitions in the cluster."""
+        """Updates the number of partitions that a topic has in the cluster."""
         entry = self._logs.topics.get(name)
         if entry is not None and entry.topic.partitions != partitions:
             entry.topic = entry.topic.with_partitions(partitions)
 
     async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Moves replicas, and directories without a partition, aside; returns the ones that failed.
+        """Moves replicas and unopened partition directories aside; returns the ones that failed.
 
-        From the call on they can't be found.
+        Lookups do not find them once it is called.
         """
         by_delay: dict[int, list[_Dropped]] = {}
         for topic, index in places:
@@ -108,7 +108,7 @@ class ReplicaLogs:
         return left
 
     def _hide(self, partition: Partition) -> int:
-        """Hides a partition from requests; returns how long its files are kept, in ms."""
+        """Hides a partition from requests; returns the delay in ms until its files are removed."""
         entry = self._logs.topics[partition.topic]
         entry.remove(partition.index)
         if not entry.partitions:
@@ -120,15 +120,15 @@ class ReplicaLogs:
     def _put_away(
         self, dropped: Sequence[_Dropped], tag: str, left: list[TopicPartition]
     ) -> list[str]:
-        """Closes logs and renames their directories; returns the new paths. In any thread.
+        """Closes logs and renames their directories; returns the new paths. Thread-safe.
 
-        Failed ones are added to ``left``; ``tag`` is as in `LogManager.retire`.
+        Adds failed ones to ``left``; ``tag`` is as in `LogManager.retire`.
         """
         logs = self._logs
         away: list[str] = []
-        try:  # first, so that no start misses what was put away
+        try:  # before the renames, so that no start reports the renamed ones as missing
             logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
-        except OSError as error:  # a full disk; the next checkpoint is written without them
+        except OSError as error:  # a full disk; the next checkpoint omits them
             logger.warning("checkpoints may still name deleted replicas", error=str(error))
         for topic, index, partition in dropped:
             directory = os.path.join(logs.directory, partition_name(topic, index))
@@ -142,7 +142,7 @@ class ReplicaLogs:
             except (OSError, LogPoisoned) as error:
                 logger.error("replica can't be moved away", path=directory, error=str(error))
                 left.append((topic, index))
-        with suppress(OSError):  # directories that a power cut restores are moved aside again
+        with suppress(OSError):  # directories that a power loss restores are moved aside again
             logs.fs.fsync_directory(logs.directory)
         return away
 

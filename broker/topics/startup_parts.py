@@ -17,12 +17,12 @@ from protocol.slotted import slotted
 
 
 class CannotJoin(Exception):
-    """The cluster can't be joined; the text is one sentence for the operator."""
+    """The broker can't join the cluster; the text is one sentence for the operator."""
 
 
 @slotted(frozen=True)
 class StartupParts:
-    """See the module."""
+    """The parts of a broker that exist before its logs are open."""
 
     config: Config
     fs: FileSystem
@@ -34,6 +34,6 @@ class StartupParts:
     long_polls: LongPolls
     disk_changes: DiskChanges
     partition_services: PartitionServices
-    """The services that all partitions use."""
+    """The services that all partitions share."""
     fail: Callable[[str], None]
-    """Stops the broker, with its reason."""
+    """Stops the broker for a reason."""

@@ -1,4 +1,4 @@
-"""The interface of a ticket, for code that keeps replies, and how one is given its reply."""
+"""Tickets: the interface through which a reply reaches its request or caller."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Reply = TypeVar("Reply")
 
 
 class Ticket(Protocol):
-    """One request, or one of the calls that a request makes. Compared by identity, hashable."""
+    """One request, or one of the calls that a request makes. Hashable, compared by identity."""
 
     def take(self, reply: Any) -> None:
-        """Takes the reply; called once, in the event loop's thread."""
+        """Receives the reply; called once, in the event loop's thread."""
 
 
 class Awaited(Generic[Reply]):
-    """The ticket of a call whose reply is awaited where the call was made."""
+    """The ticket of a call whose caller awaits the reply."""
 
     __slots__ = ("reply",)
 
@@ -26,13 +26,13 @@ class Awaited(Generic[Reply]):
         self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     def take(self, reply: Reply) -> None:
-        """See `Ticket`."""
-        if not self.reply.done():  # the waiting caller may have been cancelled
+        """Implements `Ticket.take`."""
+        if not self.reply.done():  # the caller may have been cancelled
             self.reply.set_result(reply)
 
 
 def deliver(ticket: Ticket, reply: Any, errors: InternalErrors) -> None:
-    """Delivers a reply to its ticket; a failure is caught, so that it harms no other."""
+    """Delivers a reply to its ticket; catches and logs exceptions, which must not affect others."""
     try:
         ticket.take(reply)
     except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

@@ -1,6 +1,7 @@
-"""Changes of topics: creating, deleting, growing; one at a time, first on disk, then visible.
+"""Creates, deletes and grows topics of a standalone broker, one change at a time: first on disk,
+then visible.
 
-A thread works on the disk, so that no request waits while a thousand partitions are created.
+A thread works on the disk, so that requests do not wait while many partitions are created.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ logger = structlog.get_logger(__name__)
 
 
 class TopicAdmin:
-    """See `TopicChanges`: the one who changes registry and logs together."""
+    """Implements `TopicChanges` and `SettingsStore`; no other code changes registry and logs."""
 
     is_controller = True
-    """See `TopicChanges`."""
+    """Implements `TopicChanges.is_controller`."""
 
     def __init__(
         self,
@@ -58,8 +59,8 @@ class TopicAdmin:
         on_deleted: Iterable[Callable[[Topic], None]],
         internal_errors: InternalErrors,
     ) -> None:
-        """``serve`` has for each coordinator's topic who begins its shards when it has been made;
-        ``on_deleted`` are all who remember a topic and forget it when it is deleted."""
+        """``serve`` has, for each coordinator's topic, the function that starts its shards once it
+        has been created; ``on_deleted`` are called when a topic is deleted."""
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -70,7 +71,7 @@ class TopicAdmin:
         self.on_deleted = list(on_deleted)
         self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
-        """Topics that are being made, for those who want the same one."""
+        """Topics in creation, by name, so that calls for the same topic share the result."""
         self.changing = asyncio.Lock()
         """Held during a change or deletion, from the read of the old state to the write of the new
         one."""
@@ -78,17 +79,17 @@ class TopicAdmin:
     # -- creating
 
     def check_new(self, name: str) -> None:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.check_new`."""
         check_topic_name(name)
         if self._registry.topic(name) or name in self._pending or name in self._deletions:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.collisions`."""
         return colliding(name, self._registry.topics)
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.placed`."""
         if factor == LEFT_TO_BROKER:
             if self._config["default.replication.factor"] > 1:
                 logger.info("default.replication.factor lowered to 1, the number of brokers")
@@ -97,11 +98,11 @@ class TopicAdmin:
         return [(self._registry.node_id,)] * partitions
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.check_assignment`."""
         self.check_more("", 0, assignment)
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:  # noqa: ARG002
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.check_more`."""
         for partition, broker_ids in enumerate(assignment, first):
             check_replicas(partition, broker_ids, (self._registry.node_id,))
 
@@ -112,9 +113,9 @@ class TopicAdmin:
         configs: Mapping[str, str],
         assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
     ) -> Topic:
-        """See `TopicChanges`; visible when this returns.
+        """Implements `TopicChanges.create`; the topic is visible when this returns.
 
-        Raises BadValue when the settings no longer go with the broker's, and OSError.
+        Raises BadValue if the settings no longer match the broker's, and OSError.
         """
         self.check_new(name)
         topic = Topic(name, self._time.fresh_id(), partitions, dict(configs))
@@ -122,12 +123,12 @@ class TopicAdmin:
         self._pending[name] = done
         try:
             async with self.changing:
-                topic_settings(self._config, configs)  # a default may have changed since
+                topic_settings(self._config, configs)  # a default may have changed since the check
                 entry = await self._made(topic)
                 self._show(topic, entry)
         except BaseException as error:
             done.set_exception(error)
-            done.exception()  # raised here; there may be no other waiter
+            done.exception()  # raised below; marks it as retrieved if no other call waits
             raise
         finally:
             del self._pending[name]
@@ -136,7 +137,7 @@ class TopicAdmin:
         return topic
 
     async def ensure(self, name: str) -> Topic:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.ensure`."""
         topic = self._registry.topic(name)
         if topic is not None:
             return topic
@@ -147,7 +148,7 @@ class TopicAdmin:
         return await self.create(name, self._config["num.partitions"], {})
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic:
-        """See `TopicChanges`. Raises BadValue, OSError."""
+        """Implements `TopicChanges.ensure_owned`. Raises BadValue, OSError."""
         name = owned.name
         topic = self._registry.topic(name)
         if topic is not None:
@@ -156,7 +157,7 @@ class TopicAdmin:
             return await asyncio.shield(self._pending[name])
         if name in self._deletions:
             raise FileExistsError(errno.EEXIST, "its directories are still being deleted")
-        owned.tell_replication(self._config)
+        owned.log_replication(self._config)
         return await self.create(
             name, owned.partitions(self._config), owned.created_with(self._config)
         )
@@ -167,7 +168,7 @@ class TopicAdmin:
         total: int,
         assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
     ) -> Topic:
-        """See `TopicChanges`."""
+        """Implements `TopicChanges.add_partitions`."""
         async with self.changing:
             old = self._registry.topic(name)
             if old is None:
@@ -179,17 +180,17 @@ class TopicAdmin:
         return topic
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.stored_topic`."""
         return topic.configs
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
-        """See `SettingsStore`."""
+        """Implements `SettingsStore.stored_broker`."""
         return self._config.dynamic_own if name else self._config.dynamic_default
 
     async def alter(self, topic: Topic) -> None:
-        """Gives a topic the settings of ``topic``, which were checked; they hold at once.
+        """Stores the own settings of ``topic``, which were checked, and applies them.
 
-        The caller holds `changing` since it read the old ones. Raises OSError.
+        The caller has held `changing` since it read the old ones. Raises OSError.
         """
         await self._disk_changes.run(self._registry.store, topic)
         self._registry.show(topic)
@@ -197,7 +198,8 @@ class TopicAdmin:
         logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
-        """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
+        """Stores the dynamic configs of a broker ("": the default of all brokers). Raises
+        OSError."""
         await self._disk_changes.run(self._registry.store_broker_configs, name, settings)
         shown = without_secrets(settings)
         logger.info("settings changed", broker=name or "all", configs=shown)
@@ -220,13 +222,14 @@ class TopicAdmin:
         before = registry.topic(topic.name)
         checkpoints = self._logs.checkpoints
         if topic.name in checkpoints.outdated:
-            # Else a kill behind the next line leaves a topic whose logs a checkpoint misses.
+            # Otherwise, if the broker is killed after the next line, the next start misses logs of
+            # the new topic that the checkpoint of the old one names.
             checkpoints.forget(topic.name)
         registry.store(topic, offsets_below if before is None else None)
         try:
             return self._logs.make(topic, range(first, topic.partitions))
         except OSError as error:
-            # A disk that is full, or too many files: nothing of the topic may stay behind.
+            # Such as a full disk, or too many open files: no part of the topic may remain.
             if isinstance(error, LeftBehind) and before is None:
                 with suppress(OSError):
                     registry.mark_deleted(topic.name)
@@ -244,19 +247,19 @@ class TopicAdmin:
     # -- deleting
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """See `TopicChanges`: this broker leads what it has made."""
+        """Implements `TopicChanges.led`: this broker leads all that it has created."""
         return ()
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
-        """See `TopicChanges`: deletions are complete when they return."""
+        """Implements `TopicChanges.gone`: a topic is gone when `delete` returns."""
         return ()
 
     async def delete(self, name: str) -> Topic:
         """Deletes a topic; its files follow after ``file.delete.delay.ms``. Raises NoSuchTopic.
 
-        OSError if it could not be marked: then it is unchanged. While the mark is being written it
-        accepts records and commits, as if they had arrived before the request. From the mark on it
-        is deleted; files that the disk does not let be removed follow later.
+        Raises OSError if it could not be marked; it is unchanged then. While the mark is being
+        written the topic accepts records and commits, as if they had arrived before the request.
+        Once marked it is deleted; files that can't be removed now are removed later.
         """
         registry = self._registry
         async with self.changing:
@@ -265,7 +268,7 @@ class TopicAdmin:
                 raise NoSuchTopic(name)
             await self._disk_changes.run(registry.mark_deleted, name)
             registry.hide(name)
-            entry = self._logs.topics.pop(name)  # no appends to it from here on
+            entry = self._logs.topics.pop(name)  # it accepts no more appends
             delay_ms = entry.settings["file.delete.delay.ms"]
             deleted = self._deletions.add(topic, entry.partitions, delay_ms)
         for forget in self.on_deleted:

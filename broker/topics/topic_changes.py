@@ -1,7 +1,7 @@
-"""The interface by which handlers create, grow and delete topics.
+"""The interface through which handlers create, grow and delete topics.
 
-`TopicChanges` is the interface. `broker/topics/topic_admin.py` does it on this broker's disk,
-`broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, which the controller follows.
+`broker/topics/topic_admin.py` implements it on a standalone broker's disk;
+`broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, to which the controller reacts.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from broker.topics.registry import Topic
 PARTITIONS_MAX = 10_000
 """Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
 LEFT_TO_BROKER = -1
-"""In place of a replication factor: the broker's default."""
+"""The replication factor that selects the broker's default."""
 
 Assignment = Sequence[Sequence[int]]
-"""By partition the ids of the brokers that have its replicas; the first is preferred as leader."""
+"""The broker ids of each partition's replicas; the first is the preferred leader."""
 
 
 class TopicExists(Exception):
-    """The topic is there already, or is being made."""
+    """The topic exists, or is being created."""
 
 
 class NoSuchTopic(Exception):
-    """The topic is not there, or is being deleted."""
+    """The topic does not exist, or is being deleted."""
 
 
 class BadFactor(ValueError):
-    """There are not so many brokers, or the number makes no sense; the text is Kafka's."""
+    """An invalid replication factor, or one above the number of brokers; the text is Kafka's."""
 
 
 class BadAssignment(ValueError):
-    """Replicas that were named can't be had; the text is one sentence."""
+    """An assignment is not possible; the text is one sentence."""
 
 
 class BeingReassigned(Exception):
-    """The replicas of the topic are moving: its node must not be written by another."""
+    """The topic's replicas are being reassigned, so its node must not be written now."""
 
 
 class CannotChange(Exception):
@@ -46,26 +46,26 @@ class CannotChange(Exception):
 
 
 class TopicChanges(Protocol):
-    """See the module. Whatever is not said to be raised has been checked before."""
+    """Changes of topics. Errors that a method does not list are ruled out by the checks before."""
 
     @property
     def is_controller(self) -> bool:
-        """Whether clients may have this broker change topics: in a cluster the controller alone."""
+        """Whether clients may send topic changes to this broker: in a cluster, the controller."""
 
     def check_new(self, name: str) -> None:
-        """Raises BadTopicName or TopicExists where ``name`` cannot be created."""
+        """Raises BadTopicName or TopicExists if ``name`` can't be created."""
 
     def collisions(self, name: str) -> list[str]:
-        """Topics whose names metrics would mix up with ``name``."""
+        """Topics whose metric names would collide with those of ``name``."""
 
     def placed(self, partitions: int, factor: int) -> Assignment:
-        """Brokers for the replicas of a new topic. Raises BadFactor, CannotChange."""
+        """Chooses brokers for the replicas of a new topic. Raises BadFactor, CannotChange."""
 
     def check_assignment(self, assignment: Assignment) -> None:
-        """Raises BadAssignment where a new topic can't have these replicas."""
+        """Raises BadAssignment if a new topic can't have these replicas."""
 
     def check_more(self, name: str, first: int, assignment: Assignment) -> None:
-        """Raises BadAssignment where partitions from ``first`` on can't have these replicas."""
+        """Raises BadAssignment if partitions from ``first`` on can't have these replicas."""
 
     async def create(
         self,
@@ -74,20 +74,20 @@ class TopicChanges(Protocol):
         configs: Mapping[str, str],
         assignment: Assignment | None = None,
     ) -> Topic:
-        """Makes a topic; without an ``assignment`` with the default factor.
+        """Creates a topic; without an ``assignment``, with the default replication factor.
 
-        In a cluster it is not there yet when this returns: see `led`. Raises BadTopicName,
+        In a cluster the topic may not exist yet when this returns: see `led`. Raises BadTopicName,
         TopicExists, BadValue, BadFactor, CannotChange, OSError.
         """
 
     async def ensure(self, name: str) -> Topic | None:
-        """The topic, made with the defaults if it is not there; None while it is being made.
+        """The topic, created with the defaults if it does not exist; None while it is created.
 
-        Raises like `create`; the topic of a coordinator is made as `ensure_owned` does.
+        Raises as `create` does; a coordinator's topic is created as by `ensure_owned`.
         """
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic | None:
-        """A coordinator's topic, like `ensure`; its shards serve when it is returned."""
+        """`ensure` for a coordinator's topic; its shards are ready once it is returned."""
 
     async def add_partitions(
         self, name: str, total: int, assignment: Assignment | None = None
@@ -98,23 +98,23 @@ class TopicChanges(Protocol):
         """
 
     async def delete(self, name: str) -> Topic:
-        """Deletes a topic; in a cluster it goes later: see `gone`.
+        """Deletes a topic; in a cluster the deletion is completed later: see `gone`.
 
         Raises NoSuchTopic, CannotChange, OSError.
         """
 
     async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:
-        """Waits until each of the partitions (their number by topic) has a leader.
+        """Waits until each partition of the topics has a leader; ``topics`` has partition counts.
 
-        Returns the topics of which some has none in time.
+        Returns the topics that lack a leader at the timeout.
         """
 
     async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:
-        """Waits until topics are gone. Returns those that are not in time."""
+        """Waits until topics are deleted; returns those that still exist at the timeout."""
 
 
 def check_factor(factor: int, brokers: int) -> None:
-    """Raises BadFactor where so many brokers can't have so many replicas."""
+    """Raises BadFactor if ``factor`` is invalid or above the number of brokers."""
     if factor <= 0:
         raise BadFactor("Replication factor must be larger than 0.")
     if factor > brokers:
@@ -127,7 +127,7 @@ def check_factor(factor: int, brokers: int) -> None:
 def check_replicas(
     partition: int, broker_ids: Sequence[int], known: Collection[int] | None = None
 ) -> None:
-    """Raises BadAssignment for replicas that a partition can't have, of these brokers or any."""
+    """Raises BadAssignment for invalid replicas of a partition; ``known`` are the valid ids."""
     unknown = [each for each in broker_ids if known is not None and each not in known]
     if not broker_ids:
         problem = f"Partition {partition} has no replicas."

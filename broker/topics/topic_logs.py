@@ -1,4 +1,4 @@
-"""A topic as this broker has it: its settings, and those of its partitions that are here."""
+"""A topic on this broker: its settings, and its partitions with a replica here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.records.produce_rules import ProduceRules
 
 
 class TopicLogs:
-    """A topic with its partitions, and what its settings mean to handlers."""
+    """A topic on this broker: its settings, and its partitions with a replica here."""
 
     __slots__ = (
         "by_index",
@@ -29,24 +29,24 @@ class TopicLogs:
         self.settings = settings
         self.rules = rules
         self.partitions: list[Partition] = []
-        """The partitions with a replica here, in the order of their indexes; `add` and `remove`
-        write it. In a cluster the topic may have more."""
+        """The partitions with a replica here, ordered by index; only `add` and `remove` change it.
+        In a cluster the topic may have more."""
         self.by_index: dict[int, Partition] = {}
-        """The same by their indexes."""
+        """The same partitions by index."""
         self.partition: Callable[[int], Partition | None] = self.by_index.get
-        """One of its partitions by its index, None where it has no replica here."""
+        """Returns the partition of an index; None without a replica here."""
         self.bytes_in = 0
         """Bytes of batches that producers appended since the process began."""
         self.bytes_out = 0
-        """Bytes of batches that consumers were given."""
+        """Bytes of batches sent to consumers since the process began."""
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Partitions that have a replica here from now on."""
+        """Adds partitions that have a replica here from now on."""
         for each in partitions:
             self.by_index[each.index] = each
         self.partitions[:] = [self.by_index[index] for index in sorted(self.by_index)]
 
     def remove(self, index: int) -> None:
-        """A partition that has no replica here any more."""
+        """Removes a partition that no longer has a replica here."""
         del self.by_index[index]
         self.partitions[:] = [each for each in self.partitions if each.index != index]

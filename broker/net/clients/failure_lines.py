@@ -1,4 +1,4 @@
-"""One line a minute of peers that fail to get in in the same way, with their number."""
+"""Log lines of peers that fail to connect: one a minute per address and reason, with a count."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_MS: Final = 60_000
 KINDS_MAX: Final = 1000
-"""Distinct failures that are remembered; the ones logged longest ago are dropped first."""
+"""Remembered pairs of address and reason; the pairs logged longest ago are dropped first."""
 ADDRESS_LINES_MAX: Final = 10
-"""Lines of one address in a minute: a peer may try another name each time."""
+"""Lines per minute for one address: each attempt of a peer may have another name in its reason."""
 REASON_SHOWN: Final = 300
-"""Characters of a reason that are logged and remembered: it may have a name from a stranger."""
+"""Logged and remembered characters of a reason: it may contain a name chosen by the peer."""
 
 
 class FailureLines:
-    """Of all listeners of one broker."""
+    """The failure lines of all listeners of one broker."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
-        self._told: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
+        self._logged: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
         """By address and reason: when it was logged, and its count since."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """By address: since when, and how many lines it would have had since."""
+        """The start of the current minute, and the lines due in it, by address."""
 
-    def tell(self, event: str, address: str, reason: str, **about: Any) -> None:
+    def report(self, event: str, address: str, reason: str, **about: Any) -> None:
         """Logs the failure, unless the same one was logged within a minute."""
         now_ms = self._time.now().mono_ms
         reason = reason[:REASON_SHOWN]
-        told = self._told.get((address, reason))
-        if told is not None and now_ms - told[0] < AGAIN_MS:
-            told[1] += 1
+        logged = self._logged.get((address, reason))
+        if logged is not None and now_ms - logged[0] < AGAIN_MS:
+            logged[1] += 1
             return
-        untold = self._line_of(address, now_ms)
-        if untold is None:
+        omitted = self._line_of(address, now_ms)
+        if omitted is None:
             return
-        more = {} if told is None or not told[1] else {"more_since_last_line": told[1]}
-        if untold:
-            more["omitted_of_address"] = untold
-        self._told.pop((address, reason), None)
-        self._told[address, reason] = [now_ms, 0]
-        if len(self._told) > KINDS_MAX:
-            self._told.popitem(last=False)
+        more = {} if logged is None or not logged[1] else {"more_since_last_line": logged[1]}
+        if omitted:
+            more["omitted_of_address"] = omitted
+        self._logged.pop((address, reason), None)
+        self._logged[address, reason] = [now_ms, 0]
+        if len(self._logged) > KINDS_MAX:
+            self._logged.popitem(last=False)
         logger.info(event, reason=reason, **about, **more)
 
     def _line_of(self, address: str, now_ms: int) -> int | None:
-        """Takes one of an address's lines: how many it lacked in its last minute.
+        """Counts a line for an address, and returns how many were omitted in its previous minute.
 
-        None where it has had all of this minute's.
+        None: the address has used up its lines of this minute.
         """
         since = self._lines.get(address)
         if since is None or now_ms - since[0] >= AGAIN_MS:
@@ -70,16 +70,16 @@ class FailureLines:
 
 
 class RefusedJoinLines:
-    """Of all groups of one broker; only of refusals that do not end by themselves."""
+    """Log lines of refused joins of all groups, only for causes that do not pass by themselves."""
 
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)
 
     def observe(self, event: JoinRefused) -> None:
-        """Write the line of a refused join."""
+        """Logs a refused join."""
         if event.error_code in LASTING:
             error = NAMES[event.error_code]
-            self._lines.tell(
+            self._lines.report(
                 "join refused",
                 event.client_host,
                 f"group {event.group_id}: {error}: {event.detail}",

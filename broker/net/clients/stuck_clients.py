@@ -1,17 +1,17 @@
-"""Clients that find the coordinator of their group and then send it no request.
+"""Detects clients that look up the coordinator of their group and then send it no request.
 
-A consumer with ``group.protocol=consumer`` (KIP-848), a share consumer and Streams of KIP-1071 see
-in ApiVersions that their protocol is not served, and never send a request of it. Java's raise an
-error. librdkafka (2.16) asks for the coordinator three times within 100 ms and then sends nothing
-more, and its application gets no error.
+A consumer with ``group.protocol=consumer`` (KIP-848), a share consumer and a Streams client of
+KIP-1071 read in ApiVersions that the broker does not serve their protocol, and then send no request
+of it. Java clients raise an error. librdkafka (2.16) sends FindCoordinator three times within
+100 ms and then nothing more, and its application gets no error.
 
-Such a client is recognized by its behaviour. A new connection asks for a coordinator, and is still
-open half a minute later. In that time the client has sent only lookups on all its new connections,
-and the group has no member of it. A consumer of the classic protocol joins at once, or fetches; a
-tool sends its own request. While the client remains stuck, the group's journal records it again.
+The broker recognizes such a client by its behaviour. A new connection sends FindCoordinator and is
+still open half a minute later. In that time the client has sent only lookups on all its new
+connections, and it is not a member of the group. A consumer of the classic protocol would have
+joined or fetched; a tool would have sent its own request. While the client remains stuck, the
+group's journal records it again.
 
-A client that sends ConsumerGroupHeartbeat without reading ApiVersions is reported for its group
-too.
+A client that sends ConsumerGroupHeartbeat without reading ApiVersions is reported too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from protocol.headers import decode_request_header
 from protocol.wire import read_compact_string
 
 NEW_S = 10
-"""How old a connection may be that asks."""
+"""Age in seconds up to which a connection counts as new when it sends FindCoordinator."""
 PATIENCE_S = 30
 AGAIN_S = 300
 """Seconds between journal entries for a client that is still stuck: less than the default of
@@ -43,13 +43,13 @@ _ADVICE = (
 
 _Client = tuple[str, str]
 HasMember = Callable[[str, str, str], bool]
-"""Whether a group has a member with this client id and host."""
+"""Whether a group has a member with this client id and host: (group id, client id, host)."""
 OnRefused = Callable[[Any, str], None]
-"""Is called with the connection of a client that uses the new protocol, and its group's id."""
+"""Called with the connection of a client that uses the new protocol, and the group id."""
 
 
 class Seeking(Protocol):
-    """A connection."""
+    """A client's connection."""
 
     client_id: str
     client_host: str
@@ -57,18 +57,18 @@ class Seeking(Protocol):
     opened_s: int
     last_active_s: int
     requests: int
-    """Handled so far."""
+    """Requests handled so far."""
     lookups: int
-    """Of these, the ones that only look something up: ApiVersions, Metadata, FindCoordinator."""
+    """Requests among them that only look something up: ApiVersions, Metadata, FindCoordinator."""
 
 
 class _StuckClient(NamedTuple):
     connection: Seeking
     group_id: str
     at_s: int
-    """The time of its request for the coordinator."""
+    """The time of the FindCoordinator request."""
     due_s: int
-    """When it has waited long enough."""
+    """The time of the next check."""
 
 
 class StuckClients:
@@ -81,12 +81,12 @@ class StuckClients:
         self._has_member = has_member
         self._on_refused = on_refused
         self._stuck_clients: deque[_StuckClient] = deque()
-        """The one that asked first in front."""
+        """Clients not reported yet, in the order of their FindCoordinator requests."""
         self._again: deque[_StuckClient] = deque()
-        """The reported clients that are still stuck, the next one due in front."""
+        """Reported clients that are still stuck, in the order of their next check."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
-        """Records that a connection has asked for the coordinator of a group."""
+        """Records a FindCoordinator request for a group."""
         now_s = connection.last_active_s
         if now_s - connection.opened_s <= NEW_S and len(self._stuck_clients) < SEEKERS_MAX:
             self._stuck_clients.append(
@@ -94,7 +94,7 @@ class StuckClients:
             )
 
     def sent(self, connection: Seeking, frame: Buffer) -> None:
-        """A ConsumerGroupHeartbeat was sent, though ApiVersions does not list it."""
+        """Reports a client that sent ConsumerGroupHeartbeat, which ApiVersions does not list."""
         try:
             group_id, _ = read_compact_string(frame, decode_request_header(frame).position)
         except (ProtocolError, IndexError, UnicodeDecodeError):
@@ -120,7 +120,7 @@ class StuckClients:
             client = _client(connection)
             is_first = seeker.due_s == seeker.at_s + PATIENCE_S
             if (
-                # Later the connection may have been closed as an idle one.
+                # A reported client's connection may have been closed as idle; another one counts.
                 (connection in found if is_first else client in there)
                 and (client, group_id) not in reported
                 and busy_s.get(client, 0) < seeker.at_s - NEW_S
@@ -136,7 +136,7 @@ class StuckClients:
 
 
 def _due(stuck_clients: deque[_StuckClient], now_s: int) -> Iterator[_StuckClient]:
-    """Takes those out that are due."""
+    """Removes and yields the clients whose check is due."""
     while stuck_clients and stuck_clients[0].due_s <= now_s:
         yield stuck_clients.popleft()
 

@@ -13,16 +13,16 @@ from broker.net.peer import display_client_id
 from protocol.slotted import slotted
 
 GONE_MAX = 1000
-"""Clients without a connection that are remembered; the oldest go first."""
+"""Remembered clients without a connection; the ones that closed longest ago are dropped first."""
 SHOWN_MAX = 5000
-"""Clients that are shown; the rest are one row without a name."""
+"""Clients that are shown; the rest is summed up in one row without a name."""
 
 Client = tuple[str, str]
-"""Client id, as a log line shows it, and host."""
+"""Client id, escaped as in log lines, and host."""
 
 
 class Counted(Protocol):
-    """A connection."""
+    """The counters of a connection."""
 
     client_id: str
     client_host: str
@@ -36,26 +36,26 @@ class Traffic:
     """The traffic of one client in both directions, over all its connections."""
 
     connections: int = 0
-    """Open now."""
+    """Open connections."""
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
 
     def add(self, other: Traffic | Counted) -> None:
-        """Count all that in, except for whether it is open."""
+        """Adds the requests and bytes of ``other``, but no connection."""
         self.requests += other.requests
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
 
 
 class Clients:
-    """Totals of all clients since the process began."""
+    """The traffic of all clients since the process began."""
 
     def __init__(self) -> None:
         self.gone: dict[Client, Traffic] = {}
-        """Of connections that are closed, the one that closed last at the end."""
+        """Sums of closed connections by client, the client that closed last at the end."""
         self.total = Traffic()
-        """Of all connections that are closed."""
+        """The sum of all closed connections."""
 
     def closed(self, connection: Counted) -> None:
         """Adds a closed connection's traffic to the sums."""

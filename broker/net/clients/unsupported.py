@@ -1,7 +1,7 @@
 """Unsupported requests of clients: APIs, versions and keys that this broker does not serve.
 
-A client without a usable answer often shows nothing to its user. So each such request is counted by
-API, and a log line an hour names the API for each client. Shown in `/metrics` and `/api/broker`.
+Clients often show their user nothing of such a request. So the broker counts each one by API, and
+logs at most one line an hour per client and API. `/metrics` and `/api/broker` show the counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
-"""Pairs of client and API that are remembered; the least recent ones are dropped first."""
+"""Remembered pairs of client and API; the least recent ones are dropped first."""
 
 logger = structlog.get_logger(__name__)
 
@@ -32,20 +32,20 @@ class Asking(Protocol):
 
 @slotted
 class Wanted:
-    """The unsupported requests of one client."""
+    """The unsupported requests of one client for one API."""
 
     api: str
     client_id: str
     host: str
     software: str
-    """Its name and version, where it gave them (KIP-511)."""
+    """The client's name and version, if it sent them (KIP-511)."""
     advice: str
     """Names the unsupported API or key, and how to fix the client."""
     count: int
     last_ms: int
-    """Wall clock."""
+    """The time of the last request, by the wall clock."""
     said_ms: int
-    """When a line was written last; monotonic clock."""
+    """The time of the last log line, by the monotonic clock."""
 
 
 class Unsupported:
@@ -54,9 +54,9 @@ class Unsupported:
     def __init__(self, time: Time) -> None:
         self._time = time
         self.counts = Counter[str]()
-        """By API. APIs without requests have no entry, since all their tables would be imported."""
+        """Requests by API. Unrequested APIs have no entry: naming them would import all tables."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
-        """By API, client id and host; the most recent client is at the end."""
+        """The records by API, client id and host; the most recent one is at the end."""
 
     def asked(self, connection: Asking, api: str, advice: str) -> None:
         """Records a request for ``api``; ``advice`` names the unsupported part, and the fix."""

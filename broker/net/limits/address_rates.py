@@ -1,8 +1,8 @@
-"""The connection rate of an address: ``connection_creation_rate``. An excess one is held, then
-closed.
+"""The connection rate of an address, ``connection_creation_rate``: an excess connection is held
+and then closed.
 
-While held it is not read, answered or counted, and its share of the rate is taken back. An accepted
-connection is passed to the protocol of its listener, as if it were new. Source: KIP-612, Kafka 3.9
+A held connection is not read, answered or counted, and does not count against the rate. An accepted
+connection is passed to the protocol of its listener as if it were new. Source: KIP-612, Kafka 3.9
 ``ConnectionQuotas``.
 """
 
@@ -17,12 +17,12 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 from security.quotas.entities import address_of
 
 HELD_MAX: Final = 1000
-"""Connections held at a time; further ones are closed at once."""
+"""Connections held at the same time; further ones are closed at once."""
 Made = Callable[[], asyncio.BaseProtocol]
 
 
 class AddressRates:
-    """That of one broker; use from the event loop's thread alone."""
+    """The address rates of one broker; only the event loop's thread may use them."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
@@ -37,7 +37,7 @@ class AddressRates:
         """Milliseconds that a new connection is held before it is closed; 0 if it is accepted."""
         try:
             share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
-        except ValueError:  # no address of ours, such as a local socket's
+        except ValueError:  # not an IP address, such as a local socket's
             return 0
         if share is None:
             return 0
@@ -63,7 +63,7 @@ class AddressRates:
 
 
 class _Entering(asyncio.Protocol):
-    """One new socket."""
+    """A new socket that has not been passed to its listener's protocol."""
 
     def __init__(self, rates: AddressRates, make: Made) -> None:
         self._rates = rates

@@ -1,4 +1,4 @@
-"""The limits of connections."""
+"""The limits on connections, from the configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.config.config import Config
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of connections, as plain values in Kafka's units."""
+    """The limits on connections, in Kafka's units."""
 
     request_bytes: int = 104857600
     """socket.request.max.bytes"""
@@ -19,7 +19,7 @@ class Limits:
     connections: int = 2147483647
     """max.connections"""
     listener_connections: dict[str, int] = field(default_factory=dict)
-    """max.connections of those listeners that have one for themselves, by name"""
+    """max.connections of single listeners, by listener name"""
     connections_per_ip: int = 2147483647
     """max.connections.per.ip"""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Limits:
     queued_bytes: int = -1
     """queued.max.request.bytes; -1 for no bound"""
     requests_in_flight: int = 500
-    """queued.max.requests, held to by each connection"""
+    """queued.max.requests, applied to each connection"""
     send_buffer_bytes: int = 102400
     """socket.send.buffer.bytes; -1 for the system's"""
     receive_buffer_bytes: int = 102400
@@ -35,7 +35,7 @@ class Limits:
     backlog: int = 50
     """socket.listen.backlog.size"""
     output_bytes: int = 256 * 1024
-    """Unsent bytes of replies from which on a connection's requests wait."""
+    """Unsent bytes of replies above which a connection's requests wait."""
 
 
 def limits_of(config: Config, overrides: Mapping[str, int] = {}) -> Limits:

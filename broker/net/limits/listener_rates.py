@@ -1,9 +1,9 @@
-"""How fast new connections come in: ``max.connection.creation.rate``, of broker and listener.
+"""The rate of new connections: ``max.connection.creation.rate`` of the broker and of a listener.
 
-A connection that comes too early waits, unread, until the rate allows it, in the order in which
-they came; its handshake and its limits come after that. Kafka has the acceptor wait, whose queue is
-the system's: here it is counted, and those beyond its bound are closed. The listener between
-brokers waits for its own rate alone. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+A connection above the rate waits unread until the rate allows it, in order of arrival; handshake
+and connection limits come after that. Kafka's acceptor waits, and connections queue in the system's
+backlog; here the broker queues and counts them, and closes those above `WAITING_MAX`. The
+inter-broker listener waits for its own rate only. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ logger = structlog.get_logger(__name__)
 SETTING: Final = "max.connection.creation.rate"
 NO_LIMIT: Final = 2147483647
 WAITING_MAX: Final = 1000
-"""Connections that may wait at a listener; further ones are closed."""
+"""Connections that may wait at one listener; further ones are closed."""
 SAID_EVERY_MS: Final = 60_000
 Made = Callable[[], asyncio.BaseProtocol]
 
 
 class ListenerRates:
-    """The connection rates of one broker; use from the event loop's thread alone."""
+    """The connection rates of one broker; only the event loop's thread may use them."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._config = config
@@ -43,11 +43,11 @@ class ListenerRates:
 
     @property
     def waiting(self) -> int:
-        """Connections that wait to be accepted."""
+        """The number of connections that wait to be accepted."""
         return sum(len(rate.waiting) for rate in self._by_listener.values())
 
     def of(self, listener: Listener) -> ListenerRate | None:
-        """The rate of a listener; None where neither it nor the broker has a rate."""
+        """The rate of a listener; None if neither it nor the broker has a limit."""
         if not self.allowed(listener):
             return None
         if listener not in self._by_listener:
@@ -55,7 +55,7 @@ class ListenerRates:
         return self._by_listener[listener]
 
     def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
-        """The limits in effect, each with its rate; None: the listener's own."""
+        """The limits in effect with the rate they apply to; None: the listener's own rate."""
         own = self._config.of_listener(listener.name).own(SETTING)
         limits: list[tuple[float, ClientRate | None]] = []
         if own is not None and own != NO_LIMIT:
@@ -65,16 +65,16 @@ class ListenerRates:
         return limits
 
     def is_exempt(self, listener: Listener) -> bool:
-        """Whether the broker's rate does not apply: brokers use this listener, and clients use
-        others."""
+        """Whether the broker-wide limit does not apply: an inter-broker listener that clients do
+        not use."""
         return listener.is_inter_broker and len(self._config.listeners) > 1
 
     def came(self) -> None:
-        """Counts an accepted connection."""
+        """Counts an accepted connection against the broker's rate."""
         self._rate.record(1, self.time.now().mono_ms)
 
     def stop(self) -> None:
-        """Releases all waiting connections."""
+        """Closes all waiting connections."""
         for rate in self._by_listener.values():
             rate.stop()
 
@@ -85,7 +85,7 @@ class ListenerRates:
 
 
 class ListenerRate:
-    """Of one listener."""
+    """The connection rate of one listener, and the connections that wait for it."""
 
     def __init__(self, rates: ListenerRates, listener: Listener, rate: ClientRate) -> None:
         self._rates = rates
@@ -101,7 +101,7 @@ class ListenerRate:
         return _Waiting(self, make)
 
     def came(self, waiting: _Waiting) -> None:
-        """A socket is there."""
+        """Accepts a new socket, or queues or closes it."""
         if not self.waiting and not self._wait_ms():
             self._let_in(waiting)
         elif len(self.waiting) >= WAITING_MAX:
@@ -124,7 +124,7 @@ class ListenerRate:
             )
 
     def stop(self) -> None:
-        """Closes those that wait."""
+        """Closes the waiting connections."""
         while self.waiting:
             self.waiting.popleft().close()
         if self._timer is not None:
@@ -160,7 +160,7 @@ class ListenerRate:
 
 
 class _Waiting(asyncio.Protocol):
-    """One new socket."""
+    """A new socket that may wait for its listener's rate."""
 
     def __init__(self, listener_rate: ListenerRate, make: Made) -> None:
         self._listener_rate = listener_rate
@@ -172,18 +172,19 @@ class _Waiting(asyncio.Protocol):
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepts the peer, or lets it wait."""
+        """Accepts the connection, or queues it."""
         self._transport = cast(asyncio.Transport, transport)
         self._listener_rate.came(self)
 
     def data_received(self, data: bytes) -> None:
         """Keeps early bytes: asyncio reads once even after `connection_made` paused it."""
         self._early.append(data)
-        self._transport.resume_reading()  # it believes that it does not read
+        # The transport counts as paused but reads; only resuming and pausing again stops it.
+        self._transport.resume_reading()
         self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """The peer did not wait."""
+        """Removes a peer that left while it waited."""
         self.is_gone = True
 
     def hold(self) -> None:
@@ -192,7 +193,7 @@ class _Waiting(asyncio.Protocol):
         self._transport.pause_reading()
 
     def come_in(self) -> None:
-        """Passes the socket to its protocol as if it were new."""
+        """Passes the socket to its listener's protocol as if it were new."""
         protocol = self._make()
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -202,5 +203,5 @@ class _Waiting(asyncio.Protocol):
                 cast(asyncio.Protocol, protocol).data_received(data)
 
     def close(self) -> None:
-        """Does not let the peer in."""
+        """Closes the connection without accepting it."""
         self._transport.abort()

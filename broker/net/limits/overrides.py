@@ -1,8 +1,8 @@
 """``max.connections.per.ip.overrides``: connection limits of single addresses.
 
-A name means all the addresses that it has when the broker starts, or when the setting changes; as
-in Apache Kafka it is not resolved again. An unknown name is rejected wherever an error can be
-reported: an exception without an address protects nothing.
+A host name means all addresses that it has when the broker starts or the setting changes; as
+in Apache Kafka it is not resolved again. An unknown name is an error wherever one can be reported,
+since a limit without an address has no effect.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Found(NamedTuple):
     text: str
     by_address: Mapping[str, int]
     unknown: Mapping[str, str]
-    """Names that can't be resolved, with the reason."""
+    """Host names that can't be resolved, with the reason."""
 
 
 class Overrides:
-    """The overrides of one broker; use from the event loop's thread alone, once `open` has
-    returned."""
+    """The overrides of one broker; once `open` has returned, only the event loop's thread may use
+    them."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._config = config
         self._time = time
         self._text = ""
-        """The setting whose hosts are resolved, or are being resolved."""
+        """The value of the setting that is resolved or being resolved."""
         self.by_address: dict[str, int] = {}
-        """By the peer's address as Java writes it; always this one object."""
+        """The limits by the peer's address in Java's form; always this one dict."""
 
     def open(self) -> None:
-        """Resolves names and waits for it: no client is served yet. Raises BadConfig."""
+        """Resolves host names, blocking: no client is served yet. Raises BadConfig."""
         found = _looked_up(self._config)
         try:
             _check(found)
@@ -58,15 +58,15 @@ class Overrides:
         self.use(found)
 
     async def start(self) -> None:
-        """Resolves settings changed at run time before this start; logs names that can't be
+        """Resolves the value set by a dynamic config, and logs host names that can't be
         resolved."""
         if self._config[SETTING] != self._text:
             await self._follow()
 
     async def prepared(self, config: Config) -> Found | None:
-        """The resolved setting of ``config``; None if it is unchanged.
+        """The resolved setting of ``config``; None if it has not changed.
 
-        Raises BadValue for a name that can't be resolved.
+        Raises BadValue for a host name that can't be resolved.
         """
         if config[SETTING] == self._text:
             return None
@@ -75,14 +75,14 @@ class Overrides:
         return found
 
     def use(self, found: Found | None) -> None:
-        """From here on new connections are held to it."""
+        """Applies a resolved setting to new connections."""
         if found is not None:
             self._text = found.text
             self.by_address.clear()
             self.by_address.update(found.by_address)
 
     def follow(self, background: Background) -> None:
-        """Applies changes made by other brokers of the cluster."""
+        """Starts to apply changes made through other brokers of the cluster."""
         if self._config[SETTING] != self._text:
             self._text = self._config[SETTING]
             background.spawn(self._follow())
@@ -96,12 +96,12 @@ class Overrides:
 
     async def _in_thread(self, config: Config) -> Found:
         if all(map(is_address, config.connections_per_ip_overrides)):
-            return _looked_up(config)  # nothing waits
+            return _looked_up(config)  # no name to resolve, so it does not block
         return await self._time.in_thread(_looked_up, config)
 
 
 def _looked_up(config: Config) -> Found:
-    """May wait for the network."""
+    """Resolves the setting; may block on the network."""
     by_address: dict[str, int] = {}
     unknown = {}
     for host, number in config.connections_per_ip_overrides.items():

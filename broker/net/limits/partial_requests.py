@@ -1,7 +1,7 @@
 """The bound on all partly received requests together (``queued.max.request.bytes``).
 
-Above the bound only the oldest of them is read, so that one always completes; the others are not
-read until there is room. The oldest is closed if it sends nothing while others wait.
+Above the bound only the connection with the oldest partial request is read, so that one always
+completes; the others wait until there is room. It is closed if it sends nothing while others wait.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 STALLED_S_MAX = 10
-"""Seconds that the oldest may send nothing while others wait for it."""
+"""Seconds for which the oldest may send nothing while others wait."""
 
 
 class Reader(Protocol):
-    """A connection."""
+    """A connection as this module uses it."""
 
     last_active_s: int
-    """When it last received something."""
+    """The time at which it last received bytes."""
 
     def hold(self) -> None:
-        """Reads no further until `release`."""
+        """Stops reading until `release`."""
 
     def release(self) -> None:
-        """Reads again, unless something else holds it back."""
+        """Reads again, unless something else prevents it."""
 
 
 AnyReader = TypeVar("AnyReader", bound=Reader)
 
 
 class PartialRequests(Generic[AnyReader]):
-    """Counts what has arrived of requests that are not whole; never what their lengths claim."""
+    """Counts the received bytes of partial requests, not the lengths that they declare."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._sizes: dict[AnyReader, int] = {}
-        """Bytes arrived by connection, the oldest request first."""
+        """Received bytes by connection, the oldest partial request first."""
         self._total = 0
         self._held: dict[AnyReader, None] = {}
 
     def note(self, connection: AnyReader, size: int) -> None:
-        """``connection`` now has ``size`` bytes of a partial request, 0 for none."""
+        """Records that ``connection`` has ``size`` bytes of a partial request; 0 for none."""
         before = self._sizes.get(connection, 0)
         self._total += size - before
         if size:
@@ -55,18 +55,18 @@ class PartialRequests(Generic[AnyReader]):
         self.note(connection, 0)
 
     def holds(self, connection: AnyReader) -> bool:
-        """Whether ``connection`` must not be read for now."""
+        """Whether ``connection`` must not be read now."""
         return connection in self._held
 
     def stalled(self, now_s: int) -> AnyReader | None:
-        """The connection that keeps others waiting and sends nothing, if there is one."""
+        """The oldest connection if it sends nothing while others wait for it; otherwise None."""
         if not self._held:
             return None
         oldest = next(iter(self._sizes))
         return oldest if now_s - oldest.last_active_s >= STALLED_S_MAX else None
 
     def _settle(self) -> None:
-        """Holds all connections but the oldest while the total is too large, otherwise none."""
+        """Holds all connections but the oldest while the total is above the bound."""
         rest = list(self._sizes)[1:] if self._total > self.bytes_max else ()
         held, self._held = self._held, dict.fromkeys(rest)
         for connection in rest:

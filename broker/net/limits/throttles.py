@@ -1,7 +1,7 @@
-"""Throttled connections: none of their requests is handled until the throttle time is over.
+"""Throttled connections: the broker handles none of their requests until the throttle time ends.
 
-The answer with the throttle time has been sent by then. Bytes that arrive in that time wait as
-after a parked request: they are kept up to a bound, and then the socket is not read. So a
+The response with the throttle time has been sent before that. Bytes that arrive in that time wait
+as they do after a parked request: up to a bound, above which the socket is not read. So a
 connection that is not throttled has no extra cost.
 """
 
@@ -25,17 +25,17 @@ class Throttle:
 
     def __init__(self, kind: str, allowed: float) -> None:
         self.kind = kind
-        """Which quota is exceeded."""
+        """The quota that is exceeded."""
         self.allowed = allowed
         """The quota's limit."""
         self.before: Request | None = None
-        """The request that blocked the connection before."""
+        """The request that had parked the connection before the throttle."""
         self.until_ms = 0
         self.timer: asyncio.TimerHandle | None = None
 
 
 class Throttles:
-    """The throttles of one broker; use from the event loop's thread alone."""
+    """The throttles of one broker; only the event loop's thread may use them."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -45,13 +45,13 @@ class Throttles:
         return len(self._throttled)
 
     def until_ms(self, connection: Connection) -> int:
-        """Until when a connection is throttled, by the monotonic clock; 0 if it is not."""
+        """The end of a connection's throttle, by the monotonic clock; 0 if it is not throttled."""
         throttle = self._throttled.get(connection)
         return 0 if throttle is None else throttle.until_ms
 
     def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
-        """Handles no more requests of a connection for ``wait_ms``, or until its later throttle
-        ends."""
+        """Handles no requests of a connection for ``wait_ms``, or longer if it is already
+        throttled longer."""
         if connection.closed:
             return
         until_ms = self._time.now().mono_ms + wait_ms
@@ -70,7 +70,10 @@ class Throttles:
         throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
 
     def park(self, request: Request) -> bool:
-        """Has a request hold its throttled connection back afterwards; False if it is not."""
+        """Parks a request of a throttled connection once the throttle ends.
+
+        Returns False if the connection is not throttled.
+        """
         throttle = self._throttled.get(request.connection)
         if throttle is None:
             return False
@@ -85,7 +88,7 @@ class Throttles:
 
     def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
         """Releases connections whose quota was removed or raised; ``allowed`` returns the current
-        one."""
+        quota."""
         for connection, throttle in list(self._throttled.items()):
             now = allowed(connection, throttle.kind)
             if now is None or now > throttle.allowed:
@@ -94,7 +97,7 @@ class Throttles:
     def _over(self, connection: Connection) -> None:
         throttle = self._throttled[connection]
         left_ms = throttle.until_ms - self._time.now().mono_ms
-        if left_ms > 0:  # the clock was held during that time
+        if left_ms > 0:  # the mock clock was frozen in between
             throttle.timer = self._time.call_later(left_ms / 1000, self._over, connection)
         else:
             self._let_go(connection)

@@ -1,8 +1,8 @@
 """The certificates of a broker's listeners: read at the start, and again when they change.
 
-They change by AlterConfigs, by SIGHUP, or on the disk, which is checked once a minute. New ones are
-read and tried in a thread, and serve new connections only if they are valid; otherwise the old ones
-continue, with a log line. A line a day warns of a certificate that is about to expire.
+They change by AlterConfigs, by SIGHUP, or on disk, which is checked once a minute. A thread reads
+and validates new ones. New connections use them if they are valid; otherwise the old ones stay in
+use, with a log line. One line a day warns of a certificate that expires soon.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LOOK_S = 60
-"""How often the files are checked, in seconds."""
+"""Seconds between checks of the files."""
 WARN_DAYS = 30
-"""A certificate that expires within so many days is warned of."""
+"""Days before its expiry from which on a certificate is warned of."""
 _DAY_MS = 86_400_000
 
 
 class Made(NamedTuple):
-    """A listener's TLS, with its settings and files."""
+    """A listener's TLS, with the settings and files that it was made of."""
 
     tls: ListenerTls
     settings: TlsSettings
@@ -43,7 +43,10 @@ class Made(NamedTuple):
 
 
 class Certificates:
-    """See the module; use from the event loop's thread alone, once `open` is done."""
+    """The certificates of all listeners.
+
+    Once `open` has returned, only the event loop's thread may use them.
+    """
 
     def __init__(self, config: Config, listeners: list[Listener], time: Time) -> None:
         self._config = config
@@ -52,18 +55,18 @@ class Certificates:
         self._lines = FailureLines(time)
         self._made: dict[Listener, Made] = {}
         self._refused: dict[Listener, Stamps] = {}
-        """Files that were rejected: each change is logged once."""
+        """The file stamps of rejected certificates, so that each change is logged once."""
         self._warned_ms: dict[Listener, int] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Reads them, each for its listener. Raises BadConfig where one can't be used."""
+        """Reads the certificates of all listeners. Raises BadConfig if one can't be used."""
         for listener in self._listeners:
             if listener.endpoint.has_tls:
                 self._open(listener)
 
     def _open(self, listener: Listener) -> None:
-        # Imported here, since a broker without TLS does not need it.
+        # Imported here: a broker without TLS does not need it.
         from broker.net.tls.context import TlsError
         from broker.net.tls.settings import open_tls, tls_settings
 
@@ -78,7 +81,8 @@ class Certificates:
         self._warn_of_client_auth(listener)
 
     def _warn_of_client_auth(self, listener: Listener) -> None:
-        """Where clients log in by SASL only the listener's own setting counts (KIP-684)."""
+        """Warns of a client-auth setting that SASL listeners ignore unless it is their own
+        (KIP-684)."""
         name = "ssl.client.auth"
         own = self._config.of_listener(listener.name).own(name)
         if listener.endpoint.has_sasl and own is None and self._config[name].lower() != "none":
@@ -89,24 +93,23 @@ class Certificates:
             )
 
     async def start(self, background: Background) -> None:
-        """Uses settings that were changed at run time before this start, and checks the files from
-        now on."""
+        """Applies settings changed by dynamic configs, and starts to check the files."""
         if not self._made:
             return
         await self._look(is_start=True)
         self._looking = background.every("certificates", lambda: LOOK_S, self.look, _failed)
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops checking the files."""
         if self._looking is not None:
             self._looking.cancel()
 
     # -- changes
 
     async def prepared(self, config: Config) -> Mapping[Listener, Made]:
-        """The listeners whose TLS changes by these settings and by the files.
+        """The new TLS of each listener whose settings in ``config`` or files have changed.
 
-        Raises BadValue if any of it is not valid; `use` applies it.
+        Raises BadValue if any of it is invalid; `use` applies it.
         """
         fresh = {}
         for listener, settings, stamps in self._differing(config):
@@ -114,7 +117,7 @@ class Certificates:
         return fresh
 
     def use(self, fresh: Mapping[Listener, Made]) -> None:
-        """From here on new connections get these."""
+        """Applies new certificates to new connections."""
         for listener, made in fresh.items():
             assert listener.tls is not None
             listener.tls.made = made.tls
@@ -131,11 +134,11 @@ class Certificates:
             )
 
     async def look(self) -> None:
-        """Uses what has changed on the disk, and warns of what expires; called each minute."""
+        """Applies changed files, and warns of expiring certificates; called each minute."""
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
-        """A change that comes while files are read goes before what is found in them."""
+        """Applies changed files, unless the settings have changed while they were read."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
@@ -164,7 +167,7 @@ class Certificates:
                 yield listener, settings, stamps
 
     def _is_wanted(self, made: Made, listener: Listener) -> bool:
-        """Whether the settings are still those of which it was made."""
+        """Whether the settings are still those that ``made`` was made of."""
         from broker.net.tls.settings import tls_settings
 
         of_listener = self._config.of_listener(listener.name)
@@ -179,10 +182,9 @@ class Certificates:
         *,
         may_be_other: bool = False,
     ) -> Made:
-        """Reads it and tries whether it may take the place of what serves now.
+        """Reads new TLS settings and checks that they may replace the current ones.
 
-        All of it in a thread: keys take their time, to read and to shake hands with. Raises
-        BadValue.
+        Runs in a thread, since reading keys and the handshakes take time. Raises BadValue.
         """
         from broker.net.tls.context import TlsError, check_change, listener_tls
 
@@ -209,14 +211,14 @@ class Certificates:
         except TlsError as error:
             raise BadValue(f"listener {listener.name}: {error}") from None
 
-    # -- how long they last
+    # -- expiry
 
     def listeners(self) -> list[TlsListener]:
         """The listeners with TLS."""
         return [listener.tls for listener in self._made if listener.tls is not None]
 
     def seconds_left(self) -> dict[str, float]:
-        """Until the certificate of each listener expires; below 0 when it has."""
+        """Seconds until the certificate of each listener expires; negative if it has expired."""
         now_ms = self._time.now().wall_ms
         return {
             listener.name: made.tls.certificate.expires.timestamp() - now_ms / 1000

@@ -1,7 +1,7 @@
-"""Names of cipher suites: IANA's, which Kafka's settings have, to OpenSSL's.
+"""Translates names of cipher suites from IANA's, which Kafka's settings use, to OpenSSL's.
 
-For TLS 1.2 the one name follows from the other. The three suites of TLS 1.3 can't be chosen from
-Python: all of them are on where that version is.
+For TLS 1.2 OpenSSL's name follows from IANA's. Python can't select among the three suites of
+TLS 1.3: all of them are enabled if that version is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUITE = re.compile(
 
 
 def openssl_ciphers(suites: Sequence[str], *, has_13: bool) -> str:
-    """The argument of ``set_ciphers`` for some suites. ValueError, as a sentence."""
+    """The argument of ``set_ciphers`` for the suites. Raises ValueError with a sentence."""
     missing = [name for name in SUITES_OF_13 if name not in suites]
     if has_13 and missing:
         raise ValueError(
@@ -38,6 +38,6 @@ def _openssl_name(suite: str) -> str:
         raise ValueError(f"{suite} is not the IANA name of a cipher suite of TLS 1.2 or 1.3")
     exchange = [] if found["exchange"] == "RSA" else [found["exchange"].replace("_", "-")]
     cipher = re.sub(r"(AES|ARIA|CAMELLIA)_(\d+)", r"\1\2", found["cipher"]).replace("_", "-")
-    # CHACHA20-POLY1305 has its hash in IANA's name alone.
+    # Only IANA's name of CHACHA20-POLY1305 includes the hash.
     ending = [] if cipher == "CHACHA20-POLY1305" else [found["hash"]]
     return "-".join([*exchange, cipher, *ending])

@@ -1,8 +1,8 @@
-"""The TLS context of a listener's settings for new connections, tried before it serves any.
+"""The TLS context of a listener's new connections, validated before use.
 
-A context is never changed. Other settings, or other files, make another one, which must first
-complete a handshake with itself in memory; existing connections keep the old one. So half a change,
-a certificate without its key, never serves. Source: KIP-226, 651, 684, 978.
+A context never changes. Changed settings or files make a new context, which must first complete a
+handshake with itself in memory; existing connections keep the old one. So an incomplete change,
+such as a certificate without its key, is never used. Source: KIP-226, 651, 684, 978.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _CLIENT_AUTH: Final = {
 }
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
-"""Of each file: its modification time, size and inode; None if it does not exist."""
+"""Modification time, size and inode of each file; None if it does not exist."""
 
 
 class TlsError(ValueError):
-    """The settings of a listener, or their files, can't be used; a sentence without a secret."""
+    """The TLS settings or files of a listener can't be used; the text contains no secret."""
 
 
 @dataclass(frozen=True)
 class TlsSettings:
-    """The settings ``ssl.*`` of one listener, under their own names; "" where one is not given."""
+    """The settings ``ssl.*`` of one listener, by Kafka's names; "" if unset."""
 
     keystore_location: str = ""
     keystore_password: str = field(default="", repr=False)
@@ -61,11 +61,11 @@ class TlsSettings:
     cipher_suites: tuple[str, ...] = ()
 
     def stamps(self) -> Stamps:
-        """Stamps that differ if one of the files has changed; reads the disk."""
+        """Stamps that change when one of the files changes; reads the disk."""
         found: list[tuple[int, int, int] | None] = []
         for file in filter(None, (self.keystore_location, self.truststore_location)):
             try:
-                there = os.stat(file)  # a link's target: that is what cert-manager changes
+                there = os.stat(file)  # follows symlinks: cert-manager changes their target
                 found.append((there.st_mtime_ns, there.st_size, there.st_ino))
             except OSError:
                 found.append(None)
@@ -74,33 +74,32 @@ class TlsSettings:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A listener's certificate."""
+    """The data of a listener's certificate."""
 
     subject: str
-    """As RFC 4514 writes it."""
+    """The subject in RFC 4514's form."""
     names: frozenset[str]
-    """The alternative ones."""
+    """The subject alternative names."""
     serial: str
     expires: datetime
 
     def days_left(self, wall_ms: int) -> float:
-        """Below 0 when it has expired."""
+        """Days until the certificate expires; negative if it has expired."""
         return (self.expires.timestamp() - wall_ms / 1000) / 86_400
 
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """A context, and what it was made of."""
+    """A server context with its certificate, and a client context to test a change."""
 
     context: ssl.SSLContext
     certificate: Certificate
     as_client: ssl.SSLContext | None
-    """As other brokers come here, for trying a change; None where no truststore says whom to
-    trust."""
+    """The context with which another broker would connect; None without a truststore."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """A fresh context that has been tried. Raises TlsError; reads files."""
+    """A new context that has completed a handshake. Raises TlsError; reads files."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -118,7 +117,7 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
         _trust(context, trusted)
         as_client = _client_context(settings, key, chain, trusted, checks_names=False)
     elif context.verify_mode != ssl.CERT_NONE:
-        # Java uses its own list of CAs then: a client known to any of them would be accepted.
+        # Java would use its built-in CAs here, and so accept any client known to one of them.
         raise TlsError(
             f"ssl.client.auth={settings.client_auth} needs the CAs of the clients: set"
             " ssl.truststore.location or ssl.truststore.certificates"
@@ -135,7 +134,7 @@ def check_change(
     other_names: bool = False,
     is_inter_broker: bool = False,
 ) -> None:
-    """Raises TlsError where ``new`` must not take the place of ``old`` while the broker runs.
+    """Raises TlsError if ``new`` must not replace ``old`` while the broker runs.
 
     ``other_subject`` and ``other_names`` are ``ssl.allow.dn.changes`` and ``.san.changes``.
     """
@@ -154,7 +153,7 @@ def check_change(
             " ssl.allow.san.changes=true to allow it"
         )
     if is_inter_broker:
-        # For a while some brokers have the old one, and others the new one.
+        # During a rolling change some brokers have the old certificate, others the new one.
         for server, client in ((old, new), (new, old)):
             if client.as_client is not None:
                 _shake_hands(
@@ -163,9 +162,9 @@ def check_change(
 
 
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
-    """The context for this broker's connections to others that listen with the same settings.
+    """The context for connections to other brokers, whose listeners have the same settings.
 
-    It sends its own certificate on request. Raises TlsError; reads files.
+    It sends this broker's certificate on request. Raises TlsError; reads files.
     """
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
@@ -202,7 +201,7 @@ def certificate_of(chain: str) -> Certificate:
 
 
 def _own(settings: TlsSettings) -> tuple[str, str]:
-    """The key and its certificates, PEM."""
+    """The private key and its certificate chain, as PEM."""
     inline = settings.keystore_key, settings.keystore_certificate_chain
     place = settings.keystore_location
     if any(inline):
@@ -235,7 +234,7 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
 
 
 def _trusted(settings: TlsSettings) -> str:
-    """The trusted certificates, PEM; "" without any."""
+    """The trusted certificates as PEM; "" without a truststore."""
     inline, place = settings.truststore_certificates, settings.truststore_location
     if inline and place:
         raise TlsError(
@@ -278,7 +277,7 @@ def _read(place: str) -> bytes:
 
 
 def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Holds to the versions and ciphers that are allowed."""
+    """Restricts a context to the allowed TLS versions and ciphers."""
     wanted = {version.strip() for version in settings.enabled_protocols}
     unknown = wanted - _VERSIONS.keys()
     if unknown or not wanted:
@@ -312,15 +311,15 @@ def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettin
             " match the key, and is ssl.key.password right?"
             f" ({said.replace('_', ' ').lower()})"
         ) from None
-    except OSError as error:  # a disk without room, for one
+    except OSError as error:  # such as a full disk
         raise TlsError(f"OpenSSL can't read the private key: {error}") from None
 
 
 @contextmanager
 def _file_of(text: str) -> Iterator[str]:
-    """A file for us alone to read: OpenSSL takes a key from nothing else.
+    """A temporary file that only this process can read, since OpenSSL loads keys from files only.
 
-    In memory where the system has that; a process that dies leaves no key behind then.
+    In memory where the system supports that, so that a killed process leaves no key behind.
     """
     if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
         with os.fdopen(os.memfd_create("muster-key"), "w") as file:
@@ -342,7 +341,7 @@ def _trust(context: ssl.SSLContext, trusted: str) -> None:
 
 
 def _try(context: ssl.SSLContext) -> None:
-    """Completes a handshake with a client in memory; trust is not checked."""
+    """Completes a handshake with a client in memory, without checking trust."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE
@@ -367,6 +366,7 @@ def _shake_hands(
                 continue
             except ssl.SSLError as error:
                 if may_lack_certificate and "peer_did_not_return" in (error.reason or "").lower():
-                    return  # it would ask us for a certificate; so far all went well
+                    # The server would require a certificate; all steps before were successful.
+                    return
                 said = (error.reason or str(error)).replace("_", " ").lower()
                 raise TlsError(f"{who} could not connect: {said}") from None

@@ -1,4 +1,4 @@
-"""Why a handshake or a session of TLS failed, in words for the operator."""
+"""The reasons for which TLS handshakes and sessions fail, in words for the operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ LEFT: Final = "the peer closed the connection during the TLS handshake"
 
 
 class Failure(Exception):
-    """A failed handshake; the text has the reason, for the operator."""
+    """A failed handshake; its text is the reason for the operator."""
 
 
 def reason_of(error: ssl.SSLError | Failure) -> str:
-    """Why a handshake failed, without OpenSSL's numbers and places."""
+    """The reason for which a handshake failed, without OpenSSL's error numbers and file names."""
     if isinstance(error, Failure):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,11 +1,10 @@
-"""The handshakes of a broker: whose turn it is, and which last too long.
+"""Schedules the TLS handshakes of a broker, and ends those that take too long.
 
-A step takes one to two milliseconds of arithmetic. So one step of one handshake is done in an
-iteration of the loop, and connections that are in already are served in between. Addresses take
-turns: a thousand clients that connect at once from one address are let in one after the other, and
-a client from another address waits for one step, not for a thousand. A peer that does not go on
-costs its memory alone, and that for ten seconds; when there are too many handshakes, the oldest one
-of the address with most of them is given up.
+A step takes 1 to 2 ms of computation. So an iteration of the loop runs one step of one handshake,
+and serves established connections in between. Addresses take turns: a thousand clients that connect
+at once from one address are handled one after the other, and a client from another address waits
+for one step, not for a thousand. A silent peer costs only memory, for ten seconds. Above `OPEN_MAX`
+handshakes, the oldest one of the address with most of them is aborted.
 """
 
 from __future__ import annotations
@@ -19,45 +18,45 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 HANDSHAKE_S_MAX = 10
-"""How long a peer may take from its connection to the end of the handshake."""
+"""Seconds from a peer's connection within which its handshake must finish."""
 OPEN_MAX = 2000
-"""Handshakes under way; above it the oldest of the busiest address is aborted."""
+"""Unfinished handshakes above which the oldest one of the busiest address is aborted."""
 
 
 class Handshake(Protocol):
-    """One that is not done yet."""
+    """An unfinished handshake."""
 
     address: str
-    """The address under which its peer is counted."""
+    """The address by which its peer is counted."""
 
     @property
     def awaits_peer(self) -> bool:
-        """Whether the next step is the peer's."""
+        """Whether the peer has to send the next message."""
 
     def give_up(self, reason: str) -> None:
         """Closes the connection."""
 
 
 class Handshakes:
-    """Of all listeners of one broker; use from the event loop's thread alone."""
+    """The handshakes of all listeners of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time, watchdog: Watchdog, now_s: Callable[[], int]) -> None:
-        """``now_s``: whole seconds of the monotonic clock, as they are when a peer comes."""
+        """``now_s`` returns whole seconds of the monotonic clock, the start of a handshake."""
         self._ticks_ns = time.ticks_ns
         self._watchdog = watchdog
         self._now_s = now_s
         self._waiting: OrderedDict[str, deque[Callable[[], bool]]] = OrderedDict()
-        """Steps by address; the first address has the next turn."""
+        """Queued steps by address; the first address has the next turn."""
         self._scheduled = False
         self._open: dict[str, dict[Handshake, int]] = {}
-        """By address, in the order in which they began, with the second."""
+        """Unfinished handshakes by address, oldest first, with the second of their start."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def begun(self, handshake: Handshake) -> None:
-        """A peer is there."""
+        """Adds a handshake."""
         self._open.setdefault(handshake.address, {})[handshake] = self._now_s()
         self._count += 1
         if self._count > OPEN_MAX:
@@ -66,7 +65,7 @@ class Handshakes:
             oldest.give_up(f"more than {OPEN_MAX} TLS handshakes are in progress")
 
     def over(self, handshake: Handshake) -> None:
-        """Removes a handshake that is done, failed or aborted."""
+        """Removes a handshake that succeeded, failed or was aborted."""
         mates = self._open.get(handshake.address, {})
         if mates.pop(handshake, None) is not None:
             self._count -= 1
@@ -74,7 +73,7 @@ class Handshakes:
                 del self._open[handshake.address]
 
     def look(self) -> None:
-        """Gives up those that last too long; called each second."""
+        """Aborts handshakes that take too long; called each second."""
         now_s = self._now_s()
         late = [
             each
@@ -87,7 +86,7 @@ class Handshakes:
                 handshake.give_up(f"the TLS handshake took more than {HANDSHAKE_S_MAX} s")
 
     def step(self, address: str, work: Callable[[], bool]) -> None:
-        """Has one step done, soon; ``work`` returns whether there was still something to do."""
+        """Queues one step; ``work`` returns False if the handshake had ended before."""
         self._waiting.setdefault(address, deque()).append(work)
         self._schedule()
 
@@ -97,7 +96,7 @@ class Handshakes:
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """One step, of the address whose turn it is; the watchdog counts it if it takes long."""
+        """Runs one step of the next address; the watchdog counts it if it takes long."""
         self._scheduled = False
         began_ns = self._ticks_ns()
         try:

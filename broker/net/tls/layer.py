@@ -1,10 +1,10 @@
 """TLS between the transport of a socket and the connection that speaks Kafka over it.
 
 The layer is the transport's protocol and the connection's transport. The connection is made, and so
-admitted and counted, before the first byte of the handshake; handshakes share the loop step by step
-(`Handshakes`) and have a deadline; a failure is one log line. OpenSSL works on buffers in memory,
-so that every listener and connection has its own context, and the first bytes can be checked: they
-distinguish a client without TLS from a broken one.
+admitted and counted, before the first byte of the handshake. Handshakes share the loop step by step
+(`Handshakes`) and have a deadline; a failure is one log line. OpenSSL works on buffers in memory.
+So every connection has its own context, and the layer can check the first bytes, by which it
+distinguishes a client without TLS from a broken one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from broker.net.tls.wrapped import Wrapped
 
 RECORD_BYTES_MAX = 16 * 1024
-"""Of a record's content (RFC 8446, section 5.1); OpenSSL decrypts one at a time."""
+"""Longest content of a record (RFC 8446, section 5.1); OpenSSL decrypts one record at a time."""
 RECEIVED_BYTES_MAX = 64 * 1024
-"""Of a handshake that waits for its turn: a peer that sends more is not read until then."""
+"""Bytes received during a handshake above which the peer is not read until the next step."""
 AT_ONCE_BYTES = 64 * 1024
 """Writes up to this size are encrypted at once."""
 TURN_BYTES = 512 * 1024
-"""Of larger ones so much is encrypted in one turn of the loop: 16 MB at once held it for 69 ms."""
+"""Bytes of larger writes encrypted in one turn: 16 MB at once held the loop for 69 ms."""
 HANDSHAKE_RECORD = 0x16
-"""With this byte begins what a TLS client sends first (RFC 8446, section 5.1)."""
+"""The first byte that a TLS client sends (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
-"""An alert: unexpected message. A TLS client ends on it; other clients report bad data."""
+"""An alert, unexpected message: a TLS client ends on it, other clients report invalid data."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
-    """One connection's; see the module."""
+    """The TLS of one connection."""
 
     def __init__(
         self,
@@ -49,65 +49,66 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         on_ready: Callable[[ssl.SSLObject], None],
         on_failure: Callable[[Failure], None],
     ) -> None:
-        """``on_ready`` is called when the peer has shown what it has to show, and may refuse it by
-        raising `Failure`; ``on_failure`` when the handshake fails. The layer closes by itself.
+        """``on_ready`` is called when the handshake is done, and may reject the peer by raising
+        `Failure`; ``on_failure`` is called when the handshake fails. The layer then closes itself.
         """
         self._wrapped = wrapped
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._context = context
         self._tls: ssl.SSLObject
-        """Since the first bytes: a peer that sends nothing costs little."""
+        """The session, made when the first bytes arrive: a silent peer costs little."""
         self._handshakes = handshakes
         self._on_ready = on_ready
         self._on_failure = on_failure
         self._transport: asyncio.Transport
         self._has_begun = False
-        """Something has come."""
+        """The peer has sent something."""
         self.is_ready = False
         """The handshake is done."""
         self.address = ""
-        """The address under which the peer is counted."""
+        """The address by which the peer is counted."""
         self._is_queued = False
-        """A step of the handshake waits for its turn."""
+        """A step of the handshake is queued."""
         self._has_answered = False
-        """A step of the handshake is done."""
+        """A step of the handshake has run."""
         self._peer_has_left = False
-        """The peer has closed its side during the handshake, and its last bytes wait."""
+        """The peer closed its side during the handshake, and its last bytes are not read yet."""
         self._has_ended = False
-        """Nothing more is read of the peer: it, or we, have ended the session."""
+        """The peer or the layer has ended the session; nothing more is read."""
         self._last: ssl.SSLError | None = None
-        """The error after the last decrypted bytes: the peer's close, or data that is not TLS."""
+        """The error after the last decrypted bytes: the peer's close, or invalid data."""
         self._is_paused = False
-        """The connection wants no bytes now."""
+        """The connection has paused reading."""
         self._is_direct = False
-        """Writes are encrypted and sent at once: none wait before them."""
+        """Writes are encrypted and sent at once, since none is queued."""
         self._unsent = Unsent()
-        """Writes that wait for their turn."""
+        """Queued writes."""
         self._turn_bytes = 0
-        """How much of what was large has been encrypted in this turn."""
+        """Bytes of queued writes encrypted in this turn."""
         self._has_turn = False
-        """The next turn is to come."""
+        """The next turn is scheduled."""
         self._is_full = False
-        """The transport wants no more now."""
+        """The transport has paused writing."""
         self._has_held = False
         """The connection's writing is paused."""
         self._is_leaving = False
-        """The connection has closed, and what it has written is being sent."""
+        """The connection has closed; its queued writes are still sent."""
 
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Has the connection admitted."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base
+        """Passes the new connection on, which may reject it."""
+        # uvloop's transport is not a subclass of asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
         host, *_ = transport.get_extra_info("peername") or ("",)
         self.address = network_of(java_address(str(host))[1:])
         self._wrapped.connection_made(self)
-        if not self._has_ended:  # it is admitted
+        if not self._has_ended:  # the connection was admitted
             self._handshakes.begun(self)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypts what came, or goes on with the handshake."""
+        """Continues the handshake, or decrypts the bytes and passes them on."""
         if self._has_ended:
             return
         self._incoming.write(data)
@@ -131,43 +132,43 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._handshakes.step(self.address, self._shake)
 
     def eof_received(self) -> bool | None:
-        """The peer has closed its side without a word, as many do."""
+        """Ends the session: the peer has closed its side without a TLS close, as many do."""
         if self.is_ready:
             stays = self._wrapped.eof_received()
             if self._unsent and not stays:
-                self.close()  # it may still read
+                self.close()  # the peer may still read
                 return True
             return stays
         if self._is_queued and self._has_answered and not self._has_ended:
-            # Its last bytes may say why it leaves, and wait for their turn: a thousand clients
-            # that close at once would else hold the loop for seconds.
+            # Its last bytes may contain the reason, and are read in the next queued step: reading
+            # them now could hold the loop for seconds if a thousand clients close at once.
             self._peer_has_left = True
             return True
         if self._has_begun:
             self._fail(LEFT)
-        self._has_ended = True  # without a log line: port scans do this
+        self._has_ended = True  # not logged, since port scans do this
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone."""
+        """Ends the session: the peer is disconnected."""
         self._end()
         self._handshakes.over(self)
         self._wrapped.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The peer does not take what it is sent."""
+        """Stops encrypting: the peer does not read."""
         self._is_full = True
         self._settle_pace()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Encrypts queued writes: the peer reads again."""
         self._is_full = False
         self._encrypt()
 
     # -- the connection's calls
 
     def write(self, data: Buffer) -> None:
-        """Encrypts and sends, in turns what is large; nothing once the session has ended."""
+        """Encrypts and sends data, large writes over several turns; ignored after the end."""
         if not self._is_direct or not 0 < len(data) <= AT_ONCE_BYTES:
             self.writelines((data,))
             return
@@ -179,14 +180,14 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._send()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Encrypts and sends all of it, in its order and in turns."""
+        """Encrypts and sends the buffers in order, over several turns if they are large."""
         if not self.is_ready or self._has_ended:
             return
         self._unsent.add(list_of_data)
         self._encrypt()
 
     def close(self) -> None:
-        """Says goodbye and closes once all is written; does not wait for the peer's goodbye."""
+        """Sends a TLS close and closes once all is written, without waiting for the peer's."""
         if self._unsent:
             self._is_leaving = self._has_ended = True
             return
@@ -205,59 +206,59 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return self._is_leaving or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """The connection wants no bytes now."""
+        """Passes no bytes to the connection until `resume_reading`."""
         self._is_paused = True
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """The connection wants bytes again: first those that are here."""
+        """Passes bytes to the connection again, first those already received."""
         self._is_paused = False
         self._transport.resume_reading()
         if self.is_ready and (self._last or self._incoming.pending or self._tls.pending()):
             asyncio.get_running_loop().call_soon(self._read)
 
     def is_reading(self) -> bool:
-        """Whether the connection wants bytes."""
+        """Whether the connection receives bytes."""
         return not self._is_paused
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """From how many unsent bytes on the peer counts as slow."""
+        """Sets the unsent bytes above which the connection's writing is paused."""
         self._transport.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the kernel has not taken, most of them encrypted."""
+        """Bytes that the kernel has not accepted, most of them encrypted."""
         return self._transport.get_write_buffer_size() + self._unsent.size_bytes
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the socket; ``ssl_object`` is the session."""
+        """The socket's information; ``ssl_object`` is the TLS session."""
         if name == "ssl_object":
             return self._tls if self._has_begun else default
         return self._transport.get_extra_info(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """From here on ``protocol`` speaks over the layer."""
+        """Passes later bytes to ``protocol``."""
         self._wrapped = cast("Wrapped", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """The protocol that speaks over the layer."""
         return cast(asyncio.BaseProtocol, self._wrapped)
 
-    # -- the handshake, for `Handshakes`
+    # -- the calls of `Handshakes`
 
     @property
     def awaits_peer(self) -> bool:
-        """Whether the next step of the handshake is the peer's."""
+        """Whether the peer has to send the next message of the handshake."""
         return not self._is_queued
 
     def give_up(self, reason: str) -> None:
-        """Closes a connection whose handshake lasts too long."""
+        """Aborts a handshake that takes too long."""
         self._fail(reason)
         self._transport.abort()
 
     # -- the session
 
     def _shake(self) -> bool:
-        """One step of the handshake; False if it had ended before."""
+        """Runs one step of the handshake; False if it had ended before."""
         self._is_queued = False
         if self._has_ended:
             return False
@@ -286,7 +287,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return True
 
     def _read(self) -> None:
-        """Hands on what can be decrypted, if the connection wants it, and then the end."""
+        """Passes on decrypted bytes unless reading is paused, and after them the end."""
         if self._is_paused or self._has_ended:
             return
         data = self._decrypted()
@@ -298,12 +299,12 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self.close()
             else:
                 self._break_off(self._last)
-        elif self._outgoing.pending:  # an answer to a change of keys
+        elif self._outgoing.pending:  # the response to a key update
             self._send()
 
     def _decrypted(self) -> bytes:
-        """All that is here in one piece, as without TLS: a request of 16 kB is in two records, and
-        has not to be put together elsewhere."""
+        """All received data in one piece, so that a request in several records is not reassembled
+        by the connection."""
         tls, pieces = self._tls, []
         try:
             while self._last is None:
@@ -320,8 +321,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _encrypt(self) -> None:
-        """As much of what waits as this turn has room for; the rest in the next ones, as the peer
-        takes it."""
+        """Encrypts queued writes up to the limit of this turn; later turns continue while the
+        peer reads."""
         unsent = self._unsent
         before_bytes = self._turn_bytes
         try:
@@ -351,7 +352,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._encrypt()
 
     def _settle_pace(self) -> None:
-        """Has the connection write no more while something waits here, or in the transport."""
+        """Pauses the connection's writing while writes are queued here or in the transport."""
         holds = self._is_full or bool(self._unsent)
         if holds != self._has_held:
             self._has_held = holds
@@ -362,12 +363,12 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     def _say_goodbye(self) -> None:
         self._end()
-        with suppress(ssl.SSLError):  # the peer's goodbye is missing, and not awaited
+        with suppress(ssl.SSLError):  # raised since the peer's close has not arrived
             self._tls.unwrap()
         self._send()
 
     def _end(self) -> None:
-        """Nothing more is read, and nothing written."""
+        """Stops reading and writing."""
         self._has_ended = True
         self._is_direct = False
         self._is_leaving = False
@@ -379,9 +380,9 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._transport.write(data)
 
     def _break_off(self, error: ssl.SSLError) -> None:
-        """Ends the connection on data that TLS can't process."""
+        """Ends the connection on invalid TLS data."""
         self._end()
-        self._send()  # an alert
+        self._send()  # the alert for the peer
         self._on_failure(Failure(f"the TLS session failed: {said_of(error)}"))
         self._transport.abort()
 
@@ -390,6 +391,6 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             return
         self._end()
         self._handshakes.over(self)
-        self._send()  # an alert
+        self._send()  # the alert for the peer
         self._on_failure(Failure(reason))
         self._transport.close()

@@ -1,4 +1,4 @@
-"""TLS on one listener: the context of new connections, users of certificates, failures."""
+"""TLS on one listener: its context for new connections, principals of certificates, failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TlsListener:
-    """See the module; use from the event loop's thread alone."""
+    """The TLS of one listener; only the event loop's thread may use it."""
 
     def __init__(
         self, endpoint: Endpoint, made: ListenerTls, rules: MappingRules, lines: FailureLines
@@ -31,12 +31,13 @@ class TlsListener:
         self.made = made
         """The TLS of new connections; existing ones keep theirs."""
         self.done = self.failed = 0
-        """Handshakes."""
+        """Handshakes that succeeded, and those that failed."""
         self._rules = rules
         self._lines = lines
 
     def layer(self, wrapped: Wrapped, connection: Connection, handshakes: Handshakes) -> TlsLayer:
-        """Makes the layer between a transport and ``wrapped``, which speaks for ``connection``."""
+        """Makes the TLS layer between a transport and ``wrapped``, the protocol of
+        ``connection``."""
         return TlsLayer(
             wrapped,
             self.made.context,
@@ -53,7 +54,7 @@ class TlsListener:
         self.done += 1
 
     def _name(self, certificate: bytes) -> str:
-        """The user that a certificate's subject maps to; raises Failure if no rule matches."""
+        """The user to which a certificate's subject maps; raises Failure if no rule matches."""
         subject = subject_of(certificate)
         name = self._rules.map(subject)
         if not name:
@@ -62,7 +63,7 @@ class TlsListener:
 
     def _fail(self, connection: Connection, failure: Failure) -> None:
         self.failed += 1
-        self._lines.tell(
+        self._lines.report(
             "TLS connection failed",
             connection.client_host[1:],
             str(failure),

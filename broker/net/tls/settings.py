@@ -11,13 +11,13 @@ from security.name_mapping import parse_mapping_rules
 
 
 def open_tls(endpoint: Endpoint, settings: ListenerSettings, lines: FailureLines) -> TlsListener:
-    """The TLS of a listener; reads its files. Raises TlsError."""
+    """Makes the TLS of a listener; reads its files. Raises TlsError."""
     rules = parse_mapping_rules(settings["ssl.principal.mapping.rules"])
     return TlsListener(endpoint, listener_tls(tls_settings(endpoint, settings)), rules, lines)
 
 
 def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
-    """The settings ``ssl.*`` as they are for a listener."""
+    """The settings ``ssl.*`` of a listener."""
     return TlsSettings(
         keystore_location=settings["ssl.keystore.location"] or "",
         keystore_password=settings["ssl.keystore.password"] or "",
@@ -34,9 +34,9 @@ def tls_settings(endpoint: Endpoint, settings: ListenerSettings) -> TlsSettings:
 
 
 def client_auth(endpoint: Endpoint, settings: ListenerSettings) -> str:
-    """Whether clients show a certificate.
+    """Whether clients must send a certificate: ssl.client.auth.
 
-    Where they log in by SASL as well, only the listener's own setting counts (KIP-684).
+    On a SASL listener only the listener's own setting counts (KIP-684).
     """
     if endpoint.has_sasl:
         return settings.own("ssl.client.auth") or "none"

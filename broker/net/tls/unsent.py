@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from protocol.buffer import Buffer
 
 RECORD_BYTES = 16 * 1024
-"""The most that a record holds. 500 bytes cost three times as much in a record of their own."""
+"""Content of a record. Writes of 500 bytes cost three times as much in records of their own."""
 
 
 class Unsent:
-    """See the module."""
+    """A queue of writes."""
 
     def __init__(self) -> None:
         self._chunks: deque[memoryview] = deque()
@@ -22,7 +22,7 @@ class Unsent:
         return bool(self._chunks)
 
     def add(self, chunks: Iterable[Buffer]) -> None:
-        """Puts them behind the others: small ones joined, large ones as they are."""
+        """Appends chunks; small ones are joined, large ones are not copied."""
         chunks = list(chunks)
         size_bytes = sum(map(len, chunks))
         if size_bytes < len(chunks) * RECORD_BYTES:
@@ -31,7 +31,7 @@ class Unsent:
         self.size_bytes += size_bytes
 
     def take(self, bytes_max: int) -> memoryview:
-        """The first of it: a chunk, or so many bytes of one."""
+        """Removes the first chunk, or its first ``bytes_max`` bytes."""
         chunk = self._chunks.popleft()
         if len(chunk) > bytes_max:
             self._chunks.appendleft(chunk[bytes_max:])
@@ -40,6 +40,6 @@ class Unsent:
         return chunk
 
     def clear(self) -> None:
-        """Drops all of it."""
+        """Drops all writes."""
         self._chunks.clear()
         self.size_bytes = 0

@@ -1,4 +1,4 @@
-"""The interface that a layer of TLS needs of the connection that speaks over it."""
+"""The interface of a connection that the TLS layer calls."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ class Wrapped(Protocol):
     """The connection that speaks over the layer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A peer is there; nothing has come of it."""
+        """Called when the socket is accepted, before any byte arrives."""
 
     def data_received(self, data: bytes) -> None:
-        """Decrypted bytes came."""
+        """Called with decrypted bytes."""
 
     def eof_received(self) -> bool | None:
-        """The peer says that nothing more comes."""
+        """Called when the peer has closed its side."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone."""
+        """Called when the connection is closed."""
 
     def pause_writing(self) -> None:
-        """The peer does not take what it is sent."""
+        """Called when the peer does not read what is sent."""
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Called when the peer reads again."""

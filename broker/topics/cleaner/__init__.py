@@ -1,1 +1,1 @@
-"""The cleaner of a broker: which logs are dirty, its worker process, and the swap of segments."""
+"""The cleaner of a broker: the choice of dirty logs, the worker process, the swap of segments."""

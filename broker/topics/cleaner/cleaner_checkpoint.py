@@ -1,7 +1,7 @@
-"""How far each log has been cleaned, Kafka's cleaner-offset-checkpoint, and how dirty it is since.
+"""The first dirty offset of each log, in Kafka's cleaner-offset-checkpoint, and the dirty bytes.
 
-The file spares reading the same again, no more: where it is missing or damaged, cleaning starts
-from the beginning.
+The file only saves work: if it is missing or damaged, cleaning starts from the beginning of each
+log.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ logger = structlog.get_logger(__name__)
 
 
 class CleanerCheckpoint:
-    """The checkpoint of one broker; use from the event loop's thread, but for `write`."""
+    """The cleaner checkpoint of one broker; outside the loop's thread only `write` may run."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
         self._path = os.path.join(logs.directory, CLEANER_OFFSET)
         self._first_dirty: dict[TopicPartition, int] = {}
-        """Of each log that was ever cleaned."""
+        """The first dirty offset of each log that was ever cleaned."""
         self._writing = Lock()
 
     def read(self) -> None:
-        """Takes over what the file says of the topics that there are. Raises OSError."""
+        """Reads the offsets of existing topics from the file. Raises OSError."""
         try:
             self._first_dirty = read_offsets(self._logs.fs, self._path)
         except CorruptLog as damage:
@@ -46,7 +46,7 @@ class CleanerCheckpoint:
             self.forget(topic)
 
     def write(self) -> None:
-        """Writes the file; in any thread."""
+        """Writes the file. Thread-safe."""
         with self._writing:
             try:
                 write_offsets(self._logs.fs, self._path, dict(self._first_dirty))
@@ -54,11 +54,11 @@ class CleanerCheckpoint:
                 logger.warning("cleaner checkpoint can't be written", error=str(error))
 
     def note(self, log: PartitionLog, end_offset: int) -> None:
-        """A log has been cleaned below that offset."""
+        """Records that a log has been cleaned below ``end_offset``."""
         self._first_dirty[log.topic, log.partition] = end_offset
 
     def forget(self, topic: str) -> None:
-        """A topic is deleted."""
+        """Drops the offsets of a deleted topic."""
         for key in [key for key in self._first_dirty if key[0] == topic]:
             del self._first_dirty[key]
 
@@ -66,10 +66,10 @@ class CleanerCheckpoint:
         """The offset below which a partition's log has been cleaned."""
         return self._first_dirty.get((topic, partition), 0)
 
-    # -- how dirty
+    # -- dirty parts of logs
 
     def judge(self, log: PartitionLog, now_ms: int) -> Cleanable:
-        """How dirty a log is, and up to where it may be cleaned at ``now_ms`` (wall)."""
+        """The dirty part of a log that may be cleaned at ``now_ms`` (wall clock)."""
         return cleanable(
             segment_facts(log.segments),
             self._first_dirty.get((log.topic, log.partition)),
@@ -80,19 +80,19 @@ class CleanerCheckpoint:
         )
 
     def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
-        """In how long time alone next changes what `judge` says, or rolls; None for never."""
+        """Milliseconds until `judge` changes or the log rolls without appends; None: never."""
         facts = segment_facts(log.segments)
         return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
     def first_dirty(self, log: PartitionLog) -> int:
-        """The first offset that no cleaning has seen."""
+        """The first offset that was not cleaned yet."""
         checkpoint = self.cleaned_to(log.topic, log.partition)
         if checkpoint > log.active.base_offset:
             checkpoint = 0
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes that are not cleaned yet, with the active segment.
+        """Bytes that were not cleaned yet, including the active segment.
 
         Bytes after the first offset of an open transaction are not counted.
         """
@@ -106,8 +106,8 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """Where the first open transaction begins, or what is not committed; and how many bytes of its
-    segment lie before it."""
+    """The first offset of an open transaction or of uncommitted records, and the bytes of its
+    segment before it."""
     offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:
         return LONG_MAX, 0
@@ -119,7 +119,7 @@ def _stable(log: PartitionLog) -> tuple[int, int]:
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:
-    """The facts that a cleaning needs about segments."""
+    """The facts about segments that a cleaning needs."""
     return [
         SegmentFacts(
             segment.base_offset,

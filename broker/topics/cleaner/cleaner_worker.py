@@ -1,8 +1,8 @@
-"""A cleaner process and the conversation with it.
+"""A cleaner process, and the broker's communication with it.
 
-The process is started with the first job and ended after an idle minute. It ends by itself when
-the broker does, since its stdin closes then. One that dies, fails or reports nothing for long is
-killed, and the next job starts a new one.
+The process starts with the first job and is ended after an idle minute. It exits when the broker
+does, since its stdin closes then. A process that fails or is silent too long is killed, and the
+next job starts a new one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ T = TypeVar("T")
 
 IDLE_S = 60.0
 SILENCE_S = 300.0
-"""A cleaner reports every second how far it is; only a disk that takes minutes for one fsync, or a
-cleaner that is stuck, is silent for so long."""
+"""Seconds without a report after which the process counts as stuck. It reports each second, except
+while the disk takes minutes for an fsync."""
 _LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class CleaningFailed(Exception):
-    """A cleaning has failed; the text has the reason."""
+    """A cleaning has failed; the text is the reason."""
 
 
 class CleanerWorker:
-    """One process that cleans one partition at a time."""
+    """One process, which cleans one partition at a time."""
 
     def __init__(self, time: Time) -> None:
         self._time = time
@@ -50,12 +50,12 @@ class CleanerWorker:
         self._killed: Process | None = None
         self._idle: asyncio.TimerHandle | None = None
         self.busy = False
-        """Whether it has a job."""
+        """Whether a job is running."""
         self.silence_s = SILENCE_S
 
     @property
     def pid(self) -> int | None:
-        """The process id, None if it is not running."""
+        """The process id; None if the process is not running."""
         return self._process.pid if self._process is not None else None
 
     async def clean(
@@ -64,11 +64,11 @@ class CleanerWorker:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
+        """Runs ``job``; ``on_group`` is awaited for each group while the next one is cleaned.
 
-        ``producers`` are added to the job's, piece by piece; others have their turn in between.
-        Raises CleaningFailed, and what ``on_group`` raises; the process is ended then, so that the
-        next job meets a new one.
+        ``producers`` are sent in pieces, so that the loop can run other work between them. Raises
+        CleaningFailed, and exceptions of ``on_group``; the process is ended then, so that the next
+        job starts a new one.
         """
         if self._idle is not None:
             self._idle.cancel()
@@ -150,7 +150,7 @@ class CleanerWorker:
             self._killed = process
 
     async def stop(self) -> None:
-        """End the process, whatever it is doing; return when it is gone."""
+        """Kills the process, and returns once it has exited."""
         self._end()
         if self._killed is not None:
             await self._killed.wait()

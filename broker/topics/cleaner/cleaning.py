@@ -1,11 +1,11 @@
-"""The schedule of compaction: which partition is cleaned when, and the exchange of its segments.
+"""The schedule of compaction: chooses partitions to clean, and swaps their segments.
 
-Separate processes clean (cleaner_worker.py), or another `Cleaner`. This module only chooses a
-partition and exchanges its segments, which takes a few renames in the loop's thread. The
-coordinators' topics have a schedule and a process of their own: their owners know which records are
-live, and a partition is rolled and cleaned when the dead ones outweigh them, so that disk use
-follows live data. A failing partition is
-shown in the log, in the metrics and in /healthz, and tried again less and less often.
+Separate processes (cleaner_worker.py) or another `Cleaner` clean. This module only chooses a
+partition and swaps its segments, which takes a few renames in the loop's thread. The coordinators'
+topics have a schedule and a process of their own: their owners know which records are live, and a
+partition is rolled and cleaned when its dead records outweigh the live ones, so that disk use is
+proportional to live data. A failing partition is shown in the log, in the metrics and in /healthz,
+and is retried at growing intervals.
 """
 
 from __future__ import annotations
@@ -37,45 +37,47 @@ from protocol.slotted import slotted
 logger = structlog.get_logger(__name__)
 
 OWNED_CHECK_MS = 100
-"""How often the weight of the partitions with owners is checked."""
+"""Milliseconds between checks of the owned partitions' weight."""
 OWNED_DEAD_BYTES_MIN = 1024 * 1024
 OWNED_WAIT_MS = 10_000
 OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
-"""A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
-clean: under thousands of commits a second, one cleaning a MiB costs a sixth of all CPU time."""
+"""Dirty bytes above which an owned partition with more dead than live records is cleaned at once;
+with less it waits `OWNED_WAIT_MS`. At thousands of commits a second, cleaning each MiB took a
+sixth of all CPU time."""
 OWNED_RETRY_MS = 1000
 OWNED_RETRY_MS_MAX = 60_000
-"""How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
+"""Longest wait before a failed cleaning of an owned partition is retried: commits continue, at
+megabytes a second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
 class Owner(Protocol):
-    """The coordinator that keeps what the records of a topic say."""
+    """The coordinator whose state is in the records of a topic."""
 
     @property
     def settling(self) -> bool:
-        """Whether partitions are being loaded, or were a moment ago: cleaning them waits."""
+        """Whether partitions are being loaded or were recently; their cleaning waits."""
 
     def hosts(self, partition: int) -> bool:
-        """Whether the partition is this coordinator's; another broker's is cleaned like any log."""
+        """Whether this coordinator hosts the partition; others are cleaned by their dirty ratio."""
 
     def live_records(self, partition: int) -> int | None:
-        """About how many records are not superseded; None while the partition isn't served."""
+        """About how many records are not superseded; None while the partition is not served."""
 
     def oldest_needed(self, log: PartitionLog) -> int:
-        """The log offset of the newest snapshot: no tombstone from there on may go."""
+        """The log offset of the newest snapshot; later tombstones must be kept."""
 
     async def before_exchange(self, log: PartitionLog) -> None:
         """Returns when segments below the active one may be replaced."""
 
 
 class Cleaner(Protocol):
-    """Cleans one partition at a time, outside of the event loop."""
+    """Cleans one partition at a time, outside the event loop."""
 
     @property
     def busy(self) -> bool:
-        """Whether it has a job."""
+        """Whether a job is running."""
 
     async def clean(
         self,
@@ -83,19 +85,20 @@ class Cleaner(Protocol):
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
+        """Runs ``job``; ``on_group`` is awaited for each group while the next one is cleaned.
 
-        ``producers`` are added to the job's, piece by piece; others have their turn in between.
-        Raises CleaningFailed, and what ``on_group`` raises; the work ends then.
+        ``producers`` are added to the job in pieces, so that the loop can run other work between
+        them. Raises CleaningFailed, and exceptions of ``on_group``; the job ends then.
         """
 
     async def stop(self) -> None:
-        """End the work; return when nothing of it goes on."""
+        """Ends the job, and returns once it has ended."""
 
 
 @slotted
 class Trouble:
-    """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
+    """Why a partition could not be cleaned, the number of failures, and the time of the next try
+    (monotonic ms)."""
 
     reason: str
     failures: int
@@ -103,7 +106,7 @@ class Trouble:
 
 
 class Cleaning:
-    """The compaction of one broker's logs; use from the event loop's thread alone."""
+    """The compaction of one broker's logs; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class Cleaning:
         background: Background,
         new_worker: Callable[[], Cleaner],
     ) -> None:
-        """``owners``: by topic, who has one; the others are cleaned by their dirty ratio."""
+        """``owners`` has the owners by topic; other topics are cleaned by their dirty ratio."""
         self._config = config
         self._logs = logs
         self.checkpoint = checkpoint
@@ -126,19 +129,20 @@ class Cleaning:
         self.troubles: dict[TopicPartition, Trouble] = {}
         """The partitions whose last cleaning failed."""
         self._paused: dict[TopicPartition, int] = {}
-        """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
-        an open transaction, or records too young, stand in the way."""
+        """The time (monotonic ms) before which a log is not tried: an open transaction, or records
+        that are too young, prevent further cleaning."""
         self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
-        """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
+        """The time (monotonic ms) since which an owned partition's dead records outweigh its live
+        ones."""
         self.workers = (new_worker(), new_worker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
-        """Begins the recurring work, unless log.cleaner.enable is false. Raises OSError."""
+        """Starts the recurring work unless log.cleaner.enable is false. Raises OSError."""
         self.checkpoint.read()
         config = self._config
         if config["log.cleaner.enable"]:
@@ -152,7 +156,7 @@ class Cleaning:
             ]
 
     async def stop(self) -> None:
-        """Ends it; an exchange of segments under way is brought to its end."""
+        """Ends the work; a swap of segments in progress is completed first."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -160,7 +164,7 @@ class Cleaning:
         await self.swaps.settled()
         for worker in self.workers:
             await worker.stop()
-        if self._tasks:  # one that is just being written in a thread is waited for, too
+        if self._tasks:  # also waits for a write of the checkpoint in a thread
             await self._time.in_thread(self.checkpoint.write)
 
     def _every(
@@ -169,7 +173,7 @@ class Cleaning:
         clean: Callable[[], Awaitable[bool]],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """Pauses, cleans until there is nothing to do, and so on."""
+        """Repeats: pauses, then cleans until no log is due."""
 
         async def clean_all() -> None:
             while await clean():
@@ -182,7 +186,7 @@ class Cleaning:
         self.failures += 1
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Forgets it."""
+        """Drops the state of a deleted topic."""
         self.checkpoint.forget(topic.name)
         for of_partition in (self.troubles, self._paused):
             for key in [key for key in of_partition if key[0] == topic.name]:
@@ -192,7 +196,7 @@ class Cleaning:
     # -- the choice
 
     async def clean_owned(self) -> bool:
-        """Rolls and cleans the owned partition that weighs most, if any weighs too much."""
+        """Rolls and cleans the owned partition with the largest weight, if one is due."""
         due = []
         for topic, owner in self._owners.items():
             entry = self._logs.topics.get(topic)
@@ -243,7 +247,7 @@ class Cleaning:
         )
 
     async def clean_dirtiest(self) -> bool:
-        """Cleans the log with the largest dirty ratio that is due; False when none is."""
+        """Cleans the due log with the largest dirty ratio; False if none is due."""
         dirtiest = self._dirty.dirtiest(self._time.now(), self._roll)
         if dirtiest is None:
             return False
@@ -264,13 +268,13 @@ class Cleaning:
         return until_ms <= 0 or until_ms <= self._time.now().mono_ms
 
     def _waits_ms(self, log: PartitionLog) -> int:
-        """Until when it is not tried (monotonic); 0: it is."""
+        """The time (monotonic ms) before which a log is not tried; 0 if it may be tried."""
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
         return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
 
     def uncleanable(self) -> dict[str, str]:
-        """Why the last cleaning failed, by partition, for /healthz."""
+        """The reason of the last failed cleaning, by partition, for /healthz."""
         return {
             f"{topic}-{partition}": trouble.reason
             for (topic, partition), trouble in self.troubles.items()
@@ -279,7 +283,7 @@ class Cleaning:
     # -- the work
 
     async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
-        """Cleans one log; whether that was worth looking for more to do at once."""
+        """Cleans one log; returns whether to look for another one at once."""
         log = partition.log
         if roll and not self._roll(log):
             return False
@@ -294,7 +298,11 @@ class Cleaning:
             if not self.swaps.is_ours(partition):
                 return False
             if first_offset < log.segments[0].base_offset:
-                logger.info("cleaning abandoned: retention deleted its segments", why=str(error))
+                logger.info(
+                    "cleaning abandoned: retention deleted segments of the log",
+                    partition=_name(log),
+                    reason=str(error),
+                )
                 return False
             if not isinstance(error, CleaningFailed | OSError):
                 logger.exception("cleaning failed: internal error", partition=_name(log))
@@ -302,12 +310,13 @@ class Cleaning:
         return False
 
     async def _clean_rolled(self, partition: Partition, worker: Cleaner) -> bool:
-        """Cleans the segments before the active one. Raises the error that prevents it."""
+        """Cleans the segments before the active one. Raises the error of a failed cleaning."""
         log = partition.log
         found = self.checkpoint.judge(log, self._time.now().wall_ms)
         job = self._job(log, found)
         if log.recovery_point < found.end_offset:
-            # A power loss must not lose the newer record once the older one is removed.
+            # Without the flush, a power loss after the cleaning could lose both the newer record
+            # and the older one that it superseded.
             await partition.flush()
         truncations = log.truncations
         done = await worker.clean(
@@ -354,7 +363,7 @@ class Cleaning:
             self._paused[key] = self._time.now().mono_ms + backoff_ms
             return
         self.checkpoint.note(log, done.end_offset)
-        often = log.topic in self._owners  # it may be every second
+        often = log.topic in self._owners  # cleaned as often as every second
         (logger.debug if often else logger.info)(
             "log cleaned",
             partition=_name(log),

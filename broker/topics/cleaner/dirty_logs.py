@@ -1,6 +1,6 @@
-"""The next log to clean by its dirty ratio, and when it will be due.
+"""Chooses the next log to clean by dirty ratio, and computes when one is due.
 
-Logs of the coordinators' topics have owners, and another schedule: cleaning.py.
+The coordinators' topics have owners and another schedule: cleaning.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ class Hosting(Protocol):
 
 
 class DirtyLogs:
-    """Of one broker; ``waits_ms`` is until when a log is not tried (monotonic), 0 for none."""
+    """The logs of one broker, without owned partitions.
+
+    ``waits_ms`` returns the time (monotonic) before which a log is not tried; 0 for none.
+    """
 
     def __init__(
         self,
@@ -39,9 +42,9 @@ class DirtyLogs:
         self._waits_ms = waits_ms
 
     def dirtiest(self, now: Now, roll: Callable[[PartitionLog], bool]) -> Partition | None:
-        """The one that is due with the largest dirty ratio.
+        """The due log with the largest dirty ratio.
 
-        ``roll`` is for a segment whose first record has waited for `max.compaction.lag.ms`.
+        ``roll`` is called for a log whose active segment is older than `max.compaction.lag.ms`.
         """
         due: list[tuple[bool, float, Partition]] = []
         for partition in self._compacted():
@@ -56,7 +59,7 @@ class DirtyLogs:
         return max(due, key=lambda entry: entry[:2])[2] if due else None
 
     def idle_ms(self, now: Now) -> int | None:
-        """The earliest time until a log is due, if nothing changes; None for never."""
+        """Milliseconds until a log is due if nothing changes; None: never."""
         times = []
         for partition in self._compacted():
             log = partition.log

@@ -1,6 +1,6 @@
 """Replaces old segments by cleaned ones, concurrently with appends, reads and deletions.
 
-Owns the guard: while it is held no segment of that log is deleted, and a stop of the broker waits.
+While a log is marked as swapping, none of its segments is deleted, and a stop of the broker waits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from log.segment import LOG, Segment, file_name
 
 
 class Abandoned(Exception):
-    """The log has changed or was deleted during its cleaning; this is not a fault."""
+    """The log was changed or deleted during its cleaning; this is not an error."""
 
 
 class SegmentSwaps:
-    """The exchanges of one broker; use from the event loop's thread alone."""
+    """The segment swaps of one broker; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class SegmentSwaps:
         self._swaps: set[asyncio.Task[None]] = set()
 
     async def settled(self) -> None:
-        """Waits until none is under way."""
+        """Waits until no swap is in progress."""
         if self._swaps:
             await asyncio.wait(self._swaps)
 
     async def replace(self, partition: Partition, group: CleanedGroup, truncations: int) -> None:
-        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned.
+        """Replaces source segments by their cleaned segment. Raises Abandoned, LogPoisoned.
 
-        ``truncations`` is how many the log had seen when its sources were read.
+        ``truncations`` is the log's count of truncations when the sources were read.
         """
         log = partition.log
         await self._before_exchange(log)
@@ -57,12 +57,12 @@ class SegmentSwaps:
             if self.is_ours(partition):
                 await self._time.in_thread(abandon, log, group)
             raise Abandoned("its segments were deleted during the cleaning")
-        # From now on: the task begins later, and retention may come before it.
+        # Set here, not in the task: retention may run before the task begins.
         log.segments.swapping = True
         swap = asyncio.get_running_loop().create_task(self._swap(partition, group, sources))
         self._swaps.add(swap)
         swap.add_done_callback(self._swaps.discard)
-        await asyncio.shield(swap)  # a stop of the broker lets it end
+        await asyncio.shield(swap)  # a stop of the broker must not interrupt it
 
     async def _swap(
         self, partition: Partition, group: CleanedGroup, sources: list[Segment]
@@ -84,7 +84,8 @@ class SegmentSwaps:
         log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
-        """Before the new files count, nothing has happened; afterwards only a new start helps."""
+        """Before the new files are in use a failure is harmless; after that only a restart
+        helps."""
         log = partition.log
         path = os.path.join(log.directory, file_name(group.base_offset, LOG))
         if self.is_ours(partition) and not log.fs.exists(path + CLEANED):
@@ -92,5 +93,5 @@ class SegmentSwaps:
             raise LogPoisoned(str(log.poisoned), final=True) from error
 
     def is_ours(self, partition: Partition) -> bool:
-        """Whether it is still served: its topic may be deleted, or the broker stop."""
+        """Whether the partition is still served: its topic exists and the broker runs."""
         return not partition.log.failed_for_good and self._logs.serves(partition)

@@ -1,1 +1,1 @@
-"""The data directory: the registry of topics, its identity, and files that it should not have."""
+"""The data directory: its identity, the registry of topics, and directories that don't belong."""

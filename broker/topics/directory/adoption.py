@@ -1,7 +1,7 @@
-"""Adopting topics that are found as directories: the data directory was another broker's.
+"""Adopts topics that exist only as directories, since the data directory was another broker's.
 
-A topic with a missing part is not adopted: Apache Kafka's checkpoints, and gaps in the numbers of
-partitions, say what was there (`broker/topics/directory/missing.py`).
+A topic with a missing part is not adopted: Apache Kafka's checkpoints, and gaps in the partition
+numbers, show what existed (`broker/topics/directory/missing.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from log.files.filesystem import FileSystem, read_whole
 from protocol.properties import parse
 
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
-"""Settings of an adopted topic: its own are not in the directory, and may have been just these."""
+"""Settings of an adopted topic, whose own are unknown: its retention may have been unlimited."""
 
 
 class Found:
-    """The contents of one data directory; nothing is written."""
+    """The contents of one data directory; only reads it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Found:
         self._internal_configs = internal_configs
 
     def topics(self, listed: Collection[str], missing: KnownMissing) -> list[Topic]:
-        """The topics that are on disk and not ``listed``, by name. Raises BadDirectory."""
+        """The topics on disk that are not ``listed``, sorted by name. Raises BadDirectory."""
         names = self._fs.list(self._directory)
         found: dict[str, list[int]] = {}
         for name in names:
@@ -79,7 +79,7 @@ class Found:
         return any(inside.endswith(".log") for inside in names)
 
     def _id_on_disk(self, name: str, partitions: Iterable[int]) -> bytes:
-        """The topic id in the partitions' metadata, a fresh one for a Kafka before 2.8."""
+        """The topic id in the partitions' metadata; a new one if Kafka before 2.8 wrote them."""
         ids = {
             topic_id
             for partition in partitions
@@ -90,7 +90,7 @@ class Found:
         return ids.pop() if ids else self._new_id()
 
     def _id_of_partition(self, name: str, partition: int) -> bytes | None:
-        """The topic id in a partition's directory, None when none is written there."""
+        """The topic id in a partition's directory; None if it contains none."""
         path = os.path.join(self._directory, f"{name}-{partition}", MARK_FILE)
         if not self._fs.exists(path):
             return None

@@ -1,10 +1,10 @@
 """The offsets of OffsetCommit and OffsetFetch v0, which Kafka kept in ZooKeeper's consumer paths.
 
 A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``
-(`broker/cluster/topics/consumer_paths.py`). A broker by itself keeps them in ``consumers.offsets``
-of its data directory: a line of JSON for each commit of a partition, ``["group", "topic",
-partition, offset]``, the last one of a key being its value (docs/formats/registry.md). These
-offsets and those of ``__consumer_offsets`` never mix: they have no metadata, no expiry and no
+(`broker/cluster/topics/consumer_paths.py`). A standalone broker keeps them in ``consumers.offsets``
+of its data directory: one JSON line for each commit of a partition, ``["group", "topic",
+partition, offset]``; the last line of a key is its value (docs/formats/registry.md). They are
+separate from the offsets of ``__consumer_offsets``: they have no metadata, no expiry and no
 generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """
 
@@ -28,15 +28,15 @@ logger = structlog.get_logger(__name__)
 
 FILE = "consumers.offsets"
 _REWRITE_BYTES_MIN = 1 << 20
-"""Below this length the file is not worth rewriting."""
+"""File size in bytes below which a rewrite is not worth its cost."""
 _BYTES_AT_ONCE = 1 << 20
 
 
 class FileConsumerPaths:
-    """An append-only file, folded into memory when it is opened.
+    """An append-only file, read into memory when it is opened.
 
-    Only one thread at a time may write. Raises BadDirectory when the file holds what no Muster
-    wrote.
+    Only one thread at a time may write. Raises BadDirectory if the file contains anything that
+    Muster does not write.
     """
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
@@ -45,17 +45,17 @@ class FileConsumerPaths:
         self._path = os.path.join(directory, FILE)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._live_bytes = 0
-        """Bytes of the lines that are each key's last, but for a change of an offset's digits."""
+        """Bytes of each key's last line, except for changes in the number of an offset's digits."""
         self._unflushed = 0
-        """Lines that no fsync has seen."""
+        """Lines that are not fsynced."""
         self._file: File | None = None
         self._size = 0
-        """Bytes of whole lines; the file has more only while it is torn."""
+        """Bytes of whole lines; the file is longer only while it is torn."""
         self._torn = False
-        """A write has failed and what it left could not be cut off."""
+        """A write has failed and its partial line could not be truncated."""
         self._name_unsynced = False
         self._failed: OSError | None = None
-        """The failed fsync: the state of the disk is unknown, and nothing more is written."""
+        """The error of a failed fsync: the state of the disk is unknown; no write follows."""
         self._rewrite_at = _REWRITE_BYTES_MIN
         if fs.exists(self._path):
             self._read()
@@ -63,9 +63,9 @@ class FileConsumerPaths:
     # -- changes
 
     def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
-        """Keeps offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+        """Writes offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
 
-        They are fsynced when so many are not (`flush.messages`). OSError: none of them is kept.
+        Fsyncs once `flush_messages` lines are unflushed. On OSError none of the offsets is stored.
         """
         if self._failed is not None:
             raise self._failed
@@ -77,7 +77,7 @@ class FileConsumerPaths:
         try:
             file.write(self._size, b"".join(lines))
         except OSError:
-            self._torn = True  # half a line would make the next one unreadable
+            self._torn = True  # after half a line the next one would be unreadable
             with suppress(OSError):
                 file.truncate(self._size)
                 self._torn = False
@@ -86,12 +86,12 @@ class FileConsumerPaths:
         added = {entry[:3]: len(line) for entry, line in zip(entries, lines, strict=True)}
         self._live_bytes += sum(size for key, size in added.items() if key not in self._offsets)
         self._unflushed += len(entries)
-        # A file that was begun is missed when it is gone: its first commit is on the disk.
+        # The first commit is fsynced: from then on the start reports a missing file.
         if self._name_unsynced or self._unflushed >= flush_messages:
             self.flush()
 
     def flush(self) -> None:
-        """Brings what was written to the disk. OSError, for good."""
+        """Fsyncs what was written. An OSError is final."""
         if self._file is None or not self._unflushed:
             return
         try:
@@ -105,18 +105,18 @@ class FileConsumerPaths:
         self._name_unsynced = False
 
     def take(self, entries: Sequence[OldOffset]) -> None:
-        """From now on `fetch` answers what was written."""
+        """Makes written offsets visible to `fetch`."""
         for group_id, topic, partition, offset in entries:
             self._offsets[group_id, topic, partition] = offset
 
     @property
     def outgrown(self) -> bool:
-        """Whether most bytes of the file were superseded, and `rewrite` is worth its while."""
+        """Whether most bytes of the file are superseded, so that `rewrite` is worth its cost."""
         return self._size > max(self._rewrite_at, 2 * self._live_bytes)
 
     def rewrite(self) -> None:
-        """Keeps the last offset of each key alone; like `write`. OSError: all is as it was."""
-        self._rewrite_at = 2 * self._size  # should it fail
+        """Rewrites the file with the last offset of each key. On OSError it is unchanged."""
+        self._rewrite_at = 2 * self._size  # the next try, if this one fails
         temporary = f"{self._path}.tmp"
         self._fs.remove(temporary)
         try:
@@ -133,7 +133,7 @@ class FileConsumerPaths:
             raise
         self._file, self._size, self._live_bytes, self._torn = file, size, size, False
         self._rewrite_at = _REWRITE_BYTES_MIN
-        # Until its name is on the disk a loss of power brings the old file back.
+        # Until the new name is fsynced, a power loss restores the old file.
         self._name_unsynced = True
         self._unflushed = max(1, self._unflushed)
         self.flush()
@@ -141,11 +141,11 @@ class FileConsumerPaths:
     # -- lookups
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The last committed offset, None if none was committed."""
+        """The last committed offset; None if none was committed."""
         return self._offsets.get((group_id, topic, partition))
 
     def entries(self) -> Iterator[OldOffset]:
-        """Every (group, topic, partition, offset)."""
+        """All (group, topic, partition, offset)."""
         for (group_id, topic, partition), offset in self._offsets.items():
             yield group_id, topic, partition, offset
 
@@ -186,7 +186,7 @@ def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
-    """The lines of entries, about `_BYTES_AT_ONCE` at a time."""
+    """The lines of entries in pieces of about `_BYTES_AT_ONCE`."""
     piece = bytearray()
     for entry in entries:
         piece += _line(*entry)
@@ -198,7 +198,7 @@ def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
 
 
 class OldCommits:
-    """Writes commits of version 0 into the file. See `OldOffsets` and `SharedWrites`."""
+    """Writes v0 commits into the file. Implements `OldOffsets` with `SharedWrites`."""
 
     def __init__(
         self,
@@ -208,8 +208,10 @@ class OldCommits:
         flush_messages: Callable[[], int],
         kept: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """``flush_messages`` is asked for the setting of the offsets topic before each write,
-        ``kept`` runs once when there is a file that must be missed if it is gone."""
+        """``flush_messages`` returns the current setting of the offsets topic before each write.
+
+        ``kept`` runs once, when the file exists: later starts must report it if it is missing.
+        """
         self._time = time
         self._paths = paths
         self._flush_messages = flush_messages
@@ -217,11 +219,11 @@ class OldCommits:
         self._writes = SharedWrites(self._write, spawn, self._shorten)
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """See OldOffsets."""
+        """Implements OldOffsets.keep."""
         return self._writes.keep(entries)
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
-        """See OldOffsets."""
+        """Implements OldOffsets.fetch."""
         done: asyncio.Future[Mapping[Place, int]] = asyncio.get_running_loop().create_future()
         kept = {place: self._paths.fetch(group_id, *place) for place in places}
         done.set_result({place: offset for place, offset in kept.items() if offset is not None})
@@ -235,7 +237,7 @@ class OldCommits:
             self._kept = None
 
     async def _shorten(self) -> None:
-        """Rewrites the file if most of it is old."""
+        """Rewrites the file if most of it is superseded."""
         if self._paths.outgrown:
             try:
                 await self._time.in_thread(self._paths.rewrite)
@@ -243,7 +245,7 @@ class OldCommits:
                 logger.warning("consumers.offsets can't be compacted", error=str(error))
 
     async def stop(self) -> None:
-        """Brings to the disk what was written."""
+        """Fsyncs what was written."""
         try:
             await self._time.in_thread(self._paths.flush)
         except OSError as error:

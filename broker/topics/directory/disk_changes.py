@@ -1,4 +1,4 @@
-"""Changes of the registry's files and of partitions' directories, one at a time, in a thread."""
+"""Runs changes of the registry's files and of partition directories, one at a time, in a thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Result = TypeVar("Result")
 
 
 class DiskChanges:
-    """Runs them; use from the event loop's thread alone."""
+    """Runs changes one at a time in a thread; use it only from the event loop's thread."""
 
     def __init__(self, time: Time, fail: Callable[[str], None]) -> None:
-        """``fail`` stops the broker: the stored list of topics is unknown then."""
+        """``fail`` stops the broker when it is unknown whether a changed list of topics is on the
+        disk."""
         self._time = time
         self._fail = fail
         self._disk = Lock()
@@ -25,7 +26,7 @@ class DiskChanges:
     async def run(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **more: Arguments.kwargs
     ) -> Result:
-        """Returns or raises the result of ``work``."""
+        """Runs ``work`` in a thread, and returns its result or raises its exception."""
 
         def locked() -> Result:
             with self._disk:

@@ -1,11 +1,11 @@
-"""The registry of a single broker: files in its data directory.
+"""The registry of a standalone broker: files in its data directory.
 
-``meta.properties`` is Kafka's (broker id and cluster id), ``topics.json`` and ``configs.json`` are
-ours; `docs/formats/registry.md` shows them. Each is replaced as a whole, so that a crash leaves the
-old one or the new one; ours can be replaced on a full disk too
+``meta.properties`` (broker id and cluster id) is Kafka's; ``topics.json`` and ``configs.json`` are
+Muster's; see `docs/formats/registry.md`. Each is replaced as a whole, so that a crash leaves the
+old or the new one. Muster's files can be replaced on a full disk too
 (`broker/topics/directory/reserved_file.py`). A topic is written before its directories are made and
-marked before they are removed, so that no crash brings a deleted topic back or leaves a created one
-in part. A change that could not be written is undone in memory.
+marked before they are removed, so that no crash restores a deleted topic or leaves a created one
+incomplete. A change that could not be written is undone in memory.
 """
 
 from __future__ import annotations
@@ -52,30 +52,29 @@ Entry = TypeVar("Entry")
 
 _VERSION = 1
 _VERSION_WITH_NAMESAKES = 2
-"""That of a list with a deleted topic and a new one of its name. A Muster that knows only version 1
-would take the new one for deleted, and must refuse the list."""
+"""The format version of a list with a deleted topic and a new one of its name. A Muster that knows
+only version 1 would take the new one for deleted, so it must reject the list."""
 
 
 @slotted(frozen=True)
 class _Image:
-    """The contents of ``topics.json``; replaced, never changed."""
+    """The contents of ``topics.json``; immutable."""
 
     next_producer_id: int = 0
     stored: Mapping[str, Topic] = field(default_factory=dict)
-    """The topics that there are, by name."""
+    """The existing topics by name."""
     dying: Mapping[str, DeletedTopic] = field(default_factory=dict)
-    """Deleted topics with remains to be removed, by name."""
+    """Deleted topics of which something remains, by name."""
     files: frozenset[str] = frozenset()
-    """The files of `VOUCHED_FOR` that existed when this was written."""
+    """The files of `VOUCHED_FOR` that existed when the image was written."""
     features: Features = NO_FEATURES
 
 
 class EmbeddedRegistry(TopicLookups):
-    """See `Registry`.
+    """Implements `StoredRegistry` in files.
 
-    ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
-    which an adopted directory does not say; ``missing`` is log.recovery.missing. Raises
-    BadDirectory.
+    ``new_id`` returns 16 new bytes; ``internal_configs`` has the settings of internal topics, which
+    an adopted directory lacks; ``missing`` is log.recovery.missing. Raises BadDirectory.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class EmbeddedRegistry(TopicLookups):
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.adopted: list[str] = []
-        """Topics that were found as directories and written down at this start."""
+        """Topics that were found as directories and added to the list at this start."""
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
@@ -115,18 +114,18 @@ class EmbeddedRegistry(TopicLookups):
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:
-        """See Registry."""
+        """Implements StoredRegistry.dying."""
         return self._image.dying
 
     @property
     def features(self) -> Features:
-        """See Registry."""
+        """Implements Registry.features."""
         return self._image.features
 
     # -- changes
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.store."""
         image = self._image
         dying = dict(image.dying)
         if offsets_below is not None and topic.name in dying:
@@ -134,7 +133,7 @@ class EmbeddedRegistry(TopicLookups):
         self._write(replace(image, stored={**image.stored, topic.name: topic}, dying=dying))
 
     def take_back(self, name: str, before: Topic | None) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.take_back."""
         stored = _without(self._image.stored, name)
         if before is not None:
             stored[name] = before
@@ -142,19 +141,19 @@ class EmbeddedRegistry(TopicLookups):
         self._write(self._image)
 
     def show(self, topic: Topic) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.show."""
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self.partition_counts[topic.name] = topic.partitions
 
     def hide(self, name: str) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.hide."""
         topic = self.topics.pop(name)
         del self._by_id[topic.topic_id]
         del self.partition_counts[name]
 
     def mark_deleted(self, name: str) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.mark_deleted."""
         image = self._image
         self._write(
             replace(
@@ -165,25 +164,25 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def forget(self, topic: Topic) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.forget."""
         dying = self._image.dying
         if topic.name in dying and dying[topic.name].topic.topic_id == topic.topic_id:
             self._write(replace(self._image, dying=_without(dying, topic.name)))
 
     def bound_offsets(self, name: str, offsets_below: Mapping[int, int]) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.bound_offsets."""
         dying = {**self._image.dying}
         dying[name] = DeletedTopic(dying[name].topic, offsets_below)
         self._write(replace(self._image, dying=dying))
 
     def reserve_producer_ids(self, count: int) -> range:
-        """See Registry."""
+        """Implements StoredRegistry.reserve_producer_ids."""
         first = self._image.next_producer_id
         self._write(replace(self._image, next_producer_id=first + count))
         return range(first, first + count)
 
     def store_broker_configs(self, broker: str, configs: Mapping[str, str]) -> None:
-        """See Registry."""
+        """Implements StoredRegistry.store_broker_configs."""
         changed = {**self.broker_configs, broker: dict(configs)}
         brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
         text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
@@ -191,16 +190,16 @@ class EmbeddedRegistry(TopicLookups):
         self._configs_file.replace(text.encode(), has_secrets=has_secrets)
         self.broker_configs = changed
         if CONFIGS_FILE not in self._image.files:
-            with suppress(OSError):  # the next change does it, or the next start
+            with suppress(OSError):  # the next change, or the next start, tries again
                 self._write(self._image)
 
     def raise_producer_ids(self, above: int) -> None:
-        """Gives out no producer id up to ``above``: a log of another broker holds them."""
+        """Reserves all producer ids up to ``above``, which an adopted log contains."""
         if above >= self._image.next_producer_id:
             self._write(replace(self._image, next_producer_id=above + 1))
 
     def finalize(self, levels: Mapping[str, int]) -> None:
-        """These levels hold from now on, on a full disk too; a change has a higher epoch."""
+        """Sets feature levels, even on a full disk; a change raises the epoch."""
         if levels == self.features.levels:
             return
         image = replace(self._image, features=Features(self.features.epoch + 1, dict(levels)))
@@ -216,9 +215,9 @@ class EmbeddedRegistry(TopicLookups):
         return os.path.join(self._directory, *names)
 
     def note_files(self) -> None:
-        """Has ``topics.json`` vouch for the files that are there now: the next start misses them.
+        """Records in ``topics.json`` which files exist; the next start reports them if missing.
 
-        A disk that takes nothing keeps no broker from starting.
+        A failed write does not keep the broker from starting.
         """
         there = self._fs.exists(self._path(TOPICS_FILE))
         if not there or self._image.files != self._files_there():
@@ -228,7 +227,7 @@ class EmbeddedRegistry(TopicLookups):
                 logger.warning("topic list can't be written", error=str(error))
 
     def _files_there(self) -> frozenset[str]:
-        """The files that are not empty: a full disk may have created one without a byte."""
+        """The existing files that are not empty; a full disk may leave a new one empty."""
         paths = {name: self._path(name) for name in VOUCHED_FOR}
         return frozenset(
             name
@@ -237,7 +236,7 @@ class EmbeddedRegistry(TopicLookups):
         )
 
     def _keep_spares(self) -> None:
-        """Makes the spare files for a full disk; the broker also starts without them."""
+        """Makes the spare files for writes on a full disk; the broker starts without them too."""
         for file in (self._topics_file, self._configs_file):
             try:
                 file.keep_spare()
@@ -251,9 +250,9 @@ class EmbeddedRegistry(TopicLookups):
     def _read(
         self, file: ReservedFile, take: Callable[[Any], None], known: Collection[int]
     ) -> None:
-        """Hands what a file of a known version says to ``take``, if it is there.
+        """Passes the contents of a file to ``take``, if it exists.
 
-        Raises BadDirectory.
+        Raises BadDirectory if it is invalid or its version is not in ``known``.
         """
         path, text = file.path, file.read()
         if text is None:
@@ -299,7 +298,7 @@ class EmbeddedRegistry(TopicLookups):
         }
 
     def _write(self, image: _Image) -> None:
-        """Writes ``image`` and then remembers it. Raises OSError, and nothing has changed."""
+        """Writes ``image`` and then uses it. On OSError nothing has changed."""
         image = replace(image, files=self._files_there())
         entries = [
             *map(_entry_of, image.stored.values()),
@@ -319,7 +318,7 @@ class EmbeddedRegistry(TopicLookups):
         self._image = image
 
     def _adopt(self) -> None:
-        """Takes in topics that are on disk alone: the directory was another broker's until now."""
+        """Adds topics that exist only as directories, since another broker used the directory."""
         known = {*self._image.stored, *self._image.dying}
         found = Found(self._fs, self._directory, self._new_id, self._internal_configs)
         topics = found.topics(known, self._missing)

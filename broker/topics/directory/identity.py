@@ -1,6 +1,6 @@
-"""The identity in a data directory: ``meta.properties``, with the broker's id and the cluster's.
+"""The identity in a data directory: ``meta.properties``, with broker id and cluster id.
 
-It is Kafka's file, in the format of a broker with ZooKeeper (version 0); one of KRaft is read too.
+It is Kafka's file, in the format of a broker with ZooKeeper (version 0); KRaft's is read too.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from protocol.properties import parse, render
 
 
 class Identity(NamedTuple):
-    """A broker's identity before it is in a cluster."""
+    """A broker's identity as its data directory and configuration give it."""
 
     node_id: int | None
-    """That of the directory, else the one configured; None where neither has any."""
+    """The broker id of the directory, or else the configured one; None without either."""
     cluster_id: str | None
-    """That of the directory."""
+    """The cluster id of the directory; None without one."""
     properties: Mapping[str, str]
-    """All that the file has."""
+    """All properties of the file."""
 
 
 def read_identity(
     fs: FileSystem, directory: str, broker_id: int | None, missing: KnownMissing
 ) -> Identity:
-    """Reads the identity in the directory; ``broker_id`` is configured. Raises BadDirectory."""
+    """Reads the identity; ``broker_id`` is the configured one. Raises BadDirectory."""
     path = os.path.join(directory, META_FILE)
     if fs.exists(path):
         there = parse(read_whole(fs, path).decode())
@@ -50,7 +50,7 @@ def read_identity(
 def keep_identity(
     fs: FileSystem, directory: str, identity: Identity, node_id: int, cluster_id: str
 ) -> None:
-    """Writes the ids down where the directory lacks one. Raises OSError."""
+    """Writes the ids that the directory lacks. Raises OSError."""
     there = identity.properties
     has_id = "node.id" in there or "broker.id" in there
     if not has_id or "cluster.id" not in there:

@@ -1,7 +1,7 @@
-"""Missing partitions and files of a data directory, which its own files say were there.
+"""Finds partitions and files that are missing, according to other files of the data directory.
 
-Nothing that is gone is read as empty: the broker does not start, and says what is missing, how it
-knows, and what to do. `log.recovery.missing` names what is known to be gone.
+Missing data is never read as empty: the broker does not start, and reports what is missing, which
+file names it, and what to do. `log.recovery.missing` lists data that is known to be lost.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ TOPICS_FILE = "topics.json"
 CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
-"""Where one of these is, there was a ``topics.json``: Muster makes none without it."""
+"""Files that show that a ``topics.json`` existed: Muster writes none of them without it."""
 SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
-"""Files of security: without one of them principals could do what was denied to them."""
+"""Security files: without one of them, principals could do what was denied to them."""
 VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
-"""Files that ``topics.json`` says are there."""
+"""Files whose existence ``topics.json`` records."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5
-"""So many names of a long list are in a message."""
+"""Names of a long list that a message contains."""
 _GOING_SUFFIXES = ("-delete", "-stray", "-future")
-"""Of directories that Kafka, or Muster, has put aside: their partitions are not missing."""
+"""Suffixes of directories that Kafka or Muster has put aside; their partitions aren't missing."""
 
 
 class KnownMissing:
@@ -55,10 +55,11 @@ def check_partitions(
     partitions: Mapping[str, int],
     known: KnownMissing,
 ) -> None:
-    """Raises BadDirectory for partitions of listed topics that are not where a checkpoint says.
+    """Raises BadDirectory if a listed topic's partition is in a checkpoint but does not exist.
 
-    ``there`` are the names in ``directory``; ``named`` says which checkpoint speaks of a partition,
-    ``partitions`` how many each topic has. One that the list of topics has not was deleted.
+    ``there`` has the names in ``directory``; ``named`` maps a partition to a checkpoint that names
+    it; ``partitions`` has the partition counts of the listed topics. A topic that is not listed was
+    deleted.
     """
     names = set(there)
     _refuse(
@@ -80,10 +81,10 @@ def check_adopted(
     no_list: bool,
     known: KnownMissing,
 ) -> None:
-    """The same for topics that are in no list: ``found`` says how many partitions of each are.
+    """Like `check_partitions`, for unlisted topics; ``found`` has their partition counts on disk.
 
-    With ``no_list`` every topic that a checkpoint names should be there. Directories that Kafka has
-    put aside show where partitions have gone.
+    With ``no_list``, all topics that a checkpoint names should exist. Directories that Kafka has
+    put aside explain missing partitions.
     """
     aside = {name.rpartition(".")[0] for name in there if name.endswith(_GOING_SUFFIXES)}
     missing = {}
@@ -96,7 +97,7 @@ def check_adopted(
 
 
 def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> None:
-    """Raises BadDirectory for names that are missing, and which checkpoint says so."""
+    """Raises BadDirectory for missing names, with the checkpoint that names them."""
     names = [name for name in missing if name not in known]
     if names:
         why = f"{missing[names[0]]} names their logs"
@@ -104,7 +105,7 @@ def _refuse(directory: str, missing: Mapping[str, str], known: KnownMissing) -> 
 
 
 def check_numbers(directory: str, topic: str, found: Sequence[int], known: KnownMissing) -> None:
-    """Raises BadDirectory where the partitions found of a topic have gaps in their numbers."""
+    """Raises BadDirectory if the partition numbers found of a topic have gaps."""
     names = [partition_name(topic, number) for number in range(max(found)) if number not in found]
     gaps = [name for name in names if name not in known]
     if gaps:
@@ -113,9 +114,9 @@ def check_numbers(directory: str, topic: str, found: Sequence[int], known: Known
 
 
 def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[str, str]:
-    """The known part of a ``meta.properties`` that does not exist.
+    """The known properties of a ``meta.properties`` that does not exist.
 
-    The file is created before the list of topics. So an existing list raises BadDirectory; if the
+    The file is created before the list of topics, so an existing list raises BadDirectory. If the
     file is known to be missing, the list's cluster id is returned.
     """
     topics = os.path.join(directory, TOPICS_FILE)
@@ -133,7 +134,7 @@ def check_identity(fs: FileSystem, directory: str, known: KnownMissing) -> dict[
 def check_files(
     fs: FileSystem, directory: str, vouched_for: Iterable[str], known: KnownMissing
 ) -> None:
-    """Raises BadDirectory where the list of topics is missing, or what it vouches for."""
+    """Raises BadDirectory if the list of topics, or a file that it records, is missing."""
     topics = os.path.join(directory, TOPICS_FILE)
     if not fs.exists(topics) and TOPICS_FILE not in known:
         for name in FOUND_BESIDE:
@@ -154,7 +155,7 @@ def check_files(
 
 
 def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirectory:
-    """The error of partitions that are missing: ``why`` anybody knows of them."""
+    """The error of missing partitions; ``why`` names the evidence that they existed."""
     named = ", ".join(names[:_NAMED_MAX])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     are = "is" if len(names) == 1 else "are"
@@ -167,7 +168,7 @@ def _missing_partitions(directory: str, names: list[str], why: str) -> BadDirect
 
 
 def _missing_file(path: str, name: str, why: str) -> BadDirectory:
-    """The error of a file of the data directory that is missing: ``why`` anybody knows of it."""
+    """The error of a missing file of the data directory; ``why`` names the evidence."""
     return BadDirectory(
         f"{path} is missing: {why}. Restore it, or start once without it, with {SETTING}={name}"
     )

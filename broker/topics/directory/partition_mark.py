@@ -1,4 +1,4 @@
-"""``partition.metadata``: whose a partition's directory is (Kafka 2.8, KIP-516)."""
+"""``partition.metadata``: the topic id of a partition's directory (Kafka 2.8, KIP-516)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _WHOLE = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """The file's bytes; Kafka ends its last line without a newline."""
+    """The contents of the file; Kafka writes no newline after its last line."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
 def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
-    """Writes the file; topics of a cluster that is older than ids have none. Raises OSError.
+    """Writes the file unless the topic has no id, as in clusters before Kafka 2.8.
 
-    It is not fsynced: a loss of power may leave a part of it.
+    It is not fsynced: a power loss may leave a part of it. Raises OSError.
     """
     if topic_id != ZERO_UUID:
         path = os.path.join(directory, FILE)
@@ -29,7 +29,7 @@ def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
 
 
 def mark_of(fs: FileSystem, directory: str) -> bytes | None:
-    """The topic id that a directory is marked with, None where it has no whole mark."""
+    """The topic id in a directory's file; None if it is missing or incomplete."""
     path = os.path.join(directory, FILE)
     text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
     found = _WHOLE.fullmatch(text)
@@ -37,7 +37,7 @@ def mark_of(fs: FileSystem, directory: str) -> bytes | None:
 
 
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
-    """Marks a directory that has no whole mark. Raises BadDirectory for another topic's."""
+    """Writes the file if it is missing or incomplete. Raises BadDirectory for another topic's."""
     if topic.topic_id == ZERO_UUID:
         return
     found = mark_of(fs, directory)

@@ -1,10 +1,10 @@
 """A small file that can be replaced on a full disk.
 
 Next to it is a spare file whose blocks are already allocated. A change is written into the spare,
-padded with spaces to its size, fsynced, and renamed over the file: whole or not at all, without a
-new block. The replaced file becomes the next spare. This is for formats that ignore blanks at the
-end, such as JSON. A file system that copies on write (btrfs, ZFS) may need a block all the same;
-the change then fails, and the file is unchanged.
+padded with spaces to its size, fsynced, and renamed over the file: atomically, without a new block.
+The replaced file becomes the next spare. This works for formats that ignore trailing blanks, such
+as JSON. A copy-on-write file system (btrfs, ZFS) may need a new block; the change then fails, and
+the file is unchanged.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _BLOCK_BYTES = 4096
 
 
 class NotSettled(OSError):
-    """The directory could not be fsynced: after a power loss either file may be there, the old or
-    the new one. Nothing may be acknowledged any more."""
+    """The directory could not be fsynced: after a power loss either the old or the new file may
+    exist. Nothing may be acknowledged any more."""
 
 
 class ReservedFile:
-    """One such file; used by one thread at a time. ``keep_spare`` makes or finds its spare."""
+    """One such file, used by one thread at a time. ``keep_spare`` makes or finds its spare."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self._fs = fs
         self._spare = path + SPARE
         self._spare_bytes = 0
-        """Bytes of the spare, all of them written once; 0 without a reliable one."""
+        """Size of the spare, whose bytes have all been written once; 0 without a usable one."""
         self._unsettled: NotSettled | None = None
 
     def read(self) -> bytes | None:
@@ -41,9 +41,9 @@ class ReservedFile:
         return read_whole(self._fs, self.path) if self._fs.exists(self.path) else None
 
     def keep_spare(self) -> None:
-        """Find the spare of the process before, or make one of twice the room that is used."""
+        """Finds the spare of the previous process, or makes one twice as large as the contents."""
         fs = self._fs
-        # After a crash in the middle of `replace` this is the file itself by another name.
+        # After a crash during `replace` this is a second name of the file itself.
         fs.remove(self.path + _BEFORE)
         self._spare_bytes = fs.open(self._spare).size() if fs.exists(self._spare) else 0
         self._make_spare(len((self.read() or b"").rstrip()))
@@ -51,8 +51,8 @@ class ReservedFile:
     def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
         """Replaces the contents by ``data``; durable when this returns.
 
-        Secrets are written to a file that other users can't read, whatever an older Muster left.
-        Raises OSError: the file is unchanged. NotSettled is final: every later call raises it too.
+        With ``has_secrets`` other users can't read the file, even if an older Muster let them.
+        On OSError the file is unchanged. NotSettled is final: every later call raises it too.
         """
         if self._unsettled is not None:
             raise self._unsettled
@@ -77,15 +77,14 @@ class ReservedFile:
             if before:
                 self._fs.rename(before, self._spare)
                 self._spare_bytes = size
-        with suppress(OSError):  # the next change will need it, not this one
+        with suppress(OSError):  # only the next change will need it
             self._make_spare(len(data))
 
     def _create(self, data: bytes) -> None:
-        """Writes the first file. The spare is made after it, so that no spare exists without a
-        file."""
+        """Writes the first file, and then the spare, so that no spare exists without a file."""
         self._write_new(data + b" " * (_room_for(len(data)) - len(data) - 1) + b"\n", self.path)
         self._settle(None)
-        with suppress(OSError):  # the next change will need it, not this one
+        with suppress(OSError):  # only the next change will need it
             self._make_spare(len(data))
 
     def _write_spare(self, data: bytes) -> None:
@@ -95,21 +94,21 @@ class ReservedFile:
             file.write(0, data + b" " * (blanks - 1) + b"\n" if blanks else data)
             file.fsync()
         except OSError:
-            self._spare_bytes = 0  # its contents are unknown now, and it may accept no writes
+            self._spare_bytes = 0  # its contents are unknown, and later writes may fail too
             raise
 
     def _keep_name(self) -> str | None:
-        """Makes a second name for the file, so that its blocks stay ours; None if that fails."""
+        """Links a second name to the file, to keep its blocks; None if that fails."""
         before = self.path + _BEFORE
         try:
             self._fs.remove(before)
             self._fs.link(self.path, before)
-        except OSError:  # no such file yet, or a disk that has no second names
+        except OSError:  # the file does not exist, or the file system has no hard links
             return None
         return before
 
     def _settle(self, before: str | None) -> None:
-        """Have the new name on the disk; else take it back, and do nothing any more."""
+        """Fsyncs the new name. On failure restores the file ``before`` and raises NotSettled."""
         try:
             self._fs.fsync_directory(os.path.dirname(self.path))
         except OSError as error:
@@ -124,16 +123,16 @@ class ReservedFile:
             raise self._unsettled from error
 
     def _make_spare(self, used: int) -> None:
-        """Have a spare with room for twice ``used`` bytes. Raises OSError."""
+        """Makes a spare of twice ``used`` bytes unless it exists. Raises OSError."""
         size = _room_for(used)
         if self._spare_bytes >= size:
             return
-        # A reserve without bytes may want blocks when it gets them.
+        # The bytes are written: a file that is only reserved may need new blocks for its data.
         self._write_new(b" " * size, self._spare)
         self._spare_bytes = size
 
     def _write_new(self, data: bytes, path: str) -> None:
-        """Have a file with ``data`` at ``path``. Raises OSError, and nothing is left."""
+        """Writes a new file at ``path``; on OSError removes it."""
         new = self.path + _NEW
         try:
             self._fs.remove(new)
@@ -151,5 +150,5 @@ class ReservedFile:
 
 
 def _room_for(used: int) -> int:
-    """Twice as many bytes, in whole blocks."""
+    """Twice ``used``, rounded up to whole blocks."""
     return -(-2 * used // _BLOCK_BYTES) * _BLOCK_BYTES

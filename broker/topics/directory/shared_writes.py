@@ -1,4 +1,4 @@
-"""Commits of version 0 that come while one write runs share the next: one write at a time."""
+"""Batches v0 commits: one write at a time, and commits that arrive during it share the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = structlog.get_logger(__name__)
 
 
 class SharedWrites:
-    """See the module; use from the event loop's thread alone."""
+    """Batches the writes of v0 commits; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -22,8 +22,8 @@ class SharedWrites:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         written: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``write`` stores commits in their order; its exceptions are passed to the waiting
-        callers. ``written`` runs after each write that did not fail."""
+        """``write`` stores commits in order; its exceptions are passed to the waiting callers.
+        ``written`` runs after each successful write."""
         self._write = write
         self._spawn = spawn
         self._after = written
@@ -31,7 +31,7 @@ class SharedWrites:
         self._writing = False
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """See `OldOffsets`."""
+        """Implements `OldOffsets.keep`."""
         done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entries, done))
         if not self._writing:
@@ -46,7 +46,7 @@ class SharedWrites:
                 failed: Exception | None = None
                 try:
                     await self._write([entry for entries, _ in together for entry in entries])
-                except Exception as error:  # noqa: BLE001 - waiting callers get any error
+                except Exception as error:  # noqa: BLE001 - passed to the waiting callers
                     failed = error
                     logger.error("offsets of OffsetCommit v0 can't be stored", error=repr(error))
                 for _, done in together:
@@ -57,5 +57,5 @@ class SharedWrites:
         finally:
             self._writing = False
             left, self._waiting = self._waiting, []
-            for _, done in left:  # the broker stops
+            for _, done in left:  # the broker is stopping
                 done.cancel()

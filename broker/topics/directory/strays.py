@@ -1,7 +1,7 @@
 """Strays: partitions of a topic that was deleted and recreated while this broker was down.
 
-The cluster has another topic of that name now. The next start renames the old one's directories as
-Kafka does, and never deletes them: an operator may need them.
+The cluster now has another topic of that name. The next start renames the old topic's directories,
+as Kafka does, and never deletes them: an operator may need them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def put_strays_aside(
     topics: Mapping[str, Topic],
     forget: Callable[[Collection[TopicPartition]], None],
 ) -> int:
-    """Renames the directories that are another topic's than the one of their name; how many.
+    """Renames directories of another topic with an existing topic's name; returns how many.
 
-    ``forget`` has the checkpoints speak of partitions no more; that comes first, so that no start
-    misses what was put aside. Raises OSError.
+    ``forget`` removes partitions from the checkpoints. It runs first, so that no later start
+    reports the renamed ones as missing. Raises OSError.
     """
     strays: dict[TopicPartition, bytes] = {}
     for name in fs.list(directory):
@@ -62,11 +62,11 @@ def put_strays_aside(
 def put_away_among(
     fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
-    """The names of partitions whose replicas were deleted, and whose directories were renamed.
+    """The partitions whose replica was deleted and whose directory was renamed to ``suffix``.
 
-    On a full disk a checkpoint may still name them. Of ``names``, all in the directory, theirs end
-    in ``suffix``. They have the mark of the existing topic: lost partitions of a recreated topic
-    stay missing.
+    If the disk was full, a checkpoint may still name them. ``names`` are all in the directory. Only
+    directories with the existing topic's id count: lost partitions of a recreated topic stay
+    missing.
     """
     found = []
     for name in names:
@@ -81,9 +81,9 @@ def put_away_among(
 
 
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
-    """Of a data directory's names those that hold what the cluster has not, or not here.
+    """The names of strays and of partitions of which the cluster has no replica on this broker.
 
-    ``is_here`` says whether the cluster has a replica of a partition here.
+    ``is_here`` returns whether the cluster has a replica of a partition on this broker.
     """
     found = []
     for name in names:

@@ -1,1 +1,1 @@
-"""Replicas in a cluster: leaders, followers and their knowledge of each other."""
+"""Replicas in a cluster: leaders, followers, and what they know about each other."""

@@ -1,14 +1,14 @@
-"""The caught-up followers of a led partition, which skip it until it changes.
+"""The caught-up followers of a partition, whose fetch sessions skip it until it changes.
 
-| event | followers that are notified | followers that stay listed |
+| event | notified followers | followers that stay listed |
 |---|---|---|
 | an append | all, and their waiting requests read at once | none: they are answered |
 | another state | all, and their waiting requests read at once | all |
 | a new high watermark, deleted records | all, for their next read | all |
 
-A waiting request was made while the partition was idle, and does not wait for it. So a follower
-stays listed until it is answered: the next append must reach it, whatever happened before. The
-leader treats such a follower as if each of its requests named the partition.
+A request that began to wait while the partition was idle does not wait for the partition. So a
+follower stays listed until it is answered: the next append must reach it, whatever happened before.
+The leader treats such a follower as if each of its requests named the partition.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from replication.leader import LedReplicas
 
 
 class Follows(Protocol):
-    """The fetches of another replica, of which this is one partition: a session."""
+    """A fetch session of a follower, of which this partition is a part."""
 
     used_ms: int
-    """When the last request arrived (monotonic)."""
+    """The arrival of the last request (monotonic)."""
 
     def stirred(self, wanted: Any, *, wake: bool) -> None:
-        """Something has changed since this partition was quiet; ``wanted`` is as it was given."""
+        """Called when an idle partition changes; ``wanted`` is the object passed to `add`."""
 
 
 class IdleFollowers:
-    """The idle followers of one partition, by replica; one of each."""
+    """The idle followers of one partition, by replica id."""
 
     __slots__ = ("_known",)
 
@@ -40,9 +40,11 @@ class IdleFollowers:
         return replica_id in self._known
 
     def add(self, led: LedReplicas, replica_id: int, session: Follows, wanted: Any) -> bool:
-        """Whether a follower that has all needs to look again only when it is stirred.
+        """Adds a caught-up follower, which then skips the partition until `stir`; False if it may
+        not.
 
-        One that is not in sync, or soon may not be, looks each time: it is to be asked in.
+        A follower that is not in sync, or whose ISR change is pending, must read each time, so that
+        it can join the ISR.
         """
         if led.pending is not None or replica_id not in led.state.isr:
             return False
@@ -50,7 +52,7 @@ class IdleFollowers:
         return True
 
     def appended(self, led: LedReplicas) -> None:
-        """There are records for them, of which ``led`` has not heard yet."""
+        """Notifies all followers of an append that ``led`` does not know yet, and removes them."""
         if self._known:
             for replica_id, (session, _) in self._known.items():
                 led.had_all(replica_id, session.used_ms)
@@ -58,6 +60,6 @@ class IdleFollowers:
             self._known.clear()
 
     def stir(self, *, wake: bool) -> None:
-        """They are to look again: now, to ``wake`` what waits, or by their next fetch."""
+        """Notifies all followers: with ``wake`` waiting requests read now, else the next fetch."""
         for session, wanted in self._known.values():
             session.stirred(wanted, wake=wake)

@@ -1,17 +1,17 @@
-"""This broker's replica of a partition, in a cluster: led, followed, or neither.
+"""This broker's replica of a partition in a cluster: a leader, a follower, or neither.
 
 | role | writer of its log | high watermark | readers |
 |---|---|---|---|
-| unassigned | none | stays | none: NOT_LEADER_OR_FOLLOWER |
-| leader | producers and shards, in its leader epoch | what all in-sync replicas have | all |
-| follower | its fetcher, the leader's bytes unchanged | the leader's, its end at most | none |
-| offline | none: its directory has failed | stays | none: KAFKA_STORAGE_ERROR |
+| unassigned | none | unchanged | none: NOT_LEADER_OR_FOLLOWER |
+| leader | producers and shards, in its leader epoch | the minimum of all in-sync replicas | all |
+| follower | its fetcher, with the leader's bytes | the leader's, at most its own end | none |
+| offline | none: its directory has failed | unchanged | none: KAFKA_STORAGE_ERROR |
 
 Only LeaderAndIsr and StopReplica change a role (`broker/cluster/`). When leadership ends, replies
 that wait for stable records fail with NotLeader. The rules of the in-sync replicas are in
-`replication/leader.py`, those of a follower in `replication/follower.py`; this module carries out
-their results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the
-log's records have.
+`replication/leader.py`, those of a follower in `replication/follower.py`; this module applies their
+results. Requests are checked against the leader epoch of LeaderAndIsr, whatever epoch the log's
+records have.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NO_EPOCH = -1
 
 
 class Replica(Partition):
-    """One partition of which this broker is to have a replica."""
+    """This broker's replica of one partition."""
 
     is_replica = True
     _services: ReplicaServices
@@ -62,7 +62,7 @@ class Replica(Partition):
         high_watermark: int,
         lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
-        """``lower_recovery_point`` is of the checkpoints; it waits for the disk."""
+        """``lower_recovery_point`` lowers it in the checkpoint on disk, blocking."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
@@ -73,18 +73,18 @@ class Replica(Partition):
         self.state: PartitionState | None = None
         """The controller's last state."""
         self.led: LedReplicas | None = None
-        """The replicas, where this broker is the leader."""
+        """The leader's view of the replicas; None if this broker is not the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
-        """Replies that wait until the leader alone has flushed their records, by offset."""
+        """Replies of acks=1 that wait until the leader has flushed their records, by offset."""
         self.quiet = IdleFollowers()
 
     # -- roles
 
     def lead(self, state: PartitionState) -> bool:
-        """Makes this broker the leader in the epoch of ``state``; returns whether it was not
-        before.
+        """Makes this broker the leader in the epoch of ``state``; returns False if it was the
+        leader before.
 
-        Truncations as a follower are fsynced first, if its fetcher has not done that. Raises
+        Truncations made as a follower are fsynced first, unless its fetcher has done that. Raises
         LogPoisoned if the epoch can't be written: then this broker does not lead.
         """
         now_ms = self._services.time.now().mono_ms
@@ -100,7 +100,7 @@ class Replica(Partition):
         self.quiet.stir(wake=True)
         if (led := self.led) is not None:
             led.rules = self._services.rules(self.topic)
-            self._services.tell_in_sync(self, led, now_ms, state)
+            self._services.report_isr_change(self, led, now_ms, state)
             self._take(led.new_state(state, end_offset, now_ms))
             self._in_sync_changed()
             return False
@@ -112,8 +112,8 @@ class Replica(Partition):
         return True
 
     def follow(self, state: PartitionState) -> None:
-        """Makes this broker a follower, also of a partition without a leader: only its fetcher
-        writes the log from now on."""
+        """Makes this broker a follower, also of a partition without a leader: from then on only
+        its fetcher writes the log."""
         self._leave(Role.FOLLOWER, "Another broker is the leader of the partition now.")
         self.state = state
 
@@ -122,7 +122,7 @@ class Replica(Partition):
         self._leave(Role.UNASSIGNED, "This broker is no longer the leader of the partition.")
 
     def offline(self) -> None:
-        """Its directory has failed."""
+        """Ends the role, since the directory has failed."""
         self._leave(Role.OFFLINE, "The partition's directory has failed.")
 
     def _leave(self, role: Role, why: str) -> None:
@@ -131,15 +131,15 @@ class Replica(Partition):
         self.quiet.stir(wake=True)
         self._services.long_polls.wake_all(self.topic, self.index)
 
-    # -- who is served
+    # -- checks of requests
 
     @property
     def leader_epoch(self) -> int:
-        """That of LeaderAndIsr; NO_EPOCH before the first."""
+        """The leader epoch of LeaderAndIsr; NO_EPOCH before the first one."""
         return NO_EPOCH if self.state is None else self.state.leader_epoch
 
     def serving_error(self, current_leader_epoch: int) -> int:
-        """See `Partition`; a client that is to ask another broker gets NOT_LEADER_OR_FOLLOWER."""
+        """Extends `Partition.serving_error`; NOT_LEADER_OR_FOLLOWER if another broker leads."""
         if self.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
         if self.state is None:
@@ -158,7 +158,7 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """See `Partition`. Raises NotLeader too."""
+        """Implements `Partition.append`. Raises NotLeader too."""
         self._check_led()
         return super().append(batches, now_ms, headers, from_zero)
 
@@ -169,19 +169,19 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """The same for who waits for all in-sync replicas. Raises NotEnoughReplicas too."""
+        """`append` for acks=all. Raises NotEnoughReplicas too."""
         self._check_in_sync()
         return super().append(batches, now_ms, headers, from_zero)
 
     def acks_all_error(self) -> int:
-        """See `Partition`."""
+        """Implements `Partition.acks_all_error`."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         self.led.rules = self._services.rules(self.topic)
         return self.led.acks_all_error()
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """See `Partition`. Raises NotLeader and NotEnoughReplicas too."""
+        """Implements `Partition.append_marker`. Raises NotLeader and NotEnoughReplicas too."""
         self._check_in_sync()
         return super().append_marker(marker, now_ms)
 
@@ -195,7 +195,7 @@ class Replica(Partition):
             raise NotLeader(f"This broker is not the leader of {self.name}.")
 
     def appended(self, size_bytes: int) -> None:
-        """The log has grown by so much: the followers may have it, and then it is stable."""
+        """Handles growth of the log: followers may fetch the records, which makes them stable."""
         log = self.log
         if self.led is not None:
             self.quiet.appended(self.led)
@@ -209,13 +209,13 @@ class Replica(Partition):
                 self._arm(self._waiting[-1][1])
 
     def delete_records(self, offset: int) -> int:
-        """See `Partition`; the followers hear of it by their next fetch."""
+        """Implements `Partition.delete_records`; followers learn of it by their next fetch."""
         low_watermark = super().delete_records(offset)
         self.quiet.stir(wake=False)
         return low_watermark
 
     def keeps(self, offset: int) -> bool:
-        """See `Partition`: its leader has it, on its disk where a flush is due."""
+        """Implements `Partition.keeps`: the leader has the records, fsynced if a flush is due."""
         return not self.log.flush_due or offset < self.log.recovery_point
 
     def when_acknowledged(
@@ -227,7 +227,7 @@ class Replica(Partition):
         *,
         by_all: bool,
     ) -> None:
-        """See `Partition`."""
+        """Implements `Partition.when_acknowledged`."""
         if by_all:
             deadline_ms = self._services.time.now().mono_ms + max(0, timeout_ms)
             self.when_stable(offset, (reply,), on_failure, deadline_ms)
@@ -235,8 +235,9 @@ class Replica(Partition):
             self._unflushed.append((offset, reply, on_failure))
             self._promise_flush()
 
-    def _tell_flushed(self, error: Exception | None = None) -> None:
-        """Answers the producers that wait for the leader alone, as far as it is flushed."""
+    def _reply_flushed(self, error: Exception | None = None) -> None:
+        """Delivers the replies that wait only for the leader's flush and whose records are flushed;
+        with ``error``, fails them all."""
         waiting = self._unflushed
         while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
             _, (ticket, reply), on_failure = waiting.popleft()
@@ -247,7 +248,7 @@ class Replica(Partition):
     ) -> None:
         super()._fail_waiting(error, is_lost)
         if is_lost is all_of_them:
-            self._tell_flushed(error)
+            self._reply_flushed(error)
 
     def _await_stable(self, deadline_ms: int) -> None:
         if self.led is None:
@@ -258,60 +259,62 @@ class Replica(Partition):
         self._arm(deadline_ms)
 
     def _refuse_waiting(self) -> None:
-        """Fails replies that wait on a replica that is not the leader."""
+        """Fails waiting replies if this broker is not the leader."""
         if self.led is None:
             self._fail_waiting(NotLeader(f"This broker is not the leader of {self.name}."))
 
     @property
     def epoch_end(self) -> int:
-        """The log end offset: readers must not take records for lost while a new leader has still
-        to learn which of them are committed."""
+        """The log end offset, not the high watermark: a new leader may not know yet that its
+        records are committed, and readers must not consider them lost."""
         return self.log.log_end_offset
 
     @property
     def end_is_unknown(self) -> bool:
-        """Whether more may be committed than this broker, which leads since a moment, knows of."""
+        """Whether a new leader has yet to reach its epoch's start: more may be committed than it
+        knows."""
         return self.led is not None and self.high_watermark < self.led.epoch_start_offset
 
     def follower_error(self, replica_id: int) -> int:
-        """Why another replica may not fetch here; NONE where it may.
+        """The error of a fetch by another replica, or NONE.
 
-        UNKNOWN_LEADER_EPOCH for one that is not in the assignment: it may know of a newer one.
+        UNKNOWN_LEADER_EPOCH for a replica that is not assigned: it may know of a newer epoch.
         """
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
 
     def advance(self) -> None:
-        """See `Partition`; flushed records become stable once the followers have them too."""
-        self._tell_flushed()
+        """Implements `Partition.advance`: flushed records are stable once all in-sync replicas
+        have them."""
+        self._reply_flushed()
         if self.led is not None:
             self._raise_to(self.led.high_watermark)
 
     def follower_fetched(self, replica_id: int, offset: int) -> None:
-        """Another replica of a partition that is led here fetches at ``offset``."""
+        """Records the fetch offset of a follower."""
         assert self.led is not None
         now_ms = self._services.time.now().mono_ms
         self._take(self.led.follower_fetched(replica_id, offset, self.log.log_end_offset, now_ms))
 
     def tick(self) -> None:
-        """Looks for in-sync replicas that are behind; every half of replica.lag.time.max.ms."""
+        """Checks for in-sync replicas that lag; called each half of replica.lag.time.max.ms."""
         if self.led is not None:
             self.led.rules = self._services.rules(self.topic)
             self._take(self.led.tick(self._services.time.now().mono_ms))
             self._in_sync_changed()
 
     def isr_written(self, partition_epoch: int) -> None:
-        """The wanted in-sync replicas are in ZooKeeper, as version ``partition_epoch``."""
+        """Applies the wanted ISR, which ZooKeeper has as version ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
-            self._services.tell_in_sync(self, self.led, now_ms)
+            self._services.report_isr_change(self, self.led, now_ms)
             self._take(self.led.isr_written(partition_epoch, now_ms))
             self.state = self.led.state
             self._in_sync_changed()
 
     def isr_refused(self, error_code: int) -> None:
-        """They are not, and why."""
+        """Handles an ISR change that ZooKeeper or the controller rejected."""
         if self.led is not None:
             self.totals.failed_changes += 1
             self._take(self.led.isr_refused(error_code))
@@ -322,7 +325,7 @@ class Replica(Partition):
         self._raise_to(step.high_watermark)
 
     def _raise_to(self, replicated: int) -> None:
-        """Moves the high watermark to what is replicated, and flushed where that is due."""
+        """Advances the high watermark to ``replicated``, or less while a due flush is not done."""
         log = self.log
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
@@ -339,10 +342,10 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends the batches of the leader's answer, which begins at this log's end.
+        """Appends batches from a leader's response, which begins at this log's end.
 
-        Returns the number of bytes appended; the rest of many batches needs another call. Raises
-        NotFollower, CorruptRecords with the log unchanged, and LogPoisoned.
+        Returns the number of bytes appended; the rest needs another call. Raises NotFollower,
+        CorruptRecords with the log unchanged, and LogPoisoned.
         """
         self._followed()
         log = self.log
@@ -375,26 +378,26 @@ class Replica(Partition):
         )
 
     def truncate_for_leader(self, offset: int) -> int:
-        """Drops what the leader does not have, from ``offset`` on; the new end.
+        """Truncates the log to ``offset``, since the leader lacks the rest; returns the new end.
 
-        Raises NotFollower; LogPoisoned, also where it can be done in a moment and not now.
+        Raises NotFollower; LogPoisoned, also if the log is only busy at the moment.
         """
         end_offset = self._cut(offset, self.log.truncate_to)
         self._follow_to(self.high_watermark)
         return end_offset
 
     def start_at(self, offset: int) -> None:
-        """Drops all: the leader has nothing below ``offset``. Raises what truncation raises."""
+        """Drops all records, since the leader starts at ``offset``. Raises as truncation does."""
         self._cut(offset, self.log.start_at)
         self._follow_to(offset)
 
     def _cut(self, offset: int, cut: Callable[[int, int], int]) -> int:
-        """Has the log end at ``offset``; checkpoints that speak of more are lowered before."""
+        """Truncates the log by ``cut``, after lowering the recovery point in the checkpoint."""
         self._followed()
         log = self.log
         try:
             if offset < log.recovery_point:
-                log.recovery_point = offset  # first: checkpoints are written in a thread
+                log.recovery_point = offset  # first, since a thread may write checkpoints now
                 self._lower_recovery_point((self.topic, self.index), offset)
             end_offset = cut(offset, self._services.time.now().wall_ms)
             log.drop_empty_epochs()
@@ -412,6 +415,6 @@ class Replica(Partition):
         return self.state
 
     def close(self, clean: bool = True) -> None:
-        """See `Partition`; the high watermark stays: records that are not replicated are not
-        committed."""
+        """Implements `Partition.close` without raising the high watermark: unreplicated records
+        are not committed."""
         self.log.close(clean)

@@ -1,4 +1,4 @@
-"""Asks a partition for its replica, without what only a broker in a cluster imports."""
+"""Casts a partition to a replica, without importing the code of clusters."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def replica_of(partition: Partition | None) -> Replica | None:
-    """The partition itself, as one of several replicas; None where this broker is alone."""
+    """The partition as one of several replicas; None on a standalone broker."""
     return cast("Replica", partition) if partition is not None and partition.is_replica else None

@@ -1,4 +1,4 @@
-"""The parts of a broker in a cluster that each of its replicas uses."""
+"""The services that all replicas of a broker in a cluster share."""
 
 from __future__ import annotations
 
@@ -16,50 +16,49 @@ from replication.values import PartitionState, Rules
 
 
 class LedPartition(Protocol):
-    """A partition, as it is seen by what writes its in-sync replicas; `Replica` is one."""
+    """A partition as the writer of its in-sync replicas sees it; `Replica` implements it."""
 
     topic: str
     index: int
     state: PartitionState | None
-    """The controller's last state, with the changes of in-sync replicas since."""
+    """The controller's last state, updated by later ISR changes."""
 
     @property
     def led(self) -> object | None:
         """The leader's view of the other replicas; None if this broker does not lead it."""
 
     def isr_written(self, partition_epoch: int) -> None:
-        """The wanted ISR is in ZooKeeper, as version ``partition_epoch``."""
+        """Called when ZooKeeper has the wanted ISR, as version ``partition_epoch``."""
 
     def isr_refused(self, error_code: int) -> None:
-        """It is not, and why; it may be wanted again at once."""
+        """Called when the ISR change was rejected; the partition may request it again at once."""
 
 
 class IsrWriter(Protocol):
     """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, at some later
-        time.
+        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, later.
 
-        Then reports the result to the partition. One change of a partition is under way at once.
+        Then reports the result to the partition. A partition has at most one change in progress.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaServices(PartitionServices):
-    """The additional services of replicas in a cluster."""
+    """The services of partitions, and those that only replicas need."""
 
     in_cluster: ClassVar[bool] = True
     node_id: int
     rules: Callable[[str], Rules]
-    """The rules of a topic as they are now."""
+    """Returns a topic's current rules."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
     totals: ReplicationTotals = field(default_factory=ReplicationTotals)
     observe: Callable[[Event], None] = lambda _: None
-    """Receives events of in-sync replicas."""
+    """Called with events of in-sync replicas."""
 
-    def tell_in_sync(
+    def report_isr_change(
         self,
         partition: LedPartition,
         led: LedReplicas,
@@ -69,7 +68,7 @@ class ReplicaServices(PartitionServices):
         """Reports and counts replicas that are about to leave or join the ISR, while their lag is
         known.
 
-        ``told`` is the controller's state; None: the change that the leader wanted is written.
+        ``told`` is the controller's state; None: the ISR that the leader wanted was written.
         """
         after = told
         if after is None and led.pending is not None:

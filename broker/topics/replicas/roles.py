@@ -1,4 +1,4 @@
-"""The roles of a broker in a partition of a cluster, and what is refused for them."""
+"""This broker's roles for a partition in a cluster, and the errors of operations that need one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Role(Enum):
 
 
 class NotLeader(AppendRefused):
-    """This broker does not lead the partition, or leads it no more."""
+    """This broker does not lead the partition, or no longer leads it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(NOT_LEADER_OR_FOLLOWER, message)
 
 
 class NotEnoughReplicas(AppendRefused):
-    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+    """Fewer replicas are in sync than `min.insync.replicas` requires."""
 
     def __init__(self, message: str) -> None:
         super().__init__(NOT_ENOUGH_REPLICAS, message)
 
 
 class NotFollower(Exception):
-    """This broker does not follow the leader that a fetcher fetched from."""
+    """This broker does not follow the leader from which its fetcher got the batches."""
