@@ -1,7 +1,7 @@
-"""The arguments of verbs: their kinds, and the one place in which they are checked.
+"""The arguments of verbs: their kinds, and the checks of their values.
 
 An argument arrives as JSON in a body or as text in a query; each kind accepts both. The error for a
-wrong one is a sentence with the verb, the argument and the accepted values.
+wrong value is a sentence with the verb, the argument and the accepted values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN_MAX = 60
 
 
 class NotTaken(ValueError):
-    """A value is not of its kind; the text ends the sentence "ARGUMENT: it must be ...".
+    """A value is not of its kind; the text completes the sentence "ARGUMENT: it must be ...".
 
     With ``full`` the text is the whole sentence after the colon.
     """
@@ -33,11 +33,11 @@ class Kind:
     """The accepted values of an argument."""
 
     name: str
-    """As it is shown, such as ``whole number``."""
+    """The name in descriptions and errors, such as ``whole number``."""
     take: Callable[[object], Any]
-    """The value of JSON as the verb gets it; raises NotTaken."""
+    """Converts the JSON value for the verb's function; raises NotTaken."""
     from_text: Callable[[str], object] = str
-    """Converts a query's text to JSON; raises ValueError."""
+    """Converts the text of a query to JSON; raises ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Argument:
     default: Any = None
     """The value if the argument is missing."""
     keyword: str = ""
-    """The parameter of the verb's function, where the name is a word of Python."""
+    """The parameter of the verb's function, if the name is a Python keyword."""
 
     def described(self) -> dict[str, Any]:
-        """As GET /test shows it."""
+        """The argument as GET /test describes it."""
         shown = {"name": self.name, "type": self.kind.name, "required": self.required}
         if self.default is not None:
             shown["default"] = self.default
@@ -126,7 +126,7 @@ OBJECTS = Kind("list of objects", _objects, json.loads)
 
 
 def one_of(what: str, names: Iterable[str]) -> Kind:
-    """One of ``names``, in upper or lower case; the verb gets it as spelled in ``names``."""
+    """One of ``names``, in any case; the verb gets it as spelled in ``names``."""
     by_folded = {each.casefold(): each for each in names}
 
     def take(value: object) -> str:
@@ -145,7 +145,7 @@ def one_of(what: str, names: Iterable[str]) -> Kind:
 def values_of(
     verb: str, arguments: Sequence[Argument], given: Mapping[str, object], *, as_text: bool
 ) -> dict[str, Any]:
-    """The values for the verb's function, by parameter. Raises WrongArgument."""
+    """The values for the verb's function by parameter name. Raises WrongArgument."""
     known = {each.name: each for each in arguments}
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Cleaning in a thread, for files that no other process sees.
+"""Cleans logs in a thread, for files that no other process can see.
 
 `CleanerThread` is a `broker.topics.cleaner.cleaning.Cleaner`.
 """
@@ -20,7 +20,7 @@ NS = 1_000_000_000
 
 
 class CleanerThread:
-    """One thread that cleans one partition at a time."""
+    """A thread that cleans one partition at a time."""
 
     def __init__(self, time: Time, fs: FileSystem) -> None:
         self._time = time
@@ -29,7 +29,7 @@ class CleanerThread:
         self._work: _Work | None = None
         self._result: asyncio.Future[CleanDone] | None = None
         self.busy = False
-        """Whether it has a job."""
+        """Whether a job is running."""
 
     async def clean(
         self,
@@ -37,7 +37,7 @@ class CleanerThread:
         on_group: Callable[[CleanedGroup], Awaitable[None]],
         producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
-        """See Cleaner."""
+        """Implements Cleaner.clean."""
         self.busy = True
         try:
             for some in filter(None, producers):
@@ -61,7 +61,7 @@ class CleanerThread:
 
         def ended(result: asyncio.Future[CleanDone]) -> None:
             if not result.cancelled():
-                result.exception()  # marks it as retrieved, since its waiter may be gone
+                result.exception()  # marks it as retrieved, since its caller may be gone
             groups.put_nowait(None)
 
         result.add_done_callback(ended)
@@ -72,11 +72,11 @@ class CleanerThread:
             work.stop()
         try:
             return result.result()
-        except Exception as error:  # as a process says it, whatever it is
+        except Exception as error:  # reported as a cleaner process would
             raise CleaningFailed(f"{type(error).__name__}: {error}") from error
 
     async def stop(self) -> None:
-        """See Cleaner."""
+        """Implements Cleaner.stop."""
         if self._work is not None and self._result is not None:
             self._work.stop()
             await asyncio.wait((self._result,))
@@ -105,13 +105,13 @@ class _Work:
         self._stops = Condition()
 
     def stop(self) -> None:
-        """Let it end at its next piece; from another thread."""
+        """Makes the job end at its next piece; called from another thread."""
         with self._stops:
             self._stopped = True
             self._stops.notify_all()
 
     def run(self) -> CleanDone:
-        """Do the job."""
+        """Runs the job."""
         began_s = self._clock_s()
         throttle = Throttle(self._job.bytes_per_second, lambda _: None, self._clock_s, self._sleep)
 

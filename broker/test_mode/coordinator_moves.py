@@ -1,7 +1,7 @@
-"""A group's coordinator that moves, is away, or loads: its shard given up, led again, held back.
+"""Moves a group's coordinator, takes it away, or keeps it loading.
 
-It is the shard's, so all groups of the same partition of `__consumer_offsets` go with it, as in
-Kafka. With the default of one partition those are all groups.
+The coordinator is a shard, so this affects all groups of the same partition of
+`__consumer_offsets`, as in Kafka. With the default of one partition those are all groups.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 SERVES_WITHIN_S = 10
 
 
-class Told(Fail):
-    """Each connection that was open when a coordinator moved learns of it by its next request."""
+class NotCoordinatorOnce(Fail):
+    """Returns NOT_COORDINATOR once to each connection that was open when a coordinator moved."""
 
     def __init__(self, connections: Iterable[object], partition: int, partitions: int) -> None:
         super().__init__(Filter(), NOT_COORDINATOR)
-        self._untold = set(connections)
+        self._to_notify = set(connections)
         self.of_run = True
         self._partition = partition
         self._partitions = partitions
 
     def meets(self, services: Services, request: Request) -> bool:  # noqa: ARG002
         """See `Rule`."""
-        if request.connection not in self._untold or request.served.api is FIND_COORDINATOR:
+        if request.connection not in self._to_notify or request.served.api is FIND_COORDINATOR:
             return False
         if all(
             partition_for(each, self._partitions) != self._partition for each in groups_of(request)
         ):
             return False
-        self._untold.discard(request.connection)
+        self._to_notify.discard(request.connection)
         self.hits += 1
         return not self.is_over
 
@@ -62,14 +62,14 @@ def give_up(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
 
 
 def load(broker: Broker, hosted: HostedGroups) -> Callable[[], None]:
-    """The shard loads, and goes on loading until what this returns is called."""
+    """Keeps the shard loading until the returned function is called."""
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     broker.groups.life.reload(hosted, ended)
     return lambda: None if ended.done() else ended.set_result(None)
 
 
 async def serves(broker: Broker, partition: int) -> bool:
-    """Waits for a shard to serve; whether it does in time."""
+    """Waits for a shard to be available; returns False after `SERVES_WITHIN_S`."""
     real = broker.time.real
     try:
         async with real.within(SERVES_WITHIN_S):

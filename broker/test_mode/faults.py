@@ -1,4 +1,4 @@
-"""Faults that are on: each with its id, what it is, how often it hit, and how it ends."""
+"""Active faults, each with its id, its arguments, its number of hits, and its end."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 ALL = "all"
-"""Means every id."""
+"""Selects all faults in place of an id."""
 
 
 class NoSuchFault(Exception):
-    """No fault has that id; it may have ended already."""
+    """No active fault has that id; it may have ended."""
 
 
 class Fault:
-    """One fault, from its beginning to its end."""
+    """One fault, from its start to its end."""
 
     def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
-        """The arguments of its request."""
+        """The arguments of the request that started it."""
         self.fault_id = ""
-        """Given by `Faults.begin`."""
+        """The id, assigned by `Faults.begin`."""
         self.hits = 0
-        """How many requests, or calls of the disk, it has met."""
+        """The number of requests or disk calls that it has affected."""
         self.is_over = False
         self.of_run = False
-        """It ends with the run of the broker in which it began."""
+        """Whether it ends with the run of the broker in which it started."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
-        """Has ``end`` called once, when it ends, however that comes."""
+        """Registers ``end``, which is called once when the fault ends, for whatever reason."""
         self._ends.append(end)
 
     def finish(self) -> None:
-        """Ends it, if it has not ended."""
+        """Ends the fault if it is active."""
         if not self.is_over:
             self.is_over = True
             for end in self._ends:
@@ -46,21 +46,21 @@ class Fault:
 
 
 class Faults:
-    """All that are on, in the order in which they began."""
+    """All active faults, in the order of their start."""
 
     def __init__(self) -> None:
         self._faults: dict[str, Fault] = {}
         self._begun = 0
 
     def begin(self, fault: Fault) -> Fault:
-        """Puts a fault on the list; gives it its id."""
+        """Adds a fault and assigns its id."""
         self._begun += 1
         fault.fault_id = str(self._begun)
         self._faults[fault.fault_id] = fault
         return fault
 
     def end(self, fault_id: str) -> int:
-        """Ends one; how often it hit. Raises NoSuchFault."""
+        """Ends a fault; returns its number of hits. Raises NoSuchFault."""
         fault = self._faults.pop(fault_id, None)
         if fault is None:
             raise NoSuchFault(
@@ -70,11 +70,11 @@ class Faults:
         return fault.hits
 
     def end_all(self) -> int:
-        """Ends every one; how often they hit, together."""
+        """Ends all faults; returns the sum of their hits."""
         return sum(self.end(fault_id) for fault_id in list(self._faults))
 
     def run_over(self) -> None:
-        """Ends the faults of a run together with the run."""
+        """Ends the faults of a run when the run ends."""
         for fault in list(self._faults.values()):
             if fault.of_run:
                 self.end(fault.fault_id)

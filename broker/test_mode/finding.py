@@ -1,4 +1,4 @@
-"""Finds the group or the member that a verb names, or raises an error with the reason."""
+"""Finds the group or member that a verb names, or raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = 5
 
 
 def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
-    """The shard of a group. Raises NotNow where it does not serve."""
+    """The shard of a group. Raises NotNow if it is not available."""
     hosted = broker.groups.hosted_for(group_id)
     if hosted is None and not broker.groups.is_started:
         raise NotNow(f"{verb}: group {group_id!r} does not exist; no groups exist yet")
@@ -30,7 +30,7 @@ def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
 
 
 def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView]:
-    """A group and its shard. Raises NotNow."""
+    """A group and its shard. Raises NotNow if either is not available."""
     hosted = hosted_of(broker, verb, group_id)
     group = hosted.core.view.groups.get(group_id)
     if group is None:
@@ -42,7 +42,7 @@ def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, Gr
 
 
 def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
-    """Every group that this broker serves now."""
+    """All groups that this broker serves now."""
     for hosted in broker.groups.hosted_shards:
         if hosted.phase is Phase.ACTIVE:
             for group in list(hosted.core.view.groups.values()):
@@ -52,9 +52,9 @@ def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
 def member_of(
     broker: Broker, verb: str, name: str, group_id: str | None
 ) -> tuple[HostedGroups, GroupView, MemberView]:
-    """A member by its member id, its instance id or its client id. Raises NotNow unless it is one.
+    """The member with this member id, instance id or client id, in one group or (None) any.
 
-    Without a group it may be in any.
+    Raises NotNow unless exactly one is found.
     """
     within = groups(broker) if group_id is None else [group_of(broker, verb, group_id)]
     members = [(hosted, group, each) for hosted, group in within for each in group.members.values()]
@@ -73,6 +73,6 @@ def member_of(
 
 
 def some_of(names: list[str]) -> str:
-    """The first few names."""
+    """The first few names, as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -1,4 +1,4 @@
-"""The journal of a group as a list of events, in the words of `muster groups why`."""
+"""A group's journal as a list of events, with the words of `muster groups why`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_ENDED = {
 
 
 def events(sources: Sources, hosted: HostedGroups | None, group_id: str) -> list[View]:
-    """The group's events, the oldest first; empty if neither the group nor its journal exists."""
+    """The group's events, oldest first; empty if neither the group nor its journal exists."""
     head = journal_head(sources, hosted, group_id)
     if head is None:
         return []
@@ -98,7 +98,7 @@ def _partitions(member: View) -> str:
 
 
 def _ranges(partitions: list[int]) -> str:
-    """0,1,2,5 as 0-2,5."""
+    """Partition numbers as ranges: 0,1,2,5 is written 0-2,5."""
     runs: list[list[int]] = []
     for each in sorted(partitions):
         if runs and each == runs[-1][-1] + 1:

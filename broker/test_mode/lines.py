@@ -1,4 +1,4 @@
-"""The last lines of the broker's log, kept for tests."""
+"""Stores the last lines of the broker's log, for tests."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ KEPT = 1000
 
 
 class KeptLines(io.TextIOBase):
-    """A text stream before another: hands everything on and keeps the last lines; any thread."""
+    """A text stream that stores the last lines and writes all text to another one. Thread-safe."""
 
     def __init__(self, onward: TextIO) -> None:
         self._onward = onward
         self._begun = ""
         self.last: deque[str] = deque(maxlen=KEPT)
         self.count = 0
-        """How many there were."""
+        """The number of lines so far."""
 
     def write(self, text: str) -> int:
-        """Keep the lines that end in ``text``."""
+        """Stores the lines that end in ``text``, and writes it to the other stream."""
         *whole, self._begun = (self._begun + text).split("\n")
         self.last.extend(whole)
         self.count += len(whole)
         return self._onward.write(text)
 
     def flush(self) -> None:
-        """As the other does."""
+        """Flushes the other stream."""
         self._onward.flush()
 
     def isatty(self) -> bool:
-        """Whether the other is."""
+        """Whether the other stream is a terminal."""
         return self._onward.isatty()
 
     def fileno(self) -> int:
-        """The other's."""
+        """The file descriptor of the other stream."""
         return self._onward.fileno()

@@ -1,10 +1,10 @@
-"""How a verb of /test refuses: a status of HTTP, and one sentence that says what to do."""
+"""The errors of verbs of /test: an HTTP status, and one sentence that says what to do."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """A verb is not done; the text is the sentence."""
+    """A verb was rejected and had no effect; the text is the sentence."""
 
     status = 409
 
@@ -16,10 +16,10 @@ class UnknownVerb(Refused):
 
 
 class WrongArgument(Refused):
-    """An argument can't be taken as it is."""
+    """An argument is invalid."""
 
     status = 400
 
 
 class NotNow(Refused):
-    """The same may be possible later: the broker is stopped, or has failed."""
+    """The verb may succeed later: the broker is stopped or has failed."""

@@ -1,8 +1,8 @@
-"""HTTP of a tested broker: the verbs serve /test, the current run serves all other paths.
+"""The HTTP routes of a tested broker: verbs serve /test, the current run serves all other paths.
 
-The server outlives every run. The arguments of a verb are a JSON object in the body of a request to
-/test, or its query if the body is empty. Every answer is a JSON object, every error ``{"error":
-...}``.
+The HTTP server outlives every run. The arguments of a verb are a JSON object in the body of a
+request to /test, or its query if the body is empty. Every response is a JSON object, every error
+``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BODY_BYTES_MAX = 1 << 20
 
 
 class Routes:
-    """The ASGI application."""
+    """The ASGI application of a tested broker."""
 
     def __init__(self, tested: TestedBroker, verbs: Sequence[Verb]) -> None:
         self._tested = tested
@@ -62,7 +62,7 @@ class Routes:
             return _refusal(500, f"internal error of the broker: {type(error).__name__}: {error}")
 
     def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
-        """The verb, and the argument that its path has."""
+        """The verb of a path, and the argument that the path contains."""
         found = self._by_place.get((method, path))
         if found is not None:
             return found, {}

@@ -1,8 +1,8 @@
-"""One run of a tested broker, as if it were a process: it starts, and it stops or is killed.
+"""One run of a tested broker, which corresponds to a process: it starts, and is stopped or killed.
 
-A `Broker` uses files, time, connections and tasks outside of itself. Each run has its own view of
-these, and its end cuts them off: a killed run writes, waits and answers nothing more, while the
-process continues.
+A `Broker` uses files, time, connections and tasks outside itself. Each run has its own view of
+them, which its end disables: a killed run can't write, wait or answer any more, while the process
+continues.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=No
 Result = TypeVar("Result")
 
 _ROUNDS = 100
-"""Turns of the loop that the tasks of a killed run have for their end."""
+"""Turns of the loop within which the tasks of a killed run must end."""
 
 
 class Run:
-    """A `Broker` and what it holds; use from the event loop's thread."""
+    """A `Broker` with its view of the process; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Run:
     ) -> None:
         """``http``: HOST:PORT of the server that serves the broker's pages.
 
-        Logs are cleaned in a thread, on real disks too: a process would not meet the disk's faults.
+        A thread cleans logs, even on real disks, since a process would not see the disk's faults.
         """
         self.time = RunTime(time)
         self.files = files
@@ -62,9 +62,9 @@ class Run:
             new_cleaner=partial(CleanerThread, self.time.real, files),
         )
         self.is_over = False
-        """The run has ended: it writes, waits and answers nothing more."""
+        """The run has ended: it can't write, wait or answer any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
-        """The tasks under way."""
+        """The tasks in progress."""
         self._system = Time()
         self._http = http
         self._pages: ASGIApp | None = None
@@ -86,12 +86,12 @@ class Run:
         await self.broker.start()
 
     async def stop(self) -> None:
-        """Stops in order: everything is written down."""
+        """Stops the broker cleanly: all its state is written."""
         await self._do(self.broker.stop())
-        await self.kill()  # there may be tasks for which a stop does not wait
+        await self.kill()  # ends tasks for which the stop does not wait
 
     async def kill(self) -> None:
-        """Ends as by SIGKILL: nothing more is written or logged, and connections are cut."""
+        """Ends as by SIGKILL: it writes and logs nothing more, and connections are closed."""
         self.is_over = True
         self.files.kill()
         if self._serves:
@@ -106,16 +106,16 @@ class Run:
         self.broker.release()
 
     def within(self, work: Callable[[], Result]) -> Result:
-        """Calls ``work``; the tasks and timers that it begins end with the run."""
+        """Calls ``work``; the tasks and timers that it starts end with the run."""
         return self.context.copy().run(work)
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.get_running_loop().create_task(work, context=self.context.copy())
 
-    # -- the broker's own side of HTTP
+    # -- the broker's HTTP
 
     async def serve_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request; the broker samples and judges from the first one on."""
+        """Answers a request for a page; from the first one on the broker collects their data."""
         begun = False
 
         async def noting(message: MutableMapping[str, Any]) -> None:
@@ -148,12 +148,12 @@ def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> Even
     return event
 
 
-def tell_tasks(loop: asyncio.AbstractEventLoop) -> None:
+def register_tasks(loop: asyncio.AbstractEventLoop) -> None:
     """Makes ``loop`` register each task with its run."""
-    loop.set_task_factory(_told)  # type: ignore[arg-type]
+    loop.set_task_factory(_registered_task)  # type: ignore[arg-type]
 
 
-def _told(
+def _registered_task(
     loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **more: Any
 ) -> asyncio.Task[Any]:
     task = asyncio.Task(work, loop=loop, **more)

@@ -1,7 +1,7 @@
-"""The time of one run of a tested broker: its waits and its work end with the run.
+"""The time of one run of a tested broker: its timers and waits end with the run.
 
-It is the tested broker's own time, seen by one run. A killed run must not be called again: so its
-requests for calls are recorded here, and are dropped when it ends.
+It is one run's view of the tested broker's time. A killed run must not be called again, so pending
+calls are recorded here and dropped when the run ends.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Result = TypeVar("Result")
 
 
 class RunTime(Time):
-    """See the module; use as one uses `Time`."""
+    """One run's view of a `Time`."""
 
     def __init__(self, whole: Time) -> None:
-        """``whole`` outlives the run."""
+        """``whole`` is the time of all runs."""
         self._time = whole
         super().__init__(
             monotonic_s=whole.monotonic_s,
@@ -38,12 +38,12 @@ class RunTime(Time):
         self._real = self if whole.real is whole else RunTime(whole.real)
         self._is_over = False
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
-        """The timers that are not due yet, and some that were."""
+        """Pending timers, and some that have fired."""
         self._threads: list[Threads] = []
         self._processes: list[Process] = []
 
     def end(self) -> None:
-        """Ends the run: its timers are dropped, and it starts no more work."""
+        """Ends the run: its timers are dropped, and no more work starts."""
         self._is_over = True
         for timer in list(self._timers):
             timer.cancel()
@@ -59,38 +59,38 @@ class RunTime(Time):
 
     @property
     def real(self) -> Time:
-        """See `Time`; waits on it end with the run too."""
+        """Implements `Time.real`; waits on it end with the run too."""
         return self._real
 
     @property
     def left_out_ms(self) -> int:
-        """See `Time`."""
+        """Implements `Time.left_out_ms`."""
         return self._time.left_out_ms
 
     @left_out_ms.setter
     def left_out_ms(self, value: int) -> None:
-        pass  # it is the whole's
+        pass  # `whole` counts it
 
     def now(self) -> Now:
-        """See `Time`."""
+        """Implements `Time.now`."""
         return self._time.now()
 
     def loop_lives(self) -> None:
-        """See `Time`."""
+        """Implements `Time.loop_lives`."""
         self._time.loop_lives()
 
     def run_free(self) -> None:
-        """See `Time`."""
+        """Implements `Time.run_free`."""
         self._time.run_free()
 
     async def sleep(self, seconds: float) -> None:
-        """See `Time`."""
+        """Implements `Time.sleep`."""
         await self._time.sleep(seconds)
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """See `Time`."""
+        """Implements `Time.call_later`."""
         context = contextvars.copy_context()
         timer = self._time.call_later(seconds, context.run, callback, *args)
         if self._is_over:
@@ -102,42 +102,42 @@ class RunTime(Time):
     async def pause(
         self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
     ) -> None:
-        """See `Time`."""
+        """Implements `Time.pause`."""
         await self._time.pause(pause_s, idle_ms)
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """See `Time`."""
+        """Implements `Time.within`."""
         return self._time.within(seconds)
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """See `Time`."""
+        """Implements `Time.in_thread`."""
         return await self._time.in_thread(work, *args)
 
     def threads(self, count: int, name: str) -> Threads:
-        """See `Time`."""
+        """Implements `Time.threads`."""
         threads = self._time.threads(count, name)
         self._threads.append(threads)
         return threads
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
-        """See `Time`."""
+        """Implements `Time.start_thread`."""
         self._time.start_thread(work, name)
 
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """See `Time`."""
+        """Implements `Time.wait_in_thread`."""
         return self._time.wait_in_thread(condition, until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """See `Time`."""
+        """Implements `Time.start_process`."""
         process = await self._time.start_process(command, env, line_bytes_max)
         self._processes = [each for each in self._processes if each.returncode is None]
         self._processes.append(process)
         return process
 
     def fresh_id(self) -> bytes:
-        """See `Time`."""
+        """Implements `Time.fresh_id`."""
         return self._time.fresh_id()

@@ -1,6 +1,6 @@
 """`muster serve --test`: the process around a `TestedBroker`, from its addresses to its end.
 
-Standard output has one line, of JSON, when the broker accepts connections.
+It writes one line of JSON to standard output when the broker accepts connections.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class Options:
 
     version: str
     directory: str | None
-    """None: in memory."""
+    """The data directory; None: in memory."""
     with_stdin: bool
-    """It ends when standard input closes."""
+    """Whether the process ends when standard input closes."""
     ahead_ms: int
-    """How far its clock is ahead of the system's in the beginning."""
+    """The lead of its clock over the system's at the start, in ms."""
     stands_at_ms: int | None
-    """The wall clock's fixed start; None: the clock runs."""
+    """The time in ms at which the wall clock is frozen at the start; None: it runs."""
 
 
 def keep_lines() -> KeptLines:
-    """Keeps what goes to standard error from here on, on its way."""
+    """Stores the lines that are written to standard error from now on."""
     lines = KeptLines(sys.stderr)
     sys.stderr = lines
     return lines
@@ -68,7 +68,7 @@ def serve_test(
     lines: KeptLines,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> None:
-    """Runs until a signal, or the end of standard input. Raises CannotServe."""
+    """Serves until a signal or the end of standard input. Raises CannotServe."""
     time = MockTime()
     configure(time, config["log.format"], config["log.level"])
     structlog.configure(processors=[drop_lines_of_the_dead, *structlog.get_config()["processors"]])
@@ -83,7 +83,7 @@ def serve_test(
 async def _serve(
     config: Config, options: Options, addresses: Addresses, lines: KeptLines, time: MockTime
 ) -> None:
-    gc.freeze()  # imported modules stay; a run's objects are collected
+    gc.freeze()  # excludes imported modules; the objects of runs are still collected
     tested = TestedBroker(config, addresses, options.directory, lines, time)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -110,7 +110,7 @@ async def _serve(
 
 
 async def _set_clock(time: MockTime, options: Options) -> None:
-    """Brings the clock to where another process had it: before a broker has a timer."""
+    """Sets the clock to that of another process, before a broker has timers."""
     try:
         if options.stands_at_ms is not None:
             time.freeze()
@@ -122,9 +122,10 @@ async def _set_clock(time: MockTime, options: Options) -> None:
 
 
 def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
-    """Serves HTTP, by the system's time, for as long as the process lives.
+    """The HTTP server of the process, which runs by the system's time.
 
-    In a thread: the imports here take longer than the start, and the broker serves clients already.
+    Runs in a thread, since its imports take longer than the broker's start, and the broker serves
+    clients already.
     """
     from broker.test_mode.routes import Routes
     from broker.test_mode.verbs.table import VERBS
@@ -145,7 +146,7 @@ def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
 
 
 _PATIENCE_S = 24 * 3600
-"""A test may think for as long as it likes between two verbs of a connection."""
+"""Seconds for which an HTTP connection may be idle: a test may take long between two verbs."""
 
 
 def _ready(tested: TestedBroker, options: Options) -> str:
@@ -173,7 +174,7 @@ def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> No
 
     try:
         loop.add_reader(STDIN, readable)
-    except OSError:  # a file can't be waited for
+    except OSError:  # the loop can't wait for a regular file
         raise CannotServe(
             "--with-stdin: standard input is a file; it must be a pipe, which closes when the"
             " parent process ends"

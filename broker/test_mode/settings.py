@@ -1,4 +1,4 @@
-"""The settings of `muster serve --test`: its defaults, and what it refuses."""
+"""The settings of `muster serve --test`: its defaults, and the settings that it rejects."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from broker.config.listeners import parse_host_and_port
 DEFAULTS: Mapping[str, Value] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "http.listener": "127.0.0.1:0",
-    "http.unprotected.allowed": True,  # `check` holds it to loopback, and says why
+    "http.unprotected.allowed": True,  # `check` restricts HTTP to loopback
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
-"""The weakest source: every other one wins."""
+"""Defaults, which every other source of settings overrides."""
 
 
 def check(config: Config) -> None:
-    """Raises WrongUse, one sentence, for what a broker for tests can't be."""
+    """Raises WrongUse, with one sentence, for settings that a broker for tests can't have."""
     if config.is_in_cluster:
         raise WrongUse("--test: a broker for tests is standalone; remove zookeeper.connect")
     for each in config.listeners:

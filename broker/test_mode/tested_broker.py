@@ -1,7 +1,7 @@
-"""The broker of a test: always at the same addresses, whatever becomes of the `Broker` in it.
+"""The broker of a test, which has the same addresses in each of its runs.
 
-It owns what outlives one run of the broker: addresses, time, the disk, faults, the recorder of
-requests, the last log lines. While no run serves, the addresses stay bound and refuse connections.
+It owns what outlives a run of the `Broker`: addresses, time, the disk, faults, the recorder of
+requests, the last log lines. Between runs the addresses stay bound and refuse connections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.test_mode.lines import KeptLines
 from broker.test_mode.refusals import NotNow
 from broker.test_mode.requests.interposed import Interposed
 from broker.test_mode.requests.request_recorder import RequestRecorder
-from broker.test_mode.run import Run, tell_tasks
+from broker.test_mode.run import Run, register_tasks
 
 logger = structlog.get_logger(__name__)
 
@@ -32,10 +32,10 @@ CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLock
 
 
 class TestedBroker:
-    """One for a process; use from the event loop's thread."""
+    """The tested broker of one process; only the event loop's thread may use it."""
 
     __test__ = False
-    """Keeps pytest from collecting it as a test."""
+    """False for pytest, which would collect it by its name."""
 
     def __init__(
         self,
@@ -45,21 +45,21 @@ class TestedBroker:
         lines: KeptLines,
         time: MockTime | None = None,
     ) -> None:
-        """``directory``: where the data are; None: in memory."""
+        """``directory``: the data directory; None: in memory."""
         self.addresses = addresses
         self.lines = lines
         """The last lines of the broker's log."""
         self.time = time or MockTime()
-        """The broker's, of all runs."""
+        """The broker's time in all runs."""
         self.system = self.time.real
-        """The system's time, whatever the broker's is."""
+        """The system's time."""
         self.disk = Disk(directory, self.time)
         self.faults = Faults()
-        """The active faults, of every kind."""
+        """The active faults of all kinds."""
         self.recorder = RequestRecorder(self.time)
         self.interposed = Interposed(self.recorder)
         self.ended = asyncio.Event()
-        """Set when the process shall end."""
+        """Set when the process is to end."""
         self._settings = {
             **config.given,
             **addresses.settings,
@@ -67,28 +67,28 @@ class TestedBroker:
         }
         self._run: Run | None = None
         self._failed: str | None = None
-        """Why the last run could not go on, or the next not begin."""
+        """Why the last run failed or the next could not start."""
         self._changing = asyncio.Lock()
         """Held while a run starts or ends."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- what serves now
+    # -- the current run
 
     @property
     def is_running(self) -> bool:
-        """Whether a run serves."""
+        """Whether a run is active."""
         return self._run is not None
 
     @property
     def run(self) -> Run:
-        """The run that serves now. Raises NotNow, with the reason, if none serves."""
+        """The current run. Raises NotNow, with the reason, if none is active."""
         if self._run is None or self._run.broker.fatal is not None:
             raise NotNow(self._why_not())
         return self._run
 
     @property
     def broker(self) -> Broker:
-        """The broker that serves now. Raises NotNow, with the reason, if none serves."""
+        """The broker of the current run. Raises NotNow, with the reason, if none is active."""
         return self.run.broker
 
     def _why_not(self) -> str:
@@ -97,10 +97,10 @@ class TestedBroker:
             return "the broker is stopped: POST /test/start starts it"
         return f"the broker has failed: {failed}; POST /test/reset starts an empty one"
 
-    # -- what a test does to it
+    # -- control by a test
 
     async def start(self) -> None:
-        """Starts a run over the data that are there, if none serves.
+        """Starts a run with the existing data, unless one is active.
 
         Raises CANNOT_START and OSError.
         """
@@ -109,17 +109,17 @@ class TestedBroker:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stops in order, as by SIGTERM; has no effect if no run serves."""
+        """Stops the run cleanly, as SIGTERM does; has no effect if none is active."""
         async with self._changing:
             await self._end(Run.stop)
 
     async def kill(self) -> None:
-        """Ends as by SIGKILL: nothing is flushed, written or sent."""
+        """Kills the run, as SIGKILL does: nothing is flushed, written or sent."""
         async with self._changing:
             await self._end(Run.kill)
 
     async def reset(self) -> float:
-        """An empty broker, as in the beginning; returns how many milliseconds that took.
+        """Replaces the broker by a new, empty one; returns how long that took, in ms.
 
         Raises NotNow, CANNOT_START and OSError.
         """
@@ -136,13 +136,13 @@ class TestedBroker:
             return (self.system.ticks_ns() - began_ns) / 1e6
 
     async def end(self) -> None:
-        """The process ends; data on a real disk are written down."""
+        """Ends the last run; data on a real disk is written."""
         async with self._changing:
             await self._end(Run.kill if self.disk.in_memory else Run.stop)
             self.addresses.close()
 
     def disk_has_room(self) -> None:
-        """Has writes that wait for a full disk retried at once."""
+        """Retries writes that wait for a full disk at once."""
         if self._run is not None:
             for partition in self._run.broker.logs.all():
                 partition.probe_now()
@@ -157,7 +157,7 @@ class TestedBroker:
     # -- runs
 
     async def _start(self) -> None:
-        tell_tasks(asyncio.get_running_loop())
+        register_tasks(asyncio.get_running_loop())
         self._failed = None
         run = Run(
             Config(self._settings),
@@ -182,14 +182,14 @@ class TestedBroker:
         run, self._run = self._run, None
         self._failed = failed
         if run is not None:
-            run.broker.stopped.set()  # ends the watch of the run
+            run.broker.stopped.set()  # ends `_watch` of the run
             await how(run)
             self.addresses.hold()
             self.interposed.broker_gone()
             self.faults.run_over()
 
     async def _watch(self, run: Run) -> None:
-        """A run that can't go on stops, as its process would."""
+        """Ends a run whose broker has failed, as its process would end."""
         await run.broker.stopped.wait()
         async with self._changing:
             if self._run is run:

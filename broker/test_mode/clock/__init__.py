@@ -1,1 +1,1 @@
-"""The clocks and timers of a broker in test mode, which a test moves."""
+"""The clocks and timers of a broker in test mode, which tests control."""

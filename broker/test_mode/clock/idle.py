@@ -1,10 +1,10 @@
-"""Detects that a broker is idle: the work that a timer started is done.
+"""Detects that a broker is idle, that is, that the work started by a timer is done.
 
 An event loop does not report whether callbacks are ready. `IdleWatch` counts the work that it can
 observe: work in threads, rounds of repeated work such as cleaning, and tasks that yield. The loop
-is idle when none of it has begun for `IDLE_ITERATIONS` iterations, more than the longest chain of
-callbacks has links (an expiry, the end of its turn, an append, its marker, the notified shard, the
-writes). Real clients send requests at any time, so the wait for their work is bounded.
+counts as idle when no such work has begun for `IDLE_ITERATIONS` iterations, which is more than the
+longest chain of callbacks takes (an expiry, the end of its turn, an append, its marker, the
+notified shard, the writes). Real clients send requests at any time, so the wait is bounded.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Any
 from broker.time import Result, Threads, Time
 
 IDLE_ITERATIONS = 12
-"""Iterations of the loop without new work, after which the broker is idle."""
+"""Iterations of the loop without new work after which the broker counts as idle."""
 _ITERATIONS_MAX = 2_000
 _WAITS_MAX = 200
-"""How often work in threads is waited for: one piece leads to another, and clients bring more."""
+"""Longest sequence of waits for work in threads: work starts more work, and so do clients."""
 WITHIN_S = 30.0
-"""Longest wait for one step of an advance, in seconds: a disk may hang."""
+"""Longest wait for one step of an advance, in seconds, since a disk may hang."""
 
 
 class IdleWatch:
-    """Watches the work under way; use from the event loop's thread alone."""
+    """Observes the work in progress; only the event loop's thread may use it."""
 
     def __init__(self, real: Time) -> None:
         self._real = real
         self._begun = 0
-        """Counts observations that the loop is not idle."""
+        """The number of observations that the loop is not idle."""
         self._work: set[asyncio.Future[Any]] = set()
-        """Work in threads, and rounds of repeated work, that have not ended."""
+        """Work in threads, and rounds of repeated work, in progress."""
         self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
 
     def stirred(self) -> None:
-        """A task lets others run, or the like."""
+        """Records that the loop is not idle, such as when a task yields."""
         self._begun += 1
 
     def begins(self, work: asyncio.Future[Any]) -> None:
-        """``work`` has begun, and is under way until it is done."""
+        """Adds ``work``, which is in progress until it is done."""
         self._begun += 1
         self._work.add(work)
         work.add_done_callback(self._ended)
@@ -50,7 +50,7 @@ class IdleWatch:
         self._work.discard(work)
 
     def round_begins(self) -> None:
-        """This task works until it pauses again, or ends."""
+        """Marks the current task as working until `round_ends` or its end."""
         task = asyncio.current_task()
         if task is not None and task not in self._rounds:
             done = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class IdleWatch:
             task.add_done_callback(self._round_over)
 
     def round_ends(self) -> None:
-        """This task pauses."""
+        """Marks the current task as pausing."""
         task = asyncio.current_task()
         if task is not None:
             self._round_over(task)
@@ -72,7 +72,7 @@ class IdleWatch:
                 done.set_result(None)
 
     async def settle(self) -> None:
-        """Returns when the loop is idle, or when `WITHIN_S` has passed."""
+        """Returns when the loop is idle, or after `WITHIN_S`."""
         try:
             async with self._real.within(WITHIN_S):
                 await self._settle()
@@ -80,7 +80,7 @@ class IdleWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Stops waiting for the work that is under way now."""
+        """Stops waiting for the work in progress."""
         self._work.clear()
 
     async def _settle(self) -> None:
@@ -97,14 +97,14 @@ class IdleWatch:
 
 
 class NotedThreads(Threads):
-    """Threads whose work is waited for."""
+    """Threads whose work `IdleWatch` waits for."""
 
     def __init__(self, count: int, name: str, idle_watch: IdleWatch) -> None:
         super().__init__(count, name)
         self._idle_watch = idle_watch
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """See `Threads`."""
+        """Implements `Threads.run`."""
         future = super().run(work)
         self._idle_watch.begins(future)
         return future

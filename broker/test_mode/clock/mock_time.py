@@ -2,13 +2,13 @@
 
 Sessions, joins, transactions, offset expiry, retention and the cleaner's lags follow this clock.
 Long polls, closing connections, retried writes, snapshots and HTTP use `Time.real`, which a test
-cannot move. The broker therefore serves clients while its clock is frozen.
+can't change. So the broker serves clients while its clock is frozen.
 
-An advance runs the timers in the order of their deadlines. At each timer the clock waits until the
-work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find
-nothing are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock
-moves in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time at
-the end of the step.
+An advance runs the timers in the order of their deadlines. After each timer it waits until the work
+that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find nothing
+are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock advances
+in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time of the end
+of the step.
 
 An advance is not a pause of the broker (law 9): pauses are measured in real time.
 """
@@ -31,11 +31,14 @@ EXACT_STEPS = 10_000
 EXACT_S = 2.0
 LONG_STEPS = 250
 _HELD_NS_MAX = 2_000_000
-"""Longest time that an advance searches for due timers before it yields to others."""
+"""Longest time in which an advance skips pauses before it lets other work run."""
 
 
 class MockTime(Time):
-    """One for a process; use from the event loop's thread, but for ``wall_s`` and its like."""
+    """The clock of one process.
+
+    Only the event loop's thread may use it, except for ``wall_s`` and the other plain readings.
+    """
 
     __slots__ = (
         "_ahead_ms",
@@ -70,43 +73,43 @@ class MockTime(Time):
         self._idle_watch = IdleWatch(real)
         self._sleepers: set[asyncio.Future[None]] = set()
         self._ahead_ms = self._wall_ahead_ms = 0
-        """How far each clock is ahead of the real one."""
+        """The lead of each clock over the system's, in ms."""
         self._stands: Now | None = None
-        """Where both stand, while they do."""
+        """The time of both clocks while they do not run; None while they run."""
         self._frozen = False
         self._moving = False
-        """An advance is under way."""
+        """An advance is in progress."""
         self._moves = asyncio.Lock()
         self._of: Now | None = None
-        """The real reading that ``_shown`` was made of."""
+        """The system time from which ``_shown`` was computed."""
         self._shown = Now(0, 0)
         self._armed: asyncio.TimerHandle | None = None
-        """The one real timer, for the first that is due."""
+        """The only real timer, set for the first due mock timer."""
         self._armed_ms = 0
         self._look: asyncio.TimerHandle | None = None
-        """When pauses are next asked whether they were altered."""
+        """The real timer of the next check whether lengths of pauses have changed."""
 
     # -- the clocks
 
     @property
     def real(self) -> Time:
-        """See `Time`."""
+        """Implements `Time.real`."""
         return self._real
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the clocks stand until they are moved, or `run`."""
+        """Whether the clocks are frozen until `run`; advances move them."""
         return self._frozen
 
     @property
     def ahead_ms(self) -> int:
-        """How far the wall clock is ahead of the system's; negative if it is behind."""
+        """The lead of the wall clock over the system's, in ms; negative if it is behind."""
         if self._stands is None:
             return self._wall_ahead_ms
         return self._stands.wall_ms - self._real.now().wall_ms
 
     def now(self) -> Now:
-        """See `Time`."""
+        """Implements `Time.now`."""
         if self._stands is not None:
             return self._stands
         real = self._real.now()
@@ -128,33 +131,33 @@ class MockTime(Time):
         return self._real.monotonic_s() + self._ahead_ms / 1000
 
     def loop_lives(self) -> None:
-        """See `Time`."""
+        """Implements `Time.loop_lives`."""
         self._real.loop_lives()
 
     def run_free(self) -> None:
-        """See `Time`."""
+        """Implements `Time.run_free`."""
         self._real.run_free()
 
-    # -- in one's hand
+    # -- controlled by a test
 
     def freeze(self) -> None:
-        """Both clocks stand from now on; `advance` moves them all the same."""
+        """Freezes both clocks; only `advance` and `set_wall` change them then."""
         self._frozen = True
         if not self._moving:
             self._stands = self.now()
             self._arm()
 
     def run(self) -> None:
-        """They go on from where they stand."""
+        """Lets both clocks run on from their current time."""
         self._frozen = False
         if not self._moving:
             self._go_on()
 
     async def advance(self, ms: int) -> int:
-        """Moves both clocks on by so much; returns how many timers fired.
+        """Advances both clocks by ``ms``; returns how many timers fired.
 
-        When it returns all that fell due has been done. Raises ValueError for what is not from 0
-        to ten years.
+        All work that fell due is done when it returns. Raises ValueError unless ``ms`` is between 0
+        and ten years.
         """
         if not 0 <= ms <= MOVED_MS_MAX:
             raise ValueError(
@@ -166,8 +169,8 @@ class MockTime(Time):
     async def set_wall(self, wall_ms: int) -> int:
         """Sets the wall clock; returns how many timers fired.
 
-        Forward is an advance of both clocks. Backward moves the wall clock alone: timers keep their
-        remaining time. Raises ValueError for a time before 1970 or ten years and more ahead.
+        A later time advances both clocks. An earlier time changes only the wall clock: timers keep
+        their remaining time. Raises ValueError for a time before 1970 or over ten years ahead.
         """
         if wall_ms < 0:
             raise ValueError(f"can't set the wall clock to {wall_ms} ms: before 1970")
@@ -188,7 +191,7 @@ class MockTime(Time):
             return 0
 
     def abandon(self) -> None:
-        """Cancels all waits for the clock: their broker has ended."""
+        """Cancels all waits on the clock, since their broker has ended."""
         self._timers.clear()
         self._pauses.clear()
         self._idle_watch.forget()
@@ -201,9 +204,9 @@ class MockTime(Time):
         self._armed = self._look = None
 
     def reset(self) -> None:
-        """System time again, and running.
+        """Sets both clocks to the system's time, and lets them run.
 
-        Between two brokers: the monotonic clock may go back.
+        Called between two brokers, since the monotonic clock may go back.
         """
         self.abandon()
         self._stands = self._of = None
@@ -242,7 +245,7 @@ class MockTime(Time):
         fired = long_ms = 0
         exact_until_ns = self.ticks_ns() + int(EXACT_S * 1e9)
         since_ns = self.ticks_ns()
-        while self._moving:  # else there was a reset
+        while self._moving:  # ends at a reset
             due_ms = self._timers.next_ms()
             if due_ms is None or due_ms > end_ms:
                 self._stand_at(end_ms)
@@ -274,7 +277,7 @@ class MockTime(Time):
     # -- waiting
 
     async def sleep(self, seconds: float) -> None:
-        """See `Time`."""
+        """Implements `Time.sleep`."""
         if seconds <= 0:
             self._idle_watch.stirred()
             await self._real.sleep(0)
@@ -291,20 +294,20 @@ class MockTime(Time):
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """See `Time`."""
+        """Implements `Time.call_later`."""
         due_ms = self.now().mono_ms + max(0, ceil(seconds * 1000 - 1e-6))
         timer = self._timers.add(due_ms, callback, args, asyncio.get_running_loop())
         self._arm()
         return timer
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """See `Time`."""
+        """Implements `Time.within`."""
         return MockTimeout(seconds, self.call_later)
 
     async def pause(
         self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
     ) -> None:
-        """See `Time`; see pauses.py for ``idle_ms``."""
+        """Implements `Time.pause`; pauses.py describes ``idle_ms``."""
         if idle_ms is None:
             await super().pause(pause_s)
             return
@@ -330,7 +333,7 @@ class MockTime(Time):
     # -- the one real timer
 
     def _arm(self) -> None:
-        """Sets it for the first timer, where the clock goes on to that by itself."""
+        """Sets the real timer for the first mock timer, unless the clock does not run."""
         due_ms = None if self._moving else self._timers.next_ms()
         now_ms = self.now().mono_ms
         if due_ms is not None and self._stands is not None and due_ms > now_ms:
@@ -354,7 +357,7 @@ class MockTime(Time):
     # -- work elsewhere
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """See `Time`."""
+        """Implements `Time.in_thread`."""
         done = asyncio.get_running_loop().create_future()
         self._idle_watch.begins(done)
         try:
@@ -364,7 +367,7 @@ class MockTime(Time):
                 done.set_result(None)
 
     def threads(self, count: int, name: str) -> Threads:
-        """See `Time`."""
+        """Implements `Time.threads`."""
         return NotedThreads(count, name, self._idle_watch)
 
 

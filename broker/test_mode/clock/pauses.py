@@ -1,9 +1,9 @@
-"""The pauses of repeated work by which things expire: retention, cleaning, idle producers.
+"""The pauses of repeated work on which expiry depends: retention, cleaning, idle producers.
 
-Such work reports when it would next find something to do if nothing else happened. While the clock
-is moved by hand, a pause skips the ends at which the work would find nothing; after any other event
-the work is asked again. So each round that would have an effect runs at its own moment, and a week
-does not need 40,000 rounds.
+Such work reports when it would next find something to do if nothing else happened. During an
+advance, a pause skips the ends at which the work would find nothing; after any other event the work
+is asked again. So each round with an effect runs at its exact time, and an advance by a week does
+not run 40,000 rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER_MS = 1 << 60
 
 
 class Pause:
-    """One pause of one task."""
+    """One pause of a task between two rounds."""
 
     def __init__(
         self, began_ms: int, pause_s: Callable[[], float], idle_ms: Callable[[], int | None]
@@ -26,21 +26,21 @@ class Pause:
         self.pause_s = pause_s
         self.idle_ms = idle_ms
         self.length_ms = _milliseconds(pause_s())
-        """As it was when the timer was set."""
+        """The length in ms when the timer was set."""
         self.over = asyncio.get_running_loop().create_future()
         self.timer: MockTimer | None = None
         self.is_put_off = False
-        """Its timer is for a later end than its next one."""
+        """Whether the timer is set for a later end than the next one."""
 
     def end(self) -> None:
-        """Ends the pause: the work continues."""
+        """Ends the pause, so that its task continues."""
         if not self.over.done():
             self.over.set_result(None)
 
     def first_end_ms(self, from_ms: int) -> int:
-        """The first of its ends that is not before ``from_ms``.
+        """The first possible end at or after ``from_ms``.
 
-        A round that finds nothing takes no time, so that a pause has one end after the other.
+        A round that finds nothing takes no time, so that possible ends are one length apart.
         """
         length_ms = max(1, self.length_ms)
         ends = max(1, -((self.began_ms - from_ms) // length_ms))
@@ -48,7 +48,7 @@ class Pause:
 
 
 class Pauses:
-    """All pauses of one clock."""
+    """All pauses on one clock."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -58,22 +58,22 @@ class Pauses:
         return len(self._pauses)
 
     def begin(self, pause: Pause) -> None:
-        """Sets its timer."""
+        """Sets the timer of a pause."""
         self._pauses[pause] = None
         self._set(pause, pause.began_ms + pause.length_ms)
 
     def finish(self, pause: Pause) -> None:
-        """Its task goes on, or was cancelled."""
+        """Removes a pause: its task continues or was cancelled."""
         self._pauses.pop(pause, None)
         if pause.timer is not None:
             pause.timer.cancel()
 
     def of(self, timer: MockTimer) -> Pause | None:
-        """The pause that a timer ends."""
+        """The pause that a timer ends; None for other timers."""
         return next((each for each in self._pauses if each.timer is timer), None)
 
     def puts_off(self, pause: Pause, now_ms: int) -> bool:
-        """Whether a round would find nothing at ``now_ms``; the pause goes on then."""
+        """Prolongs the pause if a round at ``now_ms`` would find nothing; returns whether."""
         idle_ms = pause.idle_ms()
         if idle_ms is not None and idle_ms <= 0:
             return False
@@ -82,7 +82,7 @@ class Pauses:
         return True
 
     def ask_again(self, now_ms: int) -> None:
-        """Lets pauses that were put off end at their next end: something else has happened."""
+        """Sets prolonged pauses to their next end, since another event has happened."""
         for pause in self._pauses:
             if pause.is_put_off:
                 pause.is_put_off = False
@@ -99,7 +99,7 @@ class Pauses:
         return found
 
     def clear(self) -> None:
-        """Cancels all."""
+        """Cancels all pauses."""
         for pause in list(self._pauses):
             pause.over.cancel()
         self._pauses.clear()

@@ -1,4 +1,4 @@
-"""Timers on the mock clock: a heap, in the order of their deadlines."""
+"""The timers of the mock clock: a heap ordered by deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STALE_MIN = 64
 
 
 class MockTimer(asyncio.TimerHandle):
-    """The result of `Time.call_later`; it is due at a monotonic millisecond of the mock clock."""
+    """The result of `Time.call_later`; due at a monotonic millisecond of the mock clock."""
 
     def __init__(
         self,
@@ -25,11 +25,11 @@ class MockTimer(asyncio.TimerHandle):
         super().__init__(due_ms / 1000, callback, args, loop)
         self.due_ms = due_ms
         self.is_set = True
-        """It has not been taken."""
+        """Whether `Timers.take` has not returned it yet."""
         self._timers = timers
 
     def cancel(self) -> None:
-        """It is not called."""
+        """Cancels the call."""
         if not self.cancelled():
             asyncio.Handle.cancel(self)  # TimerHandle.cancel would notify the loop
             if self.is_set:
@@ -53,14 +53,14 @@ class Timers:
         self._heap: list[tuple[int, int, MockTimer]] = []
         self._made = 0
         self._stale = 0
-        """Cancelled timers that are still in the heap."""
+        """The number of cancelled timers in the heap."""
 
     def __len__(self) -> int:
         return len(self._heap) - self._stale
 
     @property
     def made(self) -> int:
-        """How many there have been."""
+        """The number of timers created so far."""
         return self._made
 
     def add(
@@ -70,14 +70,14 @@ class Timers:
         args: tuple[Any, ...],
         loop: asyncio.AbstractEventLoop,
     ) -> MockTimer:
-        """A new timer."""
+        """Creates a timer."""
         timer = MockTimer(self, due_ms, callback, args, loop)
         self._made += 1
         heappush(self._heap, (due_ms, self._made, timer))
         return timer
 
     def next_ms(self) -> int | None:
-        """When the first is due."""
+        """The deadline of the first timer; None without timers."""
         heap = self._heap
         while heap and heap[0][2].cancelled():
             heappop(heap)
@@ -85,10 +85,9 @@ class Timers:
         return heap[0][0] if heap else None
 
     def take(self, now_ms: int, made_max: int | None = None) -> MockTimer | None:
-        """Removes and returns the first timer that is due, if it was made no later than
-        ``made_max``.
+        """Removes and returns the first due timer that is not younger than number ``made_max``.
 
-        So timers that fall due during a round wait for the next one.
+        With that bound, timers created during a round wait for the next one.
         """
         due_ms = self.next_ms()
         if due_ms is None or due_ms > now_ms:
@@ -100,7 +99,7 @@ class Timers:
         return timer
 
     def one_was_cancelled(self) -> None:
-        """Most timers are cancelled long before they are due; they are not kept until then."""
+        """Counts a cancelled timer; the heap is rebuilt before they accumulate."""
         self._stale += 1
         if self._stale > _STALE_MIN and self._stale * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if not entry[2].cancelled()]
@@ -108,7 +107,7 @@ class Timers:
             self._stale = 0
 
     def clear(self) -> None:
-        """Cancels all."""
+        """Cancels all timers."""
         heap, self._heap, self._stale = self._heap, [], 0
         for _, _, timer in heap:
             asyncio.Handle.cancel(timer)
@@ -117,7 +116,7 @@ class Timers:
 Later = Callable[[float, Callable[[], object]], asyncio.TimerHandle]
 
 
-class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final for those who read types alone
+class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final only in the type stubs
     """asyncio's timeout without the loop's time: a timer of the mock clock ends it."""
 
     def __init__(self, seconds: float, call_later: Later) -> None:
@@ -142,4 +141,4 @@ class MockTimeout(asyncio.Timeout):  # type: ignore[misc]  # final for those who
         await super().__aexit__(error_type, error, traceback)
 
     def _over(self) -> None:
-        self.reschedule(0)  # the beginning of the loop's time: at once
+        self.reschedule(0)  # time 0 of the loop's clock is past, so the timeout ends at once

@@ -1,4 +1,4 @@
-"""The disk of a tested broker: in memory, or a directory; with its faults, for all runs."""
+"""The disk of a tested broker, in memory or in a directory, and its faults; all runs use it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from broker.time import Time
 from log.files.filesystem import FileSystem, OsFileSystem, open_files_max
 
 MARK = ".muster-test"
-"""A file in a directory that `--test` found empty: it may be emptied again."""
+"""A file in a directory that was empty when `--test` first used it, so that reset may empty it."""
 _IN_MEMORY = "/data"
 
 
 class Disk:
-    """Where the data are."""
+    """The data of a tested broker."""
 
     def __init__(self, directory: str | None, time: Time) -> None:
-        """``directory``: None for memory."""
+        """Opens no file yet; ``directory`` is None for data in memory."""
         self.in_memory = directory is None
         self.directory = _IN_MEMORY if directory is None else os.path.abspath(directory)
         self.faults = DiskFaults()
@@ -30,13 +30,13 @@ class Disk:
         self._was_empty = False
 
     def files(self) -> FaultyFiles:
-        """The files of another run. OSError where the directory can't be made."""
+        """The file system of a new run. Raises OSError if the directory can't be created."""
         if not self.in_memory:
             self._mark()
         return FaultyFiles(self._files, self.faults)
 
     def check_emptying(self) -> None:
-        """Raises NotNow where data would be lost that were there before any test."""
+        """Raises NotNow if the directory contained data before its first test."""
         if not self.in_memory and not Path(self.directory, MARK).exists():
             raise NotNow(
                 f"{self.directory} had data before the first broker for tests, which are not"
@@ -44,7 +44,7 @@ class Disk:
             )
 
     def empty(self) -> None:
-        """Removes all data and all faults."""
+        """Removes all data and ends all faults."""
         self.faults.end_all()
         if self.in_memory:
             self._files = self._memory()

@@ -1,5 +1,5 @@
-"""The faults of a disk: full, failing fsync. One set serves disks in memory and real ones, and
-outlives the brokers that use them."""
+"""The faults of a disk: full, failing fsync. They apply to files in memory and to real ones, and
+outlive the runs of the broker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ENDLESS = 1 << 62
 
 
 class DiskFault(Fault):
-    """A fault of the disk. It hits calls, those of threads too."""
+    """A fault of the disk, which affects calls in any thread."""
 
     def __init__(self, kind: str, code: int, times: int | None = None) -> None:
         super().__init__(kind, {"times": times})
         self.code = code
-        """The errno of operations that fail by it."""
+        """The errno of operations that it fails."""
         self.left = ENDLESS if times is None else times
-        """How many calls it still fails."""
+        """The number of calls that it will still fail."""
 
 
 class DiskFaults:
-    """The faults of one disk; from any thread."""
+    """The faults of one disk. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,31 +33,31 @@ class DiskFaults:
         self._fsync: list[DiskFault] = []
 
     def disk_full(self) -> DiskFault:
-        """From now on the disk takes no byte and no name more; reads and removals work."""
+        """Makes the disk full: no file grows and no name is added; reads and removals work."""
         return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:
-        """The next ``times`` fsyncs of files and directories fail; None: all."""
+        """Fails the next ``times`` fsyncs of files and directories; None: all."""
         return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
 
     def end_all(self) -> None:
-        """The disk works."""
+        """Ends all faults of the disk."""
         for fault in [*self._full, *self._fsync]:
             fault.finish()
 
     @property
     def is_full(self) -> bool:
-        """Whether more is refused."""
+        """Whether the disk is full."""
         return bool(self._full)
 
-    # -- for the files
+    # -- the calls of `FaultyFiles`
 
     def taking_more(self, path: str) -> None:
-        """A file grows, or there is a new name. Raises OSError while the disk is full."""
+        """Called when a file grows or a name is added. Raises OSError while the disk is full."""
         self._meet(self._full, path)
 
     def syncing(self, path: str) -> None:
-        """A file or a directory is fsynced. Raises OSError when that has to fail."""
+        """Called at the fsync of a file or directory. Raises OSError if it is to fail."""
         self._meet(self._fsync, path)
 
     def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:

@@ -1,8 +1,8 @@
-"""The files of one life of a broker: a disk with its faults, until the broker is killed.
+"""The files of one run of a broker: a disk with its faults, until the broker is killed.
 
-`FaultyFiles` goes over files in memory and over real ones. After `kill` nothing that the dead
-broker's threads still do changes a file, and its locks are free: the next broker gets a
-`FaultyFiles` of its own, over the same disk and the same faults.
+`FaultyFiles` wraps files in memory and real ones. After `kill` the remaining threads of the killed
+broker can't change a file, and its locks are free: the next run gets a `FaultyFiles` of its own,
+over the same disk and the same faults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from protocol.buffer import Buffer
 
 
 class FaultyFile:
-    """A file of a disk with faults. See File."""
+    """An open file of a disk with faults; implements File."""
 
     __slots__ = ("_file", "_files")
 
@@ -27,63 +27,63 @@ class FaultyFile:
 
     @property
     def file(self) -> File:
-        """The file as it is without faults."""
+        """The wrapped file, without faults."""
         return self._file
 
     @property
     def path(self) -> str:
-        """See File."""
+        """Implements `File.path`."""
         return self._file.path
 
     def opened(self) -> FaultyFile:
-        """See File."""
+        """Implements `File.opened`."""
         return FaultyFile(self._files, self._file.opened())
 
     def keep(self) -> None:
-        """See File."""
+        """Implements `File.keep`."""
         self._file.keep()
 
     def size(self) -> int:
-        """See File."""
+        """Implements `File.size`."""
         return self._file.size()
 
     def read(self, position: int, length: int) -> bytes:
-        """See File."""
+        """Implements `File.read`."""
         return self._file.read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """See File."""
+        """Implements `File.read_cached`."""
         return self._file.read_cached(position, length)
 
     def write(self, position: int, data: Buffer) -> None:
-        """See File. Writes within the file's size succeed on a full disk too."""
+        """Implements File.write. Writes within the file's size succeed on a full disk too."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and position + len(data) > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.write(position, data)
 
     def truncate(self, size: int) -> None:
-        """See File."""
+        """Implements `File.truncate`."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and size > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.truncate(size)
 
     def reserve(self, size: int) -> None:
-        """See File."""
+        """Implements `File.reserve`."""
         with self._files.changing(self._file.path) as faults:
             if faults.is_full and size > self._file.size():
                 faults.taking_more(self._file.path)
             self._file.reserve(size)
 
     def fsync(self) -> None:
-        """See File."""
+        """Implements `File.fsync`."""
         self._files.check(self._file.path).syncing(self._file.path)
         self._file.fsync()
 
 
 class _Change:
-    """``with`` this: a change that is whole, or that has not begun, when the broker is killed."""
+    """A context for a change, which `kill` does not interrupt: it is complete or not begun."""
 
     __slots__ = ("_files", "_path")
 
@@ -104,7 +104,7 @@ class _Change:
 
 
 class FaultyFiles:
-    """See log.files.filesystem.FileSystem."""
+    """Implements log.files.filesystem.FileSystem."""
 
     def __init__(self, files: FileSystem, faults: DiskFaults) -> None:
         self._files = files
@@ -115,24 +115,24 @@ class FaultyFiles:
         self._locks: list[Lock] = []
 
     def kill(self) -> None:
-        """Rejects further changes, and releases the locks: the broker was killed."""
+        """Rejects further changes and releases the locks."""
         with self.lock_of_changes:
             self._is_dead = True
             for lock in self._locks:
                 lock.release()
 
     def check(self, path: str) -> DiskFaults:
-        """The faults of the disk. Raises OSError when the broker was killed."""
+        """Returns the faults of the disk. Raises OSError if the broker was killed."""
         if self._is_dead:
             raise OSError(errno.EIO, "the broker that opened the file was killed", path)
         return self.faults
 
     def changing(self, path: str) -> _Change:
-        """``with`` this change something. Raises OSError when the broker was killed."""
+        """The context for a change. Raises OSError if the broker was killed."""
         return _Change(self, path)
 
     def open(self, path: str, create: bool = False) -> FaultyFile:
-        """See FileSystem."""
+        """Implements `FileSystem.open`."""
         if not create:
             return FaultyFile(self, self._files.open(path))
         with self.changing(path) as faults:
@@ -141,71 +141,71 @@ class FaultyFiles:
             return FaultyFile(self, self._files.open(path, create))
 
     def create_private(self, path: str) -> FaultyFile:
-        """See FileSystem."""
+        """Implements `FileSystem.create_private`."""
         with self.changing(path) as faults:
             if faults.is_full and not self._files.exists(path):
                 faults.taking_more(path)
             return FaultyFile(self, self._files.create_private(path))
 
     def exists(self, path: str) -> bool:
-        """See FileSystem."""
+        """Implements `FileSystem.exists`."""
         return self._files.exists(path)
 
     def list(self, directory: str) -> list[str]:
-        """See FileSystem."""
+        """Implements `FileSystem.list`."""
         return self._files.list(directory)
 
     def modified_ms(self, path: str) -> int:
-        """See FileSystem."""
+        """Implements `FileSystem.modified_ms`."""
         return self._files.modified_ms(path)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.set_modified_ms`."""
         self._files.set_modified_ms(path, modified_ms)
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.rename`."""
         with self.changing(new):
             self._files.rename(old, new, file.file if isinstance(file, FaultyFile) else file)
 
     def link(self, old: str, new: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.link`."""
         with self.changing(new) as faults:
             if faults.is_full and not self._files.exists(new):
                 faults.taking_more(new)
             self._files.link(old, new)
 
     def remove(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.remove`."""
         with self.changing(path):
             self._files.remove(path)
 
     def make_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.make_directory`."""
         with self.changing(path) as faults:
             if faults.is_full and not self._files.exists(path):
                 faults.taking_more(path)
             self._files.make_directory(path)
 
     def remove_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.remove_directory`."""
         with self.changing(path):
             self._files.remove_directory(path)
 
     def fsync_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.fsync_directory`."""
         self.check(path).syncing(path)
         self._files.fsync_directory(path)
 
     def lock(self, directory: str) -> Lock:
-        """See FileSystem."""
+        """Implements `FileSystem.lock`."""
         with self.changing(os.path.join(directory, ".lock")):
             lock = self._files.lock(directory)
             self._locks.append(lock)
             return lock
 
     def space(self, directory: str) -> DiskSpace | None:
-        """See FileSystem."""
+        """Implements `FileSystem.space`."""
         found = self._files.space(directory)
         if found is None or not self.faults.is_full:
             return found

@@ -1,4 +1,4 @@
-"""The parts of files in memory: a file's bytes, a directory's names, and the space they use."""
+"""The parts of files in memory: a file's bytes, a directory's names, and the used space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME_BYTES_MAX = 255
 
 
 def error(code: int, path: str, other: str | None = None) -> OSError:
-    """The OSError of ``code``, as the system words it; ``other`` is where a rename leads."""
+    """An OSError with the system's text for ``code``; ``other`` is the target of a rename."""
     if other is None:
         return OSError(code, os.strerror(code), path)
     return OSError(code, os.strerror(code), path, None, other)
@@ -25,30 +25,30 @@ class Capacity:
 
     def __init__(self, bytes_max: int | None) -> None:
         self.bytes_max = bytes_max
-        """None: no bound."""
+        """The capacity in bytes; None: unbounded."""
         self.taken_bytes = 0
         self.lock = RLock()
-        """Held during changes of a file, a name or the used space. Releasing a file needs no other
+        """Held during changes of a file, a name or the used space. Freeing a file needs no other
         lock."""
 
     def free_bytes(self, wanted: int) -> int:
-        """How many of ``wanted`` bytes fit."""
+        """The part of ``wanted`` bytes that fits."""
         if self.bytes_max is None:
             return wanted
         return max(0, min(wanted, self.bytes_max - self.taken_bytes))
 
 
 class Inode:
-    """A file's bytes, whatever its names. It goes with the last name and the last open file."""
+    """A file's bytes. They are freed with its last name and its last open file object."""
 
     __slots__ = ("capacity", "data", "is_locked", "modified_ms", "taken_bytes")
 
     def __init__(self, capacity: Capacity, now_ms: int) -> None:
         self.capacity = capacity
         self.data = bytearray()
-        """Changed under the lock; a slice may be read without."""
+        """The contents; changed under the lock, but slices may be read without it."""
         self.taken_bytes = 0
-        """Its length, or more if it was reserved."""
+        """The reserved space in bytes, at least the length of the file."""
         self.modified_ms = now_ms
         self.is_locked = False
 
@@ -57,7 +57,7 @@ class Inode:
             self.capacity.taken_bytes -= self.taken_bytes
 
     def write(self, position: int, data: Buffer) -> int:
-        """Writes the part of ``data`` that fits; returns its length. Under the lock."""
+        """Writes the part of ``data`` that fits; returns its length. The caller holds the lock."""
         if not data:
             return 0
         end = position + len(data)
@@ -71,20 +71,22 @@ class Inode:
         if position > len(content):
             content += bytes(position - len(content))
         if position == len(content):
-            content += data  # does not copy it twice, as an assignment to a slice would
+            content += data  # copies once; assignment to a slice would copy twice
         else:
             content[position:end] = data
         return len(data)
 
     def take(self, size: int) -> int:
-        """Reserves up to ``size`` bytes in all; returns the bytes reserved. Under the lock."""
+        """Grows the reserved space towards ``size`` bytes; returns its size. The caller holds the
+        lock."""
         more = self.capacity.free_bytes(size - self.taken_bytes)
         self.taken_bytes += more
         self.capacity.taken_bytes += more
         return self.taken_bytes
 
     def truncate(self, size: int) -> bool:
-        """Cuts or pads to ``size`` bytes; False if space is short. The caller holds the lock."""
+        """Truncates or zero-pads to ``size`` bytes; False if space is short. The caller holds the
+        lock."""
         data = self.data
         if size > len(data):
             if self.taken_bytes < size > self.take(size):

@@ -1,7 +1,7 @@
 """Files in memory, for a broker whose data is not needed after the test.
 
-`MemoryFiles` is a `log.files.filesystem.FileSystem`. Nothing of it is on a disk, and all of it is
-freed with the last reference to it. It loses no data, and only a full capacity makes it fail;
+`MemoryFiles` is a `log.files.filesystem.FileSystem`. It writes nothing to a disk, and is freed with
+the last reference to it. It loses no data, and fails only when its capacity is used up;
 `faulty_files.py` adds the faults of a disk, to this file system and to real files alike. Errors are
 the ones that Linux raises for the same call.
 
@@ -23,7 +23,7 @@ LOCK = ".lock"
 
 
 class MemoryFile:
-    """A file that is open. It needs its name no more: see File."""
+    """An open file, which works even after its name is removed; implements File."""
 
     __slots__ = ("_fs", "_inode", "path")
 
@@ -33,30 +33,30 @@ class MemoryFile:
         self._inode = inode
 
     def opened(self) -> MemoryFile:
-        """See File."""
+        """Implements `File.opened`."""
         return self
 
     def keep(self) -> None:
-        """See File."""
+        """Implements `File.keep`."""
 
     def size(self) -> int:
-        """See File."""
+        """Implements `File.size`."""
         return len(self._inode.data)
 
     def read(self, position: int, length: int) -> bytes:
-        """See File."""
+        """Implements `File.read`."""
         if position < 0 or length < 0:
             raise error(errno.EINVAL, self.path)
         return bytes(self._inode.data[position : position + length])
 
     def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
-        """See File; a copy, which no cut of the file can change."""
+        """Implements File.read_cached; returns a copy, which a truncation can't change."""
         if position < 0 or length < 0:
             raise error(errno.EINVAL, self.path)
         return self._inode.data[position : position + length]
 
     def write(self, position: int, data: Buffer) -> None:
-        """See File."""
+        """Implements `File.write`."""
         if position < 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -67,7 +67,7 @@ class MemoryFile:
             raise error(errno.ENOSPC, self.path)
 
     def truncate(self, size: int) -> None:
-        """See File."""
+        """Implements `File.truncate`."""
         if size < 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -77,7 +77,7 @@ class MemoryFile:
             inode.modified_ms = self._fs.wall_ms()
 
     def reserve(self, size: int) -> None:
-        """See File."""
+        """Implements `File.reserve`."""
         if size <= 0:
             raise error(errno.EINVAL, self.path)
         inode = self._inode
@@ -89,11 +89,11 @@ class MemoryFile:
                 inode.take(size)
 
     def fsync(self) -> None:
-        """See File; has no effect in memory."""
+        """Implements File.fsync; has no effect in memory."""
 
 
 class MemoryLock:
-    """See log.files.filesystem.Lock."""
+    """Implements log.files.filesystem.Lock."""
 
     __slots__ = ("_inode",)
 
@@ -101,32 +101,32 @@ class MemoryLock:
         self._inode: Inode | None = inode
 
     def release(self) -> None:
-        """See Lock; a second call does nothing."""
+        """Implements Lock.release; a second call has no effect."""
         inode, self._inode = self._inode, None
         if inode is not None:
             inode.is_locked = False
 
 
 class MemoryFiles:
-    """See log.files.filesystem.FileSystem. ``time`` says when a file was modified."""
+    """Implements log.files.filesystem.FileSystem. ``time`` is the clock of modification times."""
 
     def __init__(self, time: Time, capacity_bytes: int | None = None) -> None:
         self._time = time
         self.capacity = Capacity(capacity_bytes)
         self.names: dict[str, Inode] = {}
-        """Every file by its path; changed under the lock, and together with `directories`."""
+        """The files by path; changed under the lock, and together with `directories`."""
         self.directories: dict[str, Directory] = {"/": Directory(self.wall_ms())}
-        """Every directory by its path."""
+        """The directories by path."""
         self._lock = self.capacity.lock
 
     def wall_ms(self) -> int:
-        """The wall clock for modification times."""
+        """The wall clock in ms, for modification times."""
         return int(self._time.wall_s() * 1000)
 
     # -- log.files.filesystem.FileSystem
 
     def open(self, path: str, create: bool = False) -> MemoryFile:
-        """See FileSystem."""
+        """Implements `FileSystem.open`."""
         with self._lock:
             inode = self.names.get(path)
             if inode is None:
@@ -140,34 +140,34 @@ class MemoryFiles:
             return self.new_file(path, inode)
 
     def create_private(self, path: str) -> MemoryFile:
-        """See FileSystem; all of it is this process's own."""
+        """Implements FileSystem.create_private; no other process can read any of the files."""
         with self._lock:
             if self.exists(path):
                 raise error(errno.EEXIST, path)
             return self.open(path, create=True)
 
     def exists(self, path: str) -> bool:
-        """See FileSystem."""
+        """Implements `FileSystem.exists`."""
         return path in self.names or path in self.directories
 
     def list(self, directory: str) -> list[str]:
-        """See FileSystem."""
+        """Implements `FileSystem.list`."""
         with self._lock:
             return sorted(self._directory(directory).names)
 
     def modified_ms(self, path: str) -> int:
-        """See FileSystem."""
+        """Implements `FileSystem.modified_ms`."""
         with self._lock:
             found = self.names.get(path) or self._directory(path)
             return found.modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.set_modified_ms`."""
         with self._lock:
             self.names[path].modified_ms = modified_ms
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.rename`."""
         with self._lock:
             self._check_rename(old, new)
             if old in self.directories:
@@ -183,7 +183,7 @@ class MemoryFiles:
                 file.path = new
 
     def link(self, old: str, new: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.link`."""
         with self._lock:
             self._check_both(old, new)
             if self.exists(new):
@@ -193,7 +193,7 @@ class MemoryFiles:
             self.enter(new, self.names[old])
 
     def remove(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.remove`."""
         with self._lock:
             if path in self.names:
                 self.leave(path)
@@ -203,12 +203,12 @@ class MemoryFiles:
                 raise error(errno.ENOTDIR, path)
 
     def make_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.make_directory`."""
         with self._lock:
             self._make_directory(path)
 
     def remove_directory(self, path: str) -> None:
-        """See FileSystem."""
+        """Implements `FileSystem.remove_directory`."""
         with self._lock:
             self._directory(path)
             if path == "/":
@@ -217,12 +217,12 @@ class MemoryFiles:
             self._leave(path)
 
     def fsync_directory(self, path: str) -> None:
-        """See FileSystem; only checks that the directory exists."""
+        """Implements FileSystem.fsync_directory; only checks that the directory exists."""
         with self._lock:
             self._directory(path)
 
     def lock(self, directory: str) -> Lock:
-        """See FileSystem."""
+        """Implements `FileSystem.lock`."""
         with self._lock:
             path = os.path.join(directory, LOCK)
             self.open(path, create=True)
@@ -233,35 +233,35 @@ class MemoryFiles:
             return MemoryLock(inode)
 
     def space(self, directory: str) -> DiskSpace | None:
-        """See FileSystem."""
+        """Implements `FileSystem.space`."""
         with self._lock:
             self._directory(directory)
             most = self.capacity.bytes_max
             return None if most is None else DiskSpace(most, self.capacity.free_bytes(most))
 
-    # -- names; under the lock
+    # -- names; the caller holds the lock
 
     def new_inode(self) -> Inode:
-        """A new file, which has no name yet."""
+        """A new file without a name."""
         return Inode(self.capacity, self.wall_ms())
 
     def new_file(self, path: str, inode: Inode) -> MemoryFile:
-        """A file that is opened."""
+        """An open file object for ``inode``."""
         return MemoryFile(self, path, inode)
 
     def enter(self, path: str, inode: Inode) -> None:
-        """Give a file a name; whatever had it is replaced."""
+        """Adds a name for a file; an existing file of that name is replaced."""
         self.names[path] = inode
         self._note(path)
 
     def leave(self, path: str) -> None:
-        """Take a file's name away."""
+        """Removes a file's name."""
         del self.names[path]
         self._leave(path)
 
     def _move(self, old: str, new: str) -> None:
         directory = self.directories[new] = self.directories.pop(old)
-        for name in sorted(directory.names):  # a set: one seed is one world
+        for name in sorted(directory.names):  # a set has no order; simulations need one
             inside, moved = f"{old}/{name}", f"{new}/{name}"
             if inside in self.directories:
                 self._move(inside, moved)
@@ -303,7 +303,7 @@ class MemoryFiles:
         directory.names.discard(name)
         directory.modified_ms = self.wall_ms()
 
-    # -- what may not be; under the lock
+    # -- checks; the caller holds the lock
 
     def _directory(self, path: str) -> Directory:
         directory = self.directories.get(path)
@@ -320,7 +320,7 @@ class MemoryFiles:
         return False
 
     def _place_error(self, path: str) -> int:
-        """The errno of why nothing can be at ``path``, 0 if something can."""
+        """The errno for which nothing can be created at ``path``; 0 if it can."""
         above, _, name = path.rpartition("/")
         if (above or "/") not in self.directories:
             return errno.ENOTDIR if self._is_below_a_file(path) else errno.ENOENT
@@ -342,7 +342,7 @@ class MemoryFiles:
 
     def _check_rename(self, old: str, new: str) -> None:
         self._check_both(old, new)
-        if old.startswith(new + "/"):  # it is in what it would replace
+        if old.startswith(new + "/"):  # the target contains the source
             raise error(errno.ENOTEMPTY, old, new)
         if old in self.directories:
             if new.startswith(old + "/"):

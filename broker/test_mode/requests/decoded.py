@@ -1,8 +1,8 @@
-"""Requests and answers as JSON: by the names of the tables, bytes as text or base64.
+"""Requests and responses as JSON, with the field names of the protocol tables.
 
-Bytes are `{"text": ...}` where they are UTF-8 without control characters, else `{"base64": ...}`. A
-UUID is written as Kafka writes it. Records are a list of what each batch holds, the first
-`RECORDS_SHOWN` of a partition. Fields that a version does not have are not there.
+Bytes are `{"text": ...}` if they are UTF-8 without control characters, else `{"base64": ...}`. A
+UUID is written as Kafka writes it. Records are listed by batch, the first `RECORDS_SHOWN` of each
+partition. Fields that a version lacks are omitted.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from protocol.records.stored import iter_stored, stored_records
 from protocol.schema import RECORDS, UUID, Api, Array, Field, Struct, Type, version_range
 
 RECORDS_SHOWN = 100
-"""Of one partition of a request or an answer."""
+"""Records that are shown for one partition of a request or response."""
 SHOWN_BYTES = 4096
-"""Of a key, a value, or other bytes."""
+"""Bytes that are shown of a key, a value, or other bytes."""
 _DECOMPRESSED_MAX = 16 * 1024 * 1024
 
 View = dict[str, Any]
 
 
 def request_view(api: Api, version: int, body: bytes) -> View:
-    """A request's body; ``{"unreadable": why}`` for bytes that are none."""
+    """A request's body; ``{"unreadable": reason}`` for bytes that can't be decoded."""
     try:
         value = api.decode_request(version, body)
     except ProtocolError as error:
@@ -39,9 +39,9 @@ def request_view(api: Api, version: int, body: bytes) -> View:
 
 
 def answer_view(api: Api, version: int, frame: bytes) -> View:
-    """An answer, whose header comes first."""
+    """A response; ``frame`` begins with the response header."""
     if api.key == API_VERSIONS.key and frame[4:6] == errors.UNSUPPORTED_VERSION.to_bytes(2):
-        version = 0  # the only one that any client reads
+        version = 0  # no client can read another version of this response
     try:
         _, position = decode_response_header(api.key, version, frame)
         value = api.decode_response(version, frame, position)
@@ -51,7 +51,7 @@ def answer_view(api: Api, version: int, frame: bytes) -> View:
 
 
 def error_names(view: Any) -> list[str]:
-    """Every error that an answer says, each once, the outermost first."""
+    """The names of all errors in a response, without repetition, the outermost first."""
     found: dict[str, None] = {}
     todo = [view]
     for part in todo:
@@ -67,7 +67,7 @@ def error_names(view: Any) -> list[str]:
 
 
 def whole(data: bytes | None) -> View | None:
-    """Bytes as text, or else in base64."""
+    """Bytes as text, or as base64 if they are not text."""
     if data is None:
         return None
     try:
@@ -80,19 +80,19 @@ def whole(data: bytes | None) -> View | None:
 
 
 def bytes_view(data: bytes | None) -> View | None:
-    """The first `SHOWN_BYTES`, as `whole` shows them, and their ``size`` where there are more."""
+    """The first `SHOWN_BYTES`, as `whole` shows them, and their full ``size`` if it is larger."""
     if data is None or len(data) <= SHOWN_BYTES:
         return whole(data)
     return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}
 
 
 def uuid_text(data: bytes) -> str:
-    """An id as Kafka's tools write it."""
+    """A UUID as Kafka's tools write it."""
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def record_view(record: Record, view: Callable[[bytes | None], View | None] = whole) -> View:
-    """One record; ``view`` shows its bytes."""
+    """One record; ``view`` converts its bytes."""
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
@@ -128,7 +128,7 @@ def _value(type_: Type, version: int, value: Any) -> Any:
 
 
 def _records(data: bytes) -> View:
-    """The batches of one partition, in short."""
+    """The batches of one partition, shortened."""
     records: list[Record] = []
     note: str | None = None
     try:

@@ -1,10 +1,10 @@
-"""Error answers that the tables alone don't give.
+"""Error responses that the protocol tables alone don't determine.
 
-Metadata names the brokers, or its client would have none left to ask. A Fetch in a session names
-only what has changed, so its partitions are the session's, which goes on. An ApiVersions that is
-not supported is answered in version 0. A Produce that wants no answer learns of an error by the end
-of its connection. Requests that ask for everything by naming nothing are answered with what there
-is. An AlterReplicaLogDirs names topics in directories, and its answer topics alone.
+Metadata lists the brokers, since its client would otherwise have none to connect to. A Fetch in a
+session names only what has changed, so the response has the partitions of the session, which
+continues. An unsupported ApiVersions is answered in version 0. For a Produce with acks=0 the
+connection is closed. Requests that select everything by an empty list are answered with what
+exists. AlterReplicaLogDirs groups topics by directory, but its response does not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Respond = Callable[["Services", "Request", int], None]
 
 
 def respond_with(services: Services, request: Request, error_code: int) -> None:
-    """Ends ``request`` with the error. Raises ProtocolError if its bytes can't be decoded."""
+    """Answers ``request`` with the error. Raises ProtocolError if its bytes can't be decoded."""
     respond = _ODD.get(request.served.api.key)
     if respond is None:
         request.respond(_plain(request, error_code, request.value), error_code)
@@ -149,7 +149,7 @@ def _fetch(services: Services, request: Request, error_code: int) -> None:
 def _next_in_session(
     services: Services, request: Request, value: Mapping[str, Any]
 ) -> tuple[int, list[dict[str, Any]]]:
-    """The session of a Fetch, brought to its next epoch, and its partitions as in a request."""
+    """The session id of a Fetch, with its epoch advanced, and its topics as in a full request."""
     uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
     name = "topic_id" if uses_ids else "topic"
     wanted = [

@@ -1,12 +1,12 @@
-"""The layer between the sockets and the APIs of a broker that runs for tests.
+"""The layer between the sockets and the APIs of a broker for tests.
 
-Every served API has the same row with another handler, which checks the rules first, and every
-connection records each request and each answer. A request that a rule keeps back also holds back
-the later ones of its connection, as in a slow broker; other connections continue. It is handled
-even after its client has left: a slow broker commits late what a client has given up.
+Every served API has the same row with another handler, which first checks the rules, and every
+connection records each request and each response. A request that a rule holds also delays the later
+ones of its connection, as in a slow broker; other connections continue. It is handled even after
+its client has disconnected: a slow broker, too, commits what a client has given up.
 
-A delay passes in the system's time, even when the broker's clock is held: the client's own clock
-measures it.
+A delay passes in the system's time even while the broker's clock is frozen, since the client's own
+clock measures it.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 
 class Interposed:
-    """The rules and the recorder of one tested broker, for all brokers that run in its place.
+    """The rules and the recorder of one tested broker, for all its runs.
 
-    See `broker/net/interpose.py`.
+    Implements `broker.net.interpose.Interpose`.
     """
 
     def __init__(self, recorder: RequestRecorder) -> None:
         self.recorder = recorder
         self.connections: dict[TestedConnection, None] = {}
-        """The open connections, in the order of their arrival."""
+        """Open connections in the order of their arrival."""
         self._rules: list[Rule] = []
 
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """The rows of the APIs, with the rules in front of each."""
+        """The rows of the APIs, with handlers that check the rules first."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
     def connection(self, server: Server, listener: Listener) -> TestedConnection:
-        """A connection that reports to the recorder."""
+        """A new connection that reports to the recorder."""
         return TestedConnection(server, listener, self)
 
     def begin(self, rule: Rule) -> None:
@@ -69,14 +69,14 @@ class Interposed:
             gate.finish()
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Cuts the connections of a client, or all; how many that were."""
+        """Closes the connections of a client, or all; returns how many."""
         found = [each for each in self.connections if client_id in (None, each.client_id)]
         for connection in found:
             connection.abort()
         return len(found)
 
     def broker_gone(self) -> None:
-        """Drops the requests that were kept back: the broker has stopped or was killed."""
+        """Drops the held requests, since the broker has stopped or was killed."""
         for rule in list(self._rules):
             if isinstance(rule, Gate):
                 rule.drop()
@@ -117,7 +117,7 @@ def _fail(error_code: int, services: Services, request: Request) -> None:
 
 
 def _handle_late(services: Services, request: Request, handle: Handler) -> None:
-    """Handles a request that was kept back, as its connection would have done when it came."""
+    """Handles a held request as its connection would have done at its arrival."""
     connection = request.connection
     assert isinstance(connection, TestedConnection)
     connection.unpark(request)
@@ -132,7 +132,7 @@ def _handle_late(services: Services, request: Request, handle: Handler) -> None:
 
 
 class TestedConnection(Connection):
-    """A connection that reports to the recorder, and that can be silenced."""
+    """A connection that reports to the recorder and whose responses rules can hold."""
 
     __slots__ = ("_interposed", "silences")
     __test__ = False
@@ -141,30 +141,30 @@ class TestedConnection(Connection):
         super().__init__(server, listener)
         self._interposed = interposed
         self.silences = 0
-        """The number of rules that hold back all answers."""
+        """The number of rules that hold all responses of the connection."""
         interposed.connections[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `Connection`."""
+        """Extends `Connection.connection_lost`: records which requests are unanswered."""
         self._interposed.connections.pop(self, None)
         for request in self._slots:
             self._interposed.recorder.lost(request)
         super().connection_lost(exc)
 
     def answered(self, request: Request) -> None:
-        """See `Connection`."""
+        """Extends `Connection.answered`: records the response."""
         self._interposed.recorder.answered(request)
         super().answered(request)
 
     def unpark(self, request: Request) -> None:
-        """Later requests are held back by ``request`` no more, unless it parks again."""
+        """Lets later requests be handled, unless ``request`` parks again."""
         if self._parked is request:
             self._parked = None
             if not self.closed:
                 self.server.writes.touch(self)
 
     def speak(self) -> None:
-        """Removes one rule that holds back all answers."""
+        """Counts the end of a rule; sends the held responses after the last one."""
         self.silences -= 1
         if not self.silences and not self.closed:
             self.server.writes.touch(self)

@@ -1,4 +1,4 @@
-"""Whether a request names a group or a topic, anywhere in its body."""
+"""Finds the groups and topics that a request names, anywhere in its body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _GROUPS = frozenset({"group_id", "groups", "groups_names"})
 _TOPICS = frozenset({"topic", "topic_name", "topic_names"})
 _NOT_TOPICS = frozenset({"protocols", "configs"})
-"""Arrays whose elements have names that are not topics'."""
+"""Arrays whose elements' names are not topic names."""
 _GROUP_KEYS = 0
 _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
@@ -27,7 +27,7 @@ def names_group(request: Request, group_id: str) -> bool:
 
 
 def groups_of(request: Request) -> Iterator[str]:
-    """The groups that ``request`` names; raises as `names_group`."""
+    """The groups that ``request`` names; raises as `names_group` does."""
     value = request.value
     if request.served.api.key == FIND_COORDINATOR.key:
         if value["key_type"] == _GROUP_KEYS:
@@ -39,7 +39,7 @@ def groups_of(request: Request) -> Iterator[str]:
 
 
 def names_topic(services: Services, request: Request, topic: str) -> bool:
-    """Whether ``request`` names the topic, by its name or its id; raises as `names_group`.
+    """Whether ``request`` names the topic, by name or id; raises as `names_group` does.
 
     An incremental Fetch names the topics of its session.
     """
@@ -63,8 +63,8 @@ def names_topic(services: Services, request: Request, topic: str) -> bool:
 
 
 def _named(value: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, int]]:
-    """Every plain value: the name of its array, its own name, itself, its struct's resource
-    type."""
+    """Every plain value, as (its array's name, its own name, the value, its struct's resource
+    type)."""
     todo: list[tuple[str, Mapping[str, Any]]] = [("", value)]
     for above, struct in todo:
         kind = struct.get("resource_type", 0)

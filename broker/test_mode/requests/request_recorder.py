@@ -1,8 +1,8 @@
-"""Every request and its answer, kept as bytes and decoded on demand.
+"""Records every request and its response as bytes, which are decoded on demand.
 
-A ring: the oldest entries are dropped when there are too many or they use too much memory, and
-dropped ones are counted. Of records read from files, the first `SLICE_KEPT_BYTES` of each partition
-are kept; of a request or an answer larger than `ENTRY_BYTES_MAX`, its header.
+The oldest entries are dropped when there are too many or they use too much memory; they are
+counted. Of records read from files only the first `SLICE_KEPT_BYTES` of each partition are kept; of
+a request or response larger than `ENTRY_BYTES_MAX`, only its header.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES_MAX = 64 * 1024 * 1024
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 SLICE_KEPT_BYTES = 64 * 1024
 _OVERHEAD_BYTES = 500
-"""Estimated bytes of an entry without its bodies."""
+"""Estimated memory of an entry in bytes, without its bodies."""
 _LENGTH_BYTES = 4
 
 WAITS = "waits"
@@ -34,7 +34,7 @@ DISCONNECTED = "disconnected"
 
 
 class Entry:
-    """One request."""
+    """A recorded request with its response."""
 
     __slots__ = (
         "_body", "_missing", "_parts", "api", "at_ms", "bytes", "client_id", "correlation_id",
@@ -52,17 +52,17 @@ class Entry:
         self.outcome = WAITS
         self.took_ns: int | None = None
         self.faults: list[str] = []
-        """The ids of those that it met."""
+        """The ids of the faults that affected it."""
         body = request.buffer[request.position :]
         self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
         self._parts: list[bytes | int] | None = None
-        """The answer's frame; a number is a count of dropped records."""
+        """The response's frame; a number is a count of dropped record bytes."""
         self._missing = False
-        """Whether the answer was too large to be kept."""
+        """Whether the response was too large to be kept."""
         self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
 
     def answer(self, request: Request, took_ns: int) -> None:
-        """Takes the answer over."""
+        """Records the response and the time that it took."""
         self.took_ns = took_ns
         reply = request.reply
         assert reply is not None
@@ -117,26 +117,26 @@ class Entry:
 
 
 class RequestRecorder:
-    """All entries that are kept, the oldest first; use from the event loop's thread alone."""
+    """The recorded entries, oldest first; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
-        """The broker's time, which `at_ms` is read from."""
+        """The broker's time, from which `at_ms` is read."""
         self.dropped = 0
-        """Entries that had to go."""
+        """The number of dropped entries."""
         self._entries: deque[Entry] = deque()
         self._bytes = 0
         self._next = 1
         self._open: dict[Request, Entry] = {}
-        """The entries without an answer yet."""
+        """The entries without a response yet."""
         self._met: dict[Request, list[str]] = {}
 
     def met(self, request: Request, fault_id: str) -> None:
-        """A request that is being handled has met a fault."""
+        """Records that a fault affects a request; called while it is handled."""
         self._met.setdefault(request, []).append(fault_id)
 
     def came(self, request: Request) -> None:
-        """A request was handled, and may have its answer."""
+        """Records a request that was handled, and its response if it has one."""
         entry = Entry(self._next, self.time.now().wall_ms, request)
         entry.faults = self._met.pop(request, [])
         self._next += 1
@@ -149,7 +149,7 @@ class RequestRecorder:
         self._bound()
 
     def answered(self, request: Request) -> None:
-        """A request that waited has its answer."""
+        """Records the response of a request that waited."""
         entry = self._open.pop(request, None)
         if entry is None:
             return
@@ -160,7 +160,7 @@ class RequestRecorder:
             self._bound()
 
     def lost(self, request: Request) -> None:
-        """Records that the peer of a request is gone; the answer may still follow."""
+        """Records that the peer of a request is gone; the response may still follow."""
         entry = self._open.get(request)
         if entry is not None:
             entry.outcome = DISCONNECTED
@@ -175,7 +175,7 @@ class RequestRecorder:
     def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
     ) -> list[Entry]:
-        """The entries from number ``since`` on, optionally of one client and one API."""
+        """The entries from number ``since`` on, optionally of one client or one API."""
         return [
             entry
             for entry in self._entries

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Silenced(Protocol):
-    """A connection whose answers rules may hold back."""
+    """A connection whose responses rules may hold."""
 
     client_id: str
     silences: int
 
     def speak(self) -> None:
-        """Removes one rule."""
+        """Removes one rule that holds its responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects the requests of a rule: they match every field that is not None."""
+    """Selects the requests of a rule, which match every field that is not None."""
 
     api: Api | None = None
     group: str | None = None
@@ -51,7 +51,7 @@ class Filter:
 
     @property
     def is_of_clients(self) -> bool:
-        """Whether it takes all requests of a client, or of every one."""
+        """Whether it matches all requests of a client, or all requests."""
         return self.api is None and self.group is None and self.topic is None
 
     def shown(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Filter:
 
 
 class Held:
-    """A request that is kept back by one rule after the other, and then handled."""
+    """A request that rules hold one after the other before it is handled."""
 
     def __init__(self, request: Request, rules: list[Gate], finish: Callable[[], None]) -> None:
         self.request = request
@@ -74,7 +74,7 @@ class Held:
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:
-        """To the next rule that keeps it back, or to its handler."""
+        """Passes the request to the next rule that holds it, or to its handler."""
         if self._rules:
             self._rules.pop(0).keep(self)
         else:
@@ -82,7 +82,7 @@ class Held:
 
 
 class Rule(Fault):
-    """A fault that meets requests."""
+    """A fault that affects requests."""
 
     def __init__(
         self, kind: str, which: Filter, shown: dict[str, Any], times: int | None = None
@@ -92,7 +92,7 @@ class Rule(Fault):
         self._times = times
 
     def meets(self, services: Services, request: Request) -> bool:
-        """Whether it has to do with a request; counts it if so."""
+        """Whether the rule applies to a request; counts it if so."""
         if self.is_over or (self._times is not None and self.hits >= self._times):
             return False
         if not self.which.takes(services, request):
@@ -102,7 +102,7 @@ class Rule(Fault):
 
 
 class Fail(Rule):
-    """Requests are answered with an error, and never handled."""
+    """Requests are answered with an error and not handled."""
 
     def __init__(self, which: Filter, error_code: int, times: int | None = None) -> None:
         super().__init__("fail", which, {"error": errors.NAMES[error_code]}, times)
@@ -110,7 +110,7 @@ class Fail(Rule):
 
 
 class Gate(Rule):
-    """A rule that keeps requests back, and lets them go when it ends."""
+    """A rule that holds requests, and releases them when it ends."""
 
     def __init__(
         self, kind: str, which: Filter, shown: dict[str, Any], times: int | None = None
@@ -119,27 +119,27 @@ class Gate(Rule):
         self._kept: dict[Held, None] = {}
 
     def keep(self, held: Held) -> None:
-        """Keeps a request, or lets it continue if the rule has ended."""
+        """Holds a request, or lets it continue if the rule has ended."""
         if self.is_over:
             held.go_on()
         else:
             self._kept[held] = None
 
     def let_go(self, held: Held) -> None:
-        """Lets one go on."""
+        """Lets a held request continue."""
         if held in self._kept:
             del self._kept[held]
             self._stop_timer(held)
             held.go_on()
 
     def finish(self) -> None:
-        """Lets all requests continue, in the order of their arrival."""
+        """Ends the rule; all held requests continue in the order of their arrival."""
         super().finish()
         for held in list(self._kept):
             self.let_go(held)
 
     def drop(self) -> None:
-        """Drops all requests: their broker is gone."""
+        """Drops all held requests, since their broker is gone."""
         for held in self._kept:
             self._stop_timer(held)
         self._kept.clear()
@@ -152,7 +152,7 @@ class Gate(Rule):
 
 
 class Delay(Gate):
-    """Requests are handled so much later, as by a slow broker. ``time`` is the system's."""
+    """Requests are handled after ``ms``, as by a slow broker. ``time`` is the system's."""
 
     def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
@@ -160,38 +160,38 @@ class Delay(Gate):
         self._time = time
 
     def keep(self, held: Held) -> None:
-        """See `Gate`."""
+        """Implements `Gate.keep`."""
         super().keep(held)
         if held in self._kept:
             held.timer = self._time.call_later(self._ms / 1000, self.let_go, held)
 
 
 class StopAnswering(Gate):
-    """Requests are read and not handled; unsent answers to those clients are held back too."""
+    """Requests are read but not handled, and unsent responses to those clients are held."""
 
     def __init__(self, which: Filter, times: int | None = None) -> None:
         super().__init__("stop_answering", which, {}, times)
         self._silent: dict[Silenced, None] = {}
 
     def silence(self, connection: Silenced) -> None:
-        """Holds back answers to ``connection`` while the rule is on, if the filter matches it."""
+        """Holds responses to ``connection`` while the rule is on, if the filter matches it."""
         client_id = self.which.client_id
         if self.which.is_of_clients and client_id in (None, connection.client_id):
             connection.silences += 1
             self._silent[connection] = None
 
     def keep(self, held: Held) -> None:
-        """See `Gate`."""
+        """Implements `Gate.keep`."""
         super().keep(held)
 
     def finish(self) -> None:
-        """See `Gate`; the answers that were held back are sent."""
+        """Extends `Gate.finish`: the held responses are sent."""
         for connection in self._silent:
             connection.speak()
         self._silent.clear()
         super().finish()
 
     def drop(self) -> None:
-        """See `Gate`."""
+        """Implements `Gate.drop`."""
         self._silent.clear()
         super().drop()

@@ -1,1 +1,1 @@
-"""The verbs of /test: plain functions over a TestedBroker, a module for each kind."""
+"""The verbs of /test: plain functions over a TestedBroker, one module for each kind."""

@@ -1,7 +1,7 @@
 """The verbs of time.
 
-While the clocks are moved no request of a client is handled: all that expires does so before
-anybody can say another word, however long the move takes.
+While the clocks are being advanced, no request of a client is handled: everything expires before a
+client can send another request, however long the advance takes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LOADED_WITHIN_S = 2.0
 
 
 async def _loaded(tested: TestedBroker) -> None:
-    """Waits for loads, which set deadlines, before the clock is moved."""
-    with suppress(TimeoutError, NotNow):  # the clock of a stopped broker is moved too
+    """Waits for loads, which set deadlines, before the clock is changed."""
+    with suppress(TimeoutError, NotNow):  # the clock of a stopped broker may be changed too
         async with tested.system.within(LOADED_WITHIN_S):
             while tested.broker.loading:
                 await tested.system.sleep(0.001)

@@ -1,4 +1,4 @@
-"""The verbs of faults: each begins on command and lasts until it ends."""
+"""The verbs that start, list and end faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _fail(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG001
 
 
 def _delay(tested: TestedBroker, given: Given) -> Fault:
-    # It passes by what clients see pass, whatever the broker's clock does.
+    # In the system's time, which clients measure, whatever the broker's clock does.
     return Delay(which(given), given["ms"], tested.system, given["times"])
 
 
@@ -76,11 +76,11 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "loading": (("group",), ("seconds",), _loading),
     "moved": (("group",), (), _moved),
 }
-"""By kind: the arguments that it needs, those that it takes, and what makes it."""
+"""By kind: the required arguments, the optional ones, and the function that makes the fault."""
 
 
 async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
-    """Begin a fault."""
+    """Start a fault."""
     needed, taken, make = KINDS[kind]
     for name in needed:
         if given[name] is None:
@@ -101,12 +101,12 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
 
 
 async def look(tested: TestedBroker) -> Answer:
-    """Return the current faults."""
+    """Return the active faults."""
     return {"faults": tested.faults.rows()}
 
 
 async def end(tested: TestedBroker, fault_id: str) -> Answer:
-    """End a fault and return how often it was hit."""
+    """End a fault and return its number of hits."""
     if fault_id == ALL:
         return {"hits": tested.faults.end_all()}
     try:

@@ -1,4 +1,4 @@
-"""The verbs that do something to a group or its coordinator, as production would."""
+"""The verbs that change a group or its coordinator, as it may happen in production."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.broker import Broker
 from broker.cores.groups.on_command import do
 from broker.cores.groups.runtime import HostedGroups
 from broker.test_mode.arguments import FLAG, TEXT, Argument
-from broker.test_mode.coordinator_moves import Told, give_up, load, serves
+from broker.test_mode.coordinator_moves import NotCoordinatorOnce, give_up, load, serves
 from broker.test_mode.faults import Fault, NoSuchFault
 from broker.test_mode.finding import group_of, hosted_of, member_of
 from broker.test_mode.refusals import NotNow
@@ -75,7 +75,7 @@ async def fence(tested: TestedBroker, group_instance_id: str, group: str | None)
 
 
 async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
-    """Waits for a rebalance that is under way: fencing in its middle would hold it up."""
+    """Waits for a rebalance in progress, which a fenced member would delay."""
     try:
         async with tested.system.within(STABLE_WITHIN_S):
             while group_of(tested.broker, verb, group_id)[1].state is not State.STABLE:
@@ -93,8 +93,8 @@ async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) ->
     verb = "POST /test/groups/move_coordinator"
     broker, hosted = await _coordinator(tested, verb, group)
     partitions = broker.groups.life.partitions
-    told = Told(tested.interposed.connections, hosted.index, partitions)
-    tested.interposed.begin(told)
+    rule = NotCoordinatorOnce(tested.interposed.connections, hosted.index, partitions)
+    tested.interposed.begin(rule)
     lead = tested.run.within(lambda: give_up(broker, hosted))
     tested.run.within(lead)
     if not await serves(broker, hosted.index):
@@ -134,7 +134,7 @@ def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
 
 
 def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
-    """``back`` ends it, unless its run is over."""
+    """Starts a fault; at its end ``back`` is called, unless its run is over."""
     run = tested.run
 
     def end() -> None:
@@ -146,7 +146,7 @@ def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
 
 
 async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Broker, HostedGroups]:
-    """The shard of a group, which need not be there yet. Raises NotNow where it does not serve."""
+    """The shard of a group, which may not exist yet. Raises NotNow if it is not available."""
     broker = tested.broker
     if not broker.groups.is_started:
         services = cast(Services, broker.server.services)
@@ -158,7 +158,7 @@ async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Bro
 
 
 def _do(tested: TestedBroker, hosted: HostedGroups, work: on_command.OnStep) -> None:
-    """Does ``work`` to a shard that serves."""
+    """Runs ``work`` on a shard that is available."""
     groups = tested.broker.groups
     tested.run.within(lambda: do(groups, hosted, work))
 

@@ -1,6 +1,6 @@
-"""The verbs that look: groups, members, committed offsets, the journal, records.
+"""The verbs that read: groups, members, committed offsets, the journal, records.
 
-They only read, and answer with nothing in it for a group that is not there: it may come.
+For a group that does not exist they return an empty result, since it may be created later.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from protocol.now import Now
 from protocol.records.stored import iter_stored, stored_records
 
 READ_BYTES = 1024 * 1024
-"""Of a log at a time."""
+"""Bytes of a log that are read at a time."""
 
 
 async def groups(tested: TestedBroker, group: str | None) -> Answer:
@@ -54,7 +54,7 @@ async def groups(tested: TestedBroker, group: str | None) -> Answer:
 
 
 def _found(tested: TestedBroker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView] | None:
-    """A group, or None; NotNow while its coordinator does not serve."""
+    """A group; None if it does not exist. Raises NotNow while its coordinator is not available."""
     if not tested.broker.groups.is_started:
         return None
     hosted = hosted_of(tested.broker, verb, group_id)
@@ -72,7 +72,7 @@ async def members(tested: TestedBroker, group: str) -> Answer:
 
 
 def _member(group: GroupView, member: MemberView, now: Now) -> dict[str, Any]:
-    silent = silent_ms(member, now) or 0  # one that waits is there now
+    silent = silent_ms(member, now) or 0  # None while the member's request is parked
     return {
         "member": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -162,13 +162,13 @@ async def records(
 
 
 def _records(partition: Partition, first: int) -> Iterator[list[dict[str, Any]]]:
-    """The readable records from an offset on, some batches at a time."""
+    """The readable records from an offset on, a few batches at a time."""
     log = partition.log
     offset = max(first, log.log_start_offset)
     while offset < partition.high_watermark:
         try:
             data = log.read(offset, READ_BYTES, max_offset=partition.high_watermark).data
-        except OffsetOutOfRange:  # deleted in between
+        except OffsetOutOfRange:  # the records were deleted after the last read
             return
         rows = []
         before = offset

@@ -1,4 +1,4 @@
-"""The verbs of the broker's life: reset, stop, kill, start, and its last lines."""
+"""The verbs of the broker's process: reset, stop, kill, start, and its last log lines."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from broker.test_mode.verbs.faults import API_KIND, which
 from broker.test_mode.verbs.verb import Answer, Verb
 
 AT_ONCE = 50
-"""Entries that are decoded before others get their turn."""
+"""Entries that are decoded before other work may run."""
 
 
 async def look(tested: TestedBroker, since: int, client_id: str | None, api: str | None) -> Answer:

@@ -1,4 +1,4 @@
-"""The table of all verbs; a module of verbs has its own rows and is named here."""
+"""The table of all verbs, composed of the rows of each module of verbs."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ VERBS: tuple[Verb, ...] = (
     *happened.VERBS,
     *requests.VERBS,
 )
-"""In the order in which GET /test shows them."""
+"""All verbs, in the order of GET /test."""

@@ -1,4 +1,4 @@
-"""The verbs of topics: made and deleted as a client's request would, and done when it returns."""
+"""The verbs that create and delete topics as a client's request does, and wait until it is done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from protocol.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREAD
 
 _CREATE = "POST /test/topics"
 _PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
-"""Errors of what is right in itself."""
+"""Errors after which the same request may succeed later."""
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "the number of partitions; num.partitions by default"),
@@ -35,7 +35,10 @@ _OF_TOPIC = (
 
 
 async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
-    """Create topics and wait until they can be used; create none if one is invalid."""
+    """Create topics in order and wait until they can be used; end at the first failure.
+
+    None is created if an argument is malformed.
+    """
     wanted = [values_of(_CREATE, _OF_TOPIC, each, as_text=False) for each in topics]
     services = cast(Services, tested.broker.server.services)
     slices = services.slicer.work(_CREATE)

@@ -1,4 +1,4 @@
-"""A verb of /test: its row in the table, and what its function is given and returns."""
+"""A verb of /test: its row in the table, and the types of its function."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import Any
 from broker.test_mode.arguments import Argument
 
 Answer = Mapping[str, Any]
-"""The answer, as JSON."""
+"""The response, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One row; the route, GET /test and every error are made of it."""
+    """One row, from which the route, the description of GET /test and errors are made."""
 
     method: str
     path: str
-    """Below /test, such as ``/time/advance``; "/faults/{id}" takes its last part as an argument."""
+    """The path below /test, such as ``/time/advance``; in "/faults/{id}" the last part is an
+    argument."""
     help: str
-    """One line."""
+    """The description, one line."""
     do: Callable[..., Awaitable[Answer]]
-    """Gets the TestedBroker, then its arguments by name. Raises Refused."""
+    """The function: called with the TestedBroker and the arguments by name. Raises Refused."""
     arguments: tuple[Argument, ...] = ()
 
     @property
     def shown(self) -> str:
-        """As errors name it."""
+        """The verb as errors name it."""
         return f"{self.method} /test{self.path}"
 
     def described(self) -> dict[str, Any]:
-        """As GET /test shows it."""
+        """The verb as GET /test describes it."""
         return {
             "method": self.method,
             "path": f"/test{self.path}",
