@@ -1,9 +1,9 @@
-"""The signed tokens of OAUTHBEARER: their principal, verified with the issuer's keys.
+"""The signed tokens of OAUTHBEARER, which are verified with the issuer's keys.
 
 The keys are a JWKS (RFC 7517), in a file or at a URL, read again periodically and when a token
 names an unknown key. A thread reads them; a login never waits for it. A token without a signature,
-or with one by a shared secret, is refused. Log lines and errors contain no part of a token. Source:
-KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+or signed with a shared secret, is rejected. Log lines and errors contain no part of a token.
+Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
     "EdDSA": "OKP",
 }
-"""Of signatures that anybody can check and one alone can make, with the type of their keys."""
+"""The accepted signature algorithms, all asymmetric, with the type of their keys."""
 HEADER_CHARACTERS_MAX: Final = 16384
-"""Of a token's header, which is read before its signature: 2 ms at most."""
+"""Longest header of a token, which is read before its signature: 2 ms at most."""
 KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
@@ -44,7 +44,7 @@ _UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
 
 @slotted(frozen=True)
 class BearerSettings:
-    """``sasl.oauthbearer.*`` of a listener."""
+    """The settings ``sasl.oauthbearer.*`` of a listener."""
 
     url: str
     audience: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class BearerSettings:
 
 
 def bearer_settings(settings: MechanismSettings) -> BearerSettings:
-    """The listener's settings of OAUTHBEARER. Raises BadConfig."""
+    """Reads a listener's settings of OAUTHBEARER. Raises BadConfig."""
     start = "sasl.oauthbearer."
     url = settings[start + "jwks.endpoint.url"] or ""
     parts = urlsplit(url)
@@ -79,10 +79,10 @@ def bearer_settings(settings: MechanismSettings) -> BearerSettings:
 
 
 class SignedTokens:
-    """Judges the tokens of one listener."""
+    """Verifies the tokens of one listener."""
 
     def __init__(self, settings: BearerSettings, time: Time) -> None:
-        """Raises BadConfig where the library is missing, or a file has no keys."""
+        """Raises BadConfig if the library is missing, or if a file has no keys."""
         try:
             import jwt
         except ImportError:
@@ -93,7 +93,7 @@ class SignedTokens:
         self._settings = settings
         self._time = time
         self._keys: dict[str | None, dict[str, Any]] = {}
-        """By key id, as JWK."""
+        """The keys as JWK, by key id."""
         self._asked_ms = time.now().mono_ms
         self._is_reading = False
         if settings.url.startswith("file:"):
@@ -105,11 +105,11 @@ class SignedTokens:
             self._read_in_thread()
 
     def check(self, token: str) -> TokenClaims | TokenRefused:
-        """Whose a token is, or why it is not taken."""
+        """The claims of a valid token, or the reason why it is rejected."""
         self._refresh(self._settings.refresh_ms)
         try:
             return self._checked(token)
-        except Exception as error:  # noqa: BLE001 - a stranger's bytes, judged by a library
+        except Exception as error:  # noqa: BLE001 - the library may raise anything on bad input
             return TokenRefused(f"the token can't be checked: {type(error).__name__}")
 
     def _checked(self, token: str) -> TokenClaims | TokenRefused:
@@ -130,7 +130,7 @@ class SignedTokens:
         if key.get("kty") != ALGORITHMS[algorithm] or key.get("alg", algorithm) != algorithm:
             return TokenRefused("the token's signature algorithm does not match its key")
         try:
-            # The broker's clock decides the checks of time.
+            # Checks of time are off, since they must use the broker's clock.
             claims = jwt.decode(
                 token,
                 jwt.PyJWK(key, algorithm).key,
@@ -173,7 +173,7 @@ class SignedTokens:
     # -- the keys
 
     def _refresh(self, after_ms: int) -> None:
-        """Has the keys read again, unless that was done within so long."""
+        """Starts to read the keys again, unless that began less than ``after_ms`` ago."""
         now_ms = self._time.now().mono_ms
         if not self._is_reading and now_ms - self._asked_ms >= after_ms:
             self._asked_ms = now_ms
@@ -199,14 +199,14 @@ def _is_time(value: Any) -> bool:
 
 
 class _ToHttpsAlone(HTTPRedirectHandler):
-    """Refuses redirects to a URL without TLS, where an attacker on the network could
-    insert keys.
+    """Rejects redirects to a URL without TLS, where an attacker on the network could insert
+    keys.
     """
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """Raises HTTPError for any URL but an https: one."""
+        """Raises HTTPError unless the new URL is https."""
         if urlsplit(newurl).scheme != "https":
             raise HTTPError(newurl, code, "redirected to a URL without TLS", headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -221,7 +221,7 @@ def _read(url: str) -> bytes:
 
 
 def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
-    """The keys for signatures, by id. ValueError without any."""
+    """The keys for signatures, by id. Raises ValueError without any."""
     found = json.loads(data)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):

@@ -1,10 +1,11 @@
-"""Bounds how fast passwords can be guessed: by address and user name.
+"""Bounds the rate of password guesses, by address and user name.
 
-After a few failed logins of one name from one address each further login with that name waits for
-its turn. It waits before it is judged, so that closing the connection early never makes guessing
-faster. A login with another name is judged at once. Only so many names of an address are bounded
-each by itself; all further ones share one row of turns, so that trying many names does not help
-either. A name that has logged in from the address keeps a row of its own.
+After `FAILURES_AT_ONCE` failed logins of a name from an address, further logins with that name wait
+for a turn. A login waits before its password is checked, so that closing the connection early does
+not make guessing faster. A login with another name is checked at once. The first `NAMES_MAX` failed
+names of an address have turns of their own; all further names share one row of turns, so that
+trying many names is not faster either. A name that has logged in from the address keeps a row of
+its own.
 """
 
 from __future__ import annotations
@@ -14,39 +15,40 @@ from hashlib import blake2b
 from typing import Final
 
 FAILURES_AT_ONCE: Final = 20
-"""Failed logins in one row after which the logins that follow wait."""
+"""Failed logins in one row after which further logins wait."""
 TURN_MS: Final = 200
-"""Time between two turns of a row; a failure is forgotten after as long."""
+"""Milliseconds between two turns of a row, and after which one failure is forgotten."""
 WAIT_MS_MAX: Final = 8000
 NAMES_MAX: Final = 20
-"""Failed names of one address with a row of their own, without those that have logged in."""
+"""Failed names of one address with a row of their own, in addition to names that have logged in."""
 NAME_KEPT_MS: Final = 60_000
-"""How long a name counts towards `NAMES_MAX` after its failures are forgotten."""
+"""Milliseconds for which a name counts towards `NAMES_MAX` after its failures are forgotten."""
 ADDRESSES_MAX: Final = 10_000
-"""Addresses with failures; the one that failed longest ago is forgotten first."""
+"""Remembered addresses with failures; the one that failed longest ago is dropped first."""
 LET_IN_MAX: Final = 10_000
-"""Names that have logged in, of all addresses; the one idle longest is forgotten first."""
+"""Remembered names that have logged in, over all addresses; the longest idle is dropped first."""
 _OTHERS: Final = b""
-"""The row of all names of an address that have none of their own."""
+"""The row that an address's names without a row of their own share."""
 
 
 class Guesses:
-    """Shared by all listeners of one broker and by HTTP."""
+    """The failed logins at all listeners of one broker and at HTTP."""
 
     def __init__(self) -> None:
         self._clear_ms: OrderedDict[str, dict[bytes, int]] = OrderedDict()
-        """By address and row, when all failures of the row are forgotten: each adds a turn."""
+        """The time at which all failures of a row are forgotten, by address and row; each failure
+        adds a turn."""
         self._let_in: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        """Addresses with the digests of names that have logged in from there."""
+        """Addresses, each with the digest of a name that has logged in from it."""
 
     def __len__(self) -> int:
         return len(self._clear_ms)
 
     def wait_ms(self, address: str, name: str, now_ms: int, *, may_wait: bool = True) -> int | None:
-        """Takes a turn for a login and returns how long it waits for it before it is judged.
+        """Takes a turn for a login; returns the milliseconds to wait before its check.
 
-        None if that is too long, or if it ``may_wait`` for nothing: it takes no turn and is
-        refused unjudged.
+        None: the wait would be too long, or a wait is not possible (``may_wait``). The login takes
+        no turn and is rejected without a check.
         """
         rows = self._clear_ms.get(address)
         if rows is None:
@@ -62,7 +64,7 @@ class Guesses:
         return wait_ms
 
     def judged(self, address: str, name: str, now_ms: int, *, is_right: bool) -> None:
-        """Counts a login that was let in or has failed."""
+        """Counts a login whose password was checked; ``is_right`` is the result."""
         digest = _digest(name)
         if is_right:
             self._let_in[address, digest] = None
@@ -77,7 +79,7 @@ class Guesses:
         }
         row = self._row(address, digest, rows)
         clear_ms = max(rows.get(row, now_ms), now_ms) + TURN_MS
-        # However many were judged at the same time: after the next turn a login may wait again.
+        # Bounds the failures of concurrent logins: after the next turn a login may wait again.
         latest_ms = now_ms + (FAILURES_AT_ONCE + 1) * TURN_MS + WAIT_MS_MAX
         rows[row] = min(clear_ms, latest_ms)
         self._clear_ms[address] = rows
@@ -91,5 +93,5 @@ class Guesses:
 
 
 def _digest(name: str) -> bytes:
-    """A name takes as much memory as any other, and a token that was tried is not kept."""
+    """A digest of fixed size: a long name costs no more memory, and no token is stored."""
     return blake2b(name.encode(errors="replace"), digest_size=16).digest()

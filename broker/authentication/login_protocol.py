@@ -1,10 +1,9 @@
-"""A connection before its login: it is between the transport and the connection until the login
-ends.
+"""The protocol of a connection until its login succeeds; it is between transport and connection.
 
 It owns the bytes of a login: frames of at most ``sasl.server.max.receive.size``, read one at a
 time; the delay before a failure is reported; the deadline. `security/sasl/exchange.py` decides each
 frame. After the login the transport calls the connection itself, so that SASL costs nothing from
-then on, and the bytes after the last token are its first input.
+then on; bytes after the last token are the connection's first input.
 """
 
 from __future__ import annotations
@@ -49,19 +48,19 @@ from security.sasl.exchange import (
 )
 
 READ_WITHIN_S: Final = 0.05
-"""Seconds between the response to a failed login and the close: when both arrive together
+"""Seconds between the response to a failed login and the close: if both arrive together,
 kafka-python reports only a lost connection."""
 FRAMES_MAX: Final = 64
-"""Frames of one login; it needs six at most, unless the client asks ApiVersions in unknown
+"""Most frames of one login; it needs at most six, unless the client tries ApiVersions in unknown
 versions."""
 _LENGTH: Final = struct.Struct(">i")
 _OF_SASL: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 _TLS: Final = (b"\x16\x03", b"\x80")
-"""The first bytes of a TLS client; the second is SSL 2.0's."""
+"""The first bytes of a TLS client, and of an SSL 2.0 client."""
 
 
 class LoginProtocol(asyncio.Protocol):
-    """See the module; one connection's."""
+    """The login of one connection."""
 
     def __init__(self, logins: Logins, sasl: ListenerSasl, connection: Connection) -> None:
         self._logins = logins
@@ -71,13 +70,13 @@ class LoginProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._received = bytearray()
         self._held_bytes = 0
-        """The bytes that are included in the sum of all logins."""
+        """The bytes of this login that are included in the sum of all logins."""
         self._frames = 0
         self._client_id = ""
         self._has_ended = False
-        """The login has succeeded, or no more is read from the peer."""
+        """The login has succeeded or failed, so that no more is read."""
         self._waits = False
-        """A frame, and the bytes after it, wait for their turn."""
+        """A frame, and the bytes after it, wait for a turn."""
         self._tried: str | None = None
         """The user name of the credentials in the current frame."""
         self._deadline: asyncio.TimerHandle | None = None
@@ -88,7 +87,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Has the connection admitted, and begins to wait for the login."""
+        """Lets the server admit the connection, and starts the deadline of the login."""
         self._transport = cast(asyncio.Transport, transport)
         self._connection.connection_made(transport)
         if self._connection.closed:
@@ -99,7 +98,7 @@ class LoginProtocol(asyncio.Protocol):
         self._logins.came(self)
 
     def data_received(self, data: bytes) -> None:
-        """Handles the complete frames, one after the other."""
+        """Handles the whole frames, one after the other."""
         if self._has_ended:
             return
         connection = self._connection
@@ -111,25 +110,25 @@ class LoginProtocol(asyncio.Protocol):
         connection.server.watchdog.ended(LOGINS, began_ns)
 
     def eof_received(self) -> bool | None:
-        """The peer has closed its side; the transport closes ours."""
+        """Returns None, so that the transport closes when the peer has closed its side."""
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone."""
+        """Ends the login, since the connection is closed."""
         self._end()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The peer does not read even the few bytes of a login: it has until the deadline."""
+        """Does nothing for a peer that does not read a few bytes: the deadline applies."""
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """Does nothing; see `pause_writing`."""
 
-    # -- for all logins together
+    # -- the calls of `Logins`
 
     @property
     def held_bytes(self) -> int:
-        """The size of the incomplete frame that was received."""
+        """Received bytes of the incomplete frame."""
         return len(self._received)
 
     def cut(self, reason: str) -> None:
@@ -139,7 +138,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- frames
 
     def _go_on(self) -> None:
-        """Handles the received bytes as far as possible now."""
+        """Handles the received bytes until a frame must wait."""
         received = self._received
         while not self._has_ended and not self._waits and len(received) >= _LENGTH.size:
             size = _LENGTH.unpack_from(received)[0]
@@ -165,7 +164,7 @@ class LoginProtocol(asyncio.Protocol):
             self._logins.holds(more)
 
     def _may_be(self, size: int) -> bool:
-        """Whether a frame of this size is acceptable; if not, the connection fails."""
+        """Whether a frame of this size is acceptable; if not, the login fails."""
         if self._received.startswith(_TLS) and self._frames == 0:
             self._fail(
                 "a TLS client connected to a listener without TLS: check its security.protocol",
@@ -176,11 +175,15 @@ class LoginProtocol(asyncio.Protocol):
         if least <= size <= self._sasl.frame_bytes_max:
             return True
         bound = self._sasl.frame_bytes_max
-        self._fail(f"message of {size} bytes exceeds sasl.server.max.receive.size={bound}", None)
+        if size < least:
+            self._fail(f"message of {size} bytes is too small for a request", None)
+        else:
+            text = f"message of {size} bytes exceeds sasl.server.max.receive.size={bound}"
+            self._fail(text, None)
         return False
 
     def _take(self, frame: bytes) -> None:
-        """Handles one frame: at once, or in its turn when recent logins of its name failed."""
+        """Handles one frame: at once, or after a wait if recent logins of its name failed."""
         try:
             if self._exchange.takes_raw:
                 self._in_turn(frame, lambda: self._judge_raw(frame))
@@ -259,10 +262,10 @@ class LoginProtocol(asyncio.Protocol):
             case _:
                 self._fail(reply.reason or "", answer())
 
-    # -- answers
+    # -- responses
 
     def _encoded(self, reply: Reply, header: RequestHeader, frame: bytes) -> bytes | None:
-        """The frame of a response; None without one."""
+        """The frame of a response; None if the request gets none."""
         if reply.answer is None:
             return None
         if header.api_key not in _OF_SASL:
@@ -276,7 +279,7 @@ class LoginProtocol(asyncio.Protocol):
         return b"".join((_LENGTH.pack(len(head) + len(body)), head, body))
 
     def _api_versions(self, header: RequestHeader, frame: bytes) -> None:
-        """ApiVersions before the login: allowed once, and again after an error."""
+        """Answers ApiVersions before the login: allowed once, and again after an error."""
         reply = self._exchange.request(API_VERSIONS, header.api_version, {}, self._now())
         if reply.then != Then.SERVE:
             self._do(reply, lambda: self._encoded(reply, header, frame))
@@ -289,7 +292,7 @@ class LoginProtocol(asyncio.Protocol):
             return
         row.api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
         flexible = row.api.is_flexible(header.api_version)
-        # A route of its own: metrics of requests do not count logins.
+        # A route of its own, since metrics of requests do not include logins.
         route = Route(row, header.api_version, flexible, defaultdict(int), Histogram())
         request = self._connection.handling = self._request(route, header, frame)
         try:
@@ -313,7 +316,7 @@ class LoginProtocol(asyncio.Protocol):
     # -- ends
 
     def _let_in(self) -> None:
-        """The login has succeeded: the connection reads and writes for itself from now on."""
+        """Ends a successful login: the connection reads and writes itself from now on."""
         self._end()
         connection, transport = self._connection, self._transport
         login = self._exchange.login
@@ -323,7 +326,7 @@ class LoginProtocol(asyncio.Protocol):
         rest, self._received = bytes(self._received), bytearray()
         transport.set_protocol(connection)
         if rest:
-            connection.bytes_in -= len(rest)  # it counts them too
+            connection.bytes_in -= len(rest)  # the connection counts them again
             connection.data_received(rest)
 
     def _fail(
@@ -334,7 +337,7 @@ class LoginProtocol(asyncio.Protocol):
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """The login failed: logs and counts it, and closes the connection after the delay."""
+        """Logs and counts a failed login, and closes the connection after the delay."""
         if self._has_ended:
             return
         self._end()
@@ -369,7 +372,7 @@ class LoginProtocol(asyncio.Protocol):
         self._fail(f"no login within {LOGIN_S_MAX:g} s", None, delayed=False)
 
     def _end(self) -> None:
-        """The login has ended, in success or failure: cancels its timers and releases its bytes."""
+        """Ends the login in success or failure: cancels its timers and releases its bytes."""
         self._has_ended = True
         for timer in (self._deadline, self._pause):
             if timer is not None:

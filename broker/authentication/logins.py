@@ -1,4 +1,4 @@
-"""Shared by all logins of one broker: counts, bounds, and log lines of failures."""
+"""The state that all logins of one broker share: counts, bounds, and log lines of failures."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from broker.net.request import Handler, Route
 from broker.time import Time
 
 STRANGERS_MAX: Final = 2000
-"""Connections before their login; above it, the oldest one of the busiest address is closed."""
+"""Connections before their login above which the oldest one of the busiest address is closed."""
 STRANGERS_BYTES_MAX: Final = 64 << 20
-"""Bytes that all connections before their login have sent and that are not decoded yet; above it,
-the one with most is closed."""
+"""Undecoded bytes of all connections before their login above which the connection with most is
+closed."""
 LOGIN_S_MAX: Final = 10.0
-"""The longest time of a login, in seconds. Apache Kafka closes only idle connections, after ten
+"""Longest time of a login, in seconds. Apache Kafka closes only idle connections, after ten
 minutes."""
 
 LOGINS: Final = "logins"
-"""The name of login work in the watchdog's lines."""
+"""The name of login work in the watchdog's log lines."""
 TOO_MANY_FAILED: Final = "too many failed logins of this user from this address"
 NO_MECHANISM: Final = "none"
-"""The mechanism of a login that has not chosen one."""
+"""The mechanism in metrics for a login that has not chosen one."""
 
 
 class Result(NamedTuple):
-    """The label values that are counted: never a name that a client has chosen."""
+    """The metric labels of a login's result, none of which a client can choose freely."""
 
     listener: str
     mechanism: str
@@ -52,28 +52,28 @@ class Stranger(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """The size of the incomplete message that it has sent."""
+        """Received bytes of its incomplete message."""
 
     def cut(self, reason: str) -> None:
-        """Close it."""
+        """Closes it at once."""
 
 
 class Logins:
-    """The logins of one broker; use from the event loop's thread alone."""
+    """The logins of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
         self.guesses = Guesses()
         self.counts = Counter[Result]()
         self.offered: list[tuple[str, str]] = []
-        """Listeners with each of their mechanisms."""
+        """Pairs of a listener and one of its mechanisms."""
         self._lines = FailureLines(time)
         self._strangers: dict[Stranger, None] = {}
         """Connections before their login, oldest first."""
         self._by_address: defaultdict[str, dict[Stranger, None]] = defaultdict(dict)
         self.held_bytes = 0
         self.routes: dict[Handler, dict[int, Route]] = {}
-        """By handler, the routes of sessions that re-authenticate or have ended."""
+        """The routes of sessions that re-authenticate or have expired, by handler."""
 
     @property
     def strangers(self) -> int:
@@ -81,7 +81,7 @@ class Logins:
         return len(self._strangers)
 
     def came(self, stranger: Stranger) -> None:
-        """A connection was accepted that must log in."""
+        """Adds a connection that must log in."""
         self._strangers[stranger] = None
         self._by_address[stranger.address][stranger] = None
         if len(self._strangers) > STRANGERS_MAX:
@@ -89,7 +89,7 @@ class Logins:
             next(iter(busiest)).cut("too many connections without login")
 
     def gone(self, stranger: Stranger) -> None:
-        """The connection has logged in, or is closed."""
+        """Removes a connection that has logged in or is closed."""
         if stranger in self._strangers:
             del self._strangers[stranger]
             mates = self._by_address[stranger.address]
@@ -98,7 +98,7 @@ class Logins:
                 del self._by_address[stranger.address]
 
     def holds(self, more_bytes: int) -> None:
-        """A connection before its login holds so many bytes more, or fewer."""
+        """Adds ``more_bytes``, which may be negative, to the bytes of all logins."""
         self.held_bytes += more_bytes
         if self.held_bytes > STRANGERS_BYTES_MAX:
             biggest = max(self._strangers, key=lambda each: each.held_bytes)
@@ -113,7 +113,7 @@ class Logins:
         client_id: str, reason: str,
     ) -> None:  # fmt: skip
         """Logs a failure, once a minute for the same address and reason."""
-        self._lines.tell(
+        self._lines.report(
             event,
             address,
             reason,

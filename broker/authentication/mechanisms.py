@@ -15,7 +15,7 @@ from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
 Begin = Callable[[], Mechanism]
-"""Makes one login by a mechanism."""
+"""Starts one login by a mechanism."""
 
 SERVED: Final = (PLAIN, *BY_NAME)
 
@@ -27,11 +27,11 @@ class PlainServer:
         self._passwords = passwords
 
     def tries(self, message: bytes) -> str | None:
-        """The name in the one message."""
+        """The user name in the message."""
         return tried_name(message)
 
     def step(self, message: bytes) -> Step:
-        """The one message decides."""
+        """Decides the login; PLAIN has only one message."""
         return log_in(message, self._passwords)
 
 
@@ -41,7 +41,7 @@ def plain(passwords: Mapping[str, str]) -> Begin:
 
 
 def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
-    """SCRAM-SHA-256 or -512."""
+    """SCRAM-SHA-256 or SCRAM-SHA-512."""
     mechanism = BY_NAME[name]
 
     def begin() -> ScramServer:
@@ -53,17 +53,17 @@ def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
 
 @slotted(frozen=True)
 class ListenerSasl:
-    """The logins of one listener."""
+    """The login settings of one listener."""
 
     offered: Mapping[str, Begin]
-    """By mechanism, in the order of ``sasl.enabled.mechanisms``."""
+    """The mechanisms by name, in the order of ``sasl.enabled.mechanisms``."""
     session_ms: Mapping[str, int]
-    """``connections.max.reauth.ms`` by mechanism; 0 for no end."""
+    """``connections.max.reauth.ms`` by mechanism; 0: sessions do not expire."""
     frame_bytes_max: int = 524288
     """``sasl.server.max.receive.size``"""
     failure_delay_ms: int = 100
     """``connection.failed.authentication.delay.ms``"""
 
     def exchange(self) -> Exchange:
-        """The conversation with one peer."""
+        """A new SASL exchange with one peer."""
         return Exchange(self.offered, self.session_ms)

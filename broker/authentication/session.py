@@ -1,9 +1,9 @@
 """A connection after its login: its principal, the session's lifetime, and re-authentication
 (KIP-368).
 
-A session with an end replaces the routes by which its connection serves requests, so that no
-request checks the time: during re-authentication only SaslAuthenticate is served, and after its end
-only SaslHandshake. An idle connection stays open.
+A session that expires replaces the routes by which its connection serves requests, so that no
+request needs to check the time: during re-authentication only SaslAuthenticate is served, and after
+the expiry only SaslHandshake. An idle connection stays open.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Exchange, 
 
 
 class Session:
-    """The session of one connection; see the module."""
+    """The login session of one connection."""
 
     def __init__(
         self, logins: Logins, sasl: ListenerSasl, exchange: Exchange, connection: Connection
@@ -45,12 +45,12 @@ class Session:
         """The address by which failures of this peer are counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
-        """A re-authentication is under way."""
+        """A re-authentication is in progress."""
         self._tried: str | None = None
         """The user name of the credentials in the current request."""
 
     def begin(self) -> None:
-        """The peer has logged in, or re-authenticated."""
+        """Starts the session after a login or a re-authentication."""
         login = self._exchange.login
         assert login is not None
         connection = self._connection
@@ -62,7 +62,7 @@ class Session:
             self._wait_for_end(login.expires_ms)
 
     def ended(self) -> None:
-        """The connection has closed."""
+        """Cancels the session's timer, since the connection has closed."""
         self._cancel()
 
     def _cancel(self) -> None:
@@ -70,7 +70,7 @@ class Session:
             self._timer.cancel()
             self._timer = None
 
-    # -- the end of a session
+    # -- the expiry of a session
 
     def _wait_for_end(self, expires_ms: int) -> None:
         time = self._logins.time
@@ -83,7 +83,7 @@ class Session:
                 self._connection.serve_by(self._routes(_late))
 
     def late(self, request: Request) -> None:
-        """A request arrived after the end of the session."""
+        """Handles a request after the session has expired."""
         if request.served.api.key == SASL_HANDSHAKE:
             self.renew(request)
         else:
@@ -91,17 +91,17 @@ class Session:
 
     def _cut(self, request: Request) -> None:
         self._count(EXPIRED)
-        self._tell(
+        self._log_failure(
             "session expired",
             "a request arrived after the session expired: the client did not reauthenticate",
             request,
         )
         self._connection.drain()
 
-    # -- its renewal
+    # -- re-authentication
 
     def renew(self, request: Request) -> None:
-        """SaslHandshake arrived after the login."""
+        """Starts a re-authentication with a SaslHandshake."""
         reply = self._exchange.renew(request.api_version, request.value, self._logins.time.now())
         if reply is None:
             login = self._exchange.login
@@ -120,7 +120,7 @@ class Session:
             self._do(request, reply)
 
     def renewing(self, request: Request) -> None:
-        """A request arrived during a re-authentication."""
+        """Handles a request during a re-authentication."""
         key = request.served.api.key
         body: Mapping[str, Any] = request.value if key == SASL_AUTHENTICATE else {}
         if len(request.buffer) - request.position > self._sasl.frame_bytes_max:
@@ -129,7 +129,7 @@ class Session:
         wait_ms: int | None = 0
         self._tried = None
         if key == SASL_AUTHENTICATE:
-            # A user who has logged in might guess the passwords of others here.
+            # A logged-in user might guess other users' passwords here, so the bound applies too.
             self._tried = self._exchange.tries(body["auth_bytes"])
         if self._tried is not None:
             now_ms = self._logins.time.now().mono_ms
@@ -144,7 +144,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """The re-authentication continues, in its turn."""
+        """Continues the re-authentication after the wait for its turn."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)
@@ -190,13 +190,13 @@ class Session:
         delayed: bool = True,
         is_judged: bool = True,
     ) -> None:
-        """The re-authentication failed: the reply, if any, is sent after the delay, then the
-        connection is closed.
+        """Logs and counts a failed re-authentication; sends ``reply``, if any, after the delay,
+        and closes the connection.
         """
         self._cancel()
         if is_judged:
             self._count(RENEWAL_FAILED)
-        self._tell("reauthentication failed", reason, request)
+        self._log_failure("reauthentication failed", reason, request)
         request.park()
         if delayed:
             delay_s = self._sasl.failure_delay_ms / 1000
@@ -221,7 +221,7 @@ class Session:
     # -- parts
 
     def _routes(self, handle: Handler) -> dict[int, Route]:
-        """A route to ``handle`` for every API and version."""
+        """Routes to ``handle`` for every API and version."""
         found = self._logins.routes.get(handle)
         if found is None:
             found = self._logins.routes[handle] = {
@@ -236,7 +236,7 @@ class Session:
         assert login is not None
         self._logins.counted(listener, login.mechanism, result)
 
-    def _tell(self, event: str, reason: str, request: Request) -> None:
+    def _log_failure(self, event: str, reason: str, request: Request) -> None:
         connection = self._connection
         login = self._exchange.login
         assert login is not None
@@ -257,7 +257,7 @@ def _renewing(_: object, request: Request) -> None:
 
 
 def _route(like: Route, handle: Handler) -> Route:
-    # A route of its own: metrics of requests do not count logins.
+    # A route of its own, since metrics of requests do not include logins.
     route = Route(like.served, like.api_version, like.flexible, defaultdict(int), Histogram())
     route.handle = handle
     return route

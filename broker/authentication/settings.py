@@ -1,4 +1,4 @@
-"""The settings of a listener's logins."""
+"""Reads the settings of a listener's logins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listener_sasl(
     tokens: Tokens | None,
     time: Time,
 ) -> ListenerSasl:
-    """The logins of one listener. Raises BadConfig for what only OAUTHBEARER finds."""
+    """The login settings of one listener. Raises BadConfig for invalid OAUTHBEARER settings."""
     settings = config.of_listener(listener)
     _warn(config, listener, settings["sasl.enabled.mechanisms"].split(","))
     offered: dict[str, Begin] = {}

@@ -2,8 +2,8 @@
 
     {"version": 1, "tokens": [{"tokenId": "...", "owner": "User:alice", "tokenRequester": ...}]}
 
-The keys are those of Kafka's node in ZooKeeper. Nothing in it is secret: a token's HMAC is
-computed from its id, with the secret key of the settings.
+The keys are those of Kafka's node in ZooKeeper. The file contains no secret: a token's HMAC is
+computed from its id with the secret key in the settings.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Outside = Callable[..., Awaitable[None]]
 
 
 class TokenFile:
-    """See `TokenStore`."""
+    """Implements `TokenStore` in a file."""
 
     def __init__(self, fs: FileSystem, directory: str, run_outside: Outside) -> None:
         """``run_outside`` runs a function in another thread.
 
-        Raises BadDirectory for a file that can't be understood.
+        Raises BadDirectory for an invalid file.
         """
         self._file = SecuredFile(fs, os.path.join(directory, NAME), _VERSION)
         self._run_outside = run_outside
@@ -43,19 +43,19 @@ class TokenFile:
                 f"{self._file.path} is damaged: it has no delegation tokens in Muster's format"
             ) from None
         self.tokens = {each.token_id: each for each in found}
-        """All that are kept, by id."""
+        """All stored tokens, by id."""
 
     async def read(self, token_id: str) -> Token | None:
-        """See `TokenStore`."""
+        """Implements `TokenStore.read`."""
         return self.tokens.get(token_id)
 
     async def keep(self, token: Token, before: Token | None) -> bool:  # noqa: ARG002
-        """See `TokenStore`; no other broker changes this file."""
+        """Implements `TokenStore.keep`; no other broker changes the file."""
         await self._write({**self.tokens, token.token_id: token})
         return True
 
     async def remove(self, token: Token) -> None:
-        """See `TokenStore`."""
+        """Implements `TokenStore.remove`."""
         left = {**self.tokens}
         left.pop(token.token_id, None)
         await self._write(left)
@@ -68,7 +68,7 @@ class TokenFile:
         self.tokens = tokens
 
     def _put(self, tokens: Mapping[str, Token]) -> None:
-        """Writes the file; in a thread. Raises OSError."""
+        """Writes the file, blocking. Raises OSError."""
         self._file.write({_TOKENS: list(map(_json_of, tokens.values()))})
 
 

@@ -1,9 +1,9 @@
-"""Delegation tokens (KIP-48): the tokens, logins by them, and their store.
+"""Delegation tokens (KIP-48): the tokens, logins by token, and their store.
 
-Logins and the APIs use `Tokens`. A `TokenStore` keeps the tokens:
-`broker/authentication/token_file.py` in the data directory, or a cluster's znodes, which notify of
-changes by other brokers. The credentials of a login are computed once per token, in a thread, and
-kept in memory.
+Logins and the APIs use `Tokens`. A `TokenStore` stores the tokens:
+`broker/authentication/token_file.py` in the data directory, or a cluster in ZooKeeper nodes, which
+also notify of changes by other brokers. A thread computes the credentials for logins by a token
+once; they are kept in memory.
 """
 
 from __future__ import annotations
@@ -43,31 +43,32 @@ from security.tokens import (
 logger = structlog.get_logger(__name__)
 
 OWNED_MAX: Final = 1000
-"""Tokens of one owner. Each is kept for a week by default; Kafka bounds none of this."""
+"""Tokens of one owner, each of which lasts a week by default; Kafka has no such bound."""
 TOKENS_MAX: Final = 5000
-"""Tokens in all: a start takes 4 ms for each, and each change writes all of them."""
+"""Tokens in total: a start takes 4 ms for each, and each change writes all of them."""
 NAMES_BYTES_MAX: Final = 4096
-"""Of the owner and the renewers of one token together, as they are written down."""
+"""Bytes of the names of one token's owner and renewers together, in their text form."""
 AGAIN_MS: Final = 60_000
-"""Between two lines about tokens that are not made."""
+"""Milliseconds between two log lines about tokens that are not created because of a bound."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
-"""Of one token, for the mechanisms that are offered."""
+"""The credentials of one token, for the enabled mechanisms."""
 
 
 class CannotKeep(Exception):
-    """A token can't be kept; the text is one sentence for the operator."""
+    """A token can't be stored; the text is one sentence for the operator."""
 
 
 class TokenStore(Protocol):
-    """Where tokens are kept."""
+    """Stores tokens."""
 
     async def read(self, token_id: str) -> Token | None:
-        """The stored token; None when it was deleted. Raises CannotKeep."""
+        """The stored token; None if it was deleted. Raises CannotKeep."""
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """Stores a new token, or a changed one in place of ``before``. False if another broker has
-        changed or removed that since. Raises CannotKeep.
+        """Stores a new token, or a changed one in place of ``before``.
+
+        Returns False if another broker has changed or removed ``before``. Raises CannotKeep.
         """
 
     async def remove(self, token: Token) -> None:
@@ -75,7 +76,7 @@ class TokenStore(Protocol):
 
 
 class Tokens:
-    """See the module; used from the event loop's thread alone, but for `_derived`."""
+    """The delegation tokens; only the event loop's thread may use it, except for `_derived`."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self._secret = token_secret(config).encode()
@@ -91,8 +92,8 @@ class Tokens:
         """Token ids by HMAC."""
         self._credentials: dict[str, Credentials] = {}
         self._owned = Counter[Principal]()
-        """The number of tokens of each owner, expired ones that are not removed yet included."""
-        self._told_full_ms = -AGAIN_MS
+        """The number of tokens of each owner, including expired ones that are not removed yet."""
+        self._limit_logged_ms = -AGAIN_MS
         self._changing = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -102,19 +103,19 @@ class Tokens:
     # -- what is kept
 
     def keep_in(self, store: TokenStore, known: Iterable[Token] = ()) -> None:
-        """Stores changes in ``store``; ``known`` are its tokens, some milliseconds of computation
-        for each.
+        """Sets the store of changes; ``known`` are its tokens, each of which costs some ms of
+        computation.
         """
         self._store = store
         for token in known:
             self._take(token, self._derived(token.token_id))
 
     def _derived(self, token_id: str) -> Credentials:
-        """The credentials for logins by a token; takes milliseconds, in any thread."""
+        """Computes the credentials for logins by a token: takes milliseconds. Thread-safe."""
         return {each: credential_of(token_id, self._secret, each) for each in self._mechanisms}
 
     def start(self, background: Background) -> None:
-        """Begins to remove expired tokens."""
+        """Starts the removal of expired tokens."""
         self._sweeping = background.every(
             "delegation tokens", lambda: self._check_s, self.sweep, _failed, self._idle_ms
         )
@@ -124,7 +125,7 @@ class Tokens:
         if self._sweeping is not None:
             self._sweeping.cancel()
 
-    async def told(self, token_id: str, token: Token | None) -> None:
+    async def update(self, token_id: str, token: Token | None) -> None:
         """The stored token has changed; in a cluster another broker may have changed it."""
         if token is None:
             self._drop(token_id)
@@ -163,15 +164,15 @@ class Tokens:
     # -- what is asked
 
     def all(self) -> Iterable[Token]:
-        """All tokens, expired ones that are not removed yet included."""
+        """All tokens, including expired ones that are not removed yet."""
         return list(self._known.values())
 
     def hmac_of(self, token: Token) -> bytes:
-        """The HMAC that proves a token: a client with it can log in, renew and expire the token."""
+        """The HMAC of a token, with which a client can log in, renew and expire it."""
         return hmac_of(token.token_id, self._secret)
 
     def found(self, mechanism: ScramMechanism, token_id: str) -> Found | None:
-        """The principal of a token and the end of its session; None for an unknown token."""
+        """The principal of a token and the expiry of its session; None for an unknown token."""
         token = self._known.get(token_id)
         if token is None or is_over(token, self._now_ms()):
             return None
@@ -185,7 +186,7 @@ class Tokens:
     async def create(
         self, owner: Principal, requester: Principal, renewers: tuple[Principal, ...], asked_ms: int
     ) -> Token | int:
-        """A new token, or the error code."""
+        """Creates a token, or returns an error code."""
         if wrong_renewer((owner, *renewers)):  # a login by token makes a user
             return INVALID_PRINCIPAL_TYPE
         if self._wrong_new(owner, renewers):
@@ -216,19 +217,19 @@ class Tokens:
         else:
             return False
         now_ms = self._time.now().mono_ms
-        if now_ms - self._told_full_ms >= AGAIN_MS:
-            self._told_full_ms = now_ms
+        if now_ms - self._limit_logged_ms >= AGAIN_MS:
+            self._limit_logged_ms = now_ms
             logger.warning("delegation token not created", owner=str(owner)[:300], reason=reason)
         return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """The token with a later expiry, or the error code."""
+        """Sets a later expiry; returns the token, or an error code."""
         return await self._change(
             proof, lambda token, now_ms: renewed(token, who, period_ms, self._lifetimes, now_ms)
         )
 
     async def expire(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
-        """The token with another expiry, which may be now; or the error code."""
+        """Sets another expiry, which may be now; returns the token, or an error code."""
 
         def ended(token: Token, now_ms: int) -> Token | int:
             after = expired(token, who, period_ms, now_ms)
@@ -256,7 +257,7 @@ class Tokens:
                         self._drop(token_id)
                         return after
                     if await self._store.keep(after, token):
-                        await self.told(token_id, after)
+                        await self.update(token_id, after)
                         return after
             except CannotKeep as error:
                 return _not_kept(error)
@@ -273,7 +274,7 @@ class Tokens:
                     await self._store.remove(token)
                     logger.info("delegation token expired", token=token_id, owner=str(token.owner))
                     token = None
-                await self.told(token_id, token)
+                await self.update(token_id, token)
 
     def _over(self) -> list[Token]:
         now_ms = self._now_ms()
@@ -285,7 +286,7 @@ class Tokens:
         return max(0, min(ends) - self._now_ms()) if ends else None
 
     def _fresh_id(self) -> str:
-        """A fresh id in Kafka's form, which a command line can't mistake for an option."""
+        """A new id in Kafka's form, which command lines can't mistake for an option."""
         while (found := uuid_text(self._time.fresh_id())).startswith("-"):
             pass
         return found

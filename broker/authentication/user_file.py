@@ -2,8 +2,8 @@
 
     {"version": 1, "secret": "...", "users": {"alice": {"SCRAM-SHA-256": "salt=...,..."}}}
 
-The credential texts are Kafka's own, as its tools and its nodes in ZooKeeper have them. ``secret``
-makes the decoys for unknown names. The process that serves the directory owns the file;
+The credentials have the text form of Kafka's tools and ZooKeeper nodes. The decoys for unknown
+names are computed from ``secret``. The process that serves the directory owns the file;
 `muster users --data-dir` writes it while no broker runs.
 """
 
@@ -30,10 +30,10 @@ _VERSION: Final = 1
 
 
 class UserFile:
-    """Keeps the credentials of all users."""
+    """Stores the credentials of all users."""
 
     def __init__(self, fs: FileSystem, directory: str, time: Time) -> None:
-        """Raises BadDirectory for a file that can't be understood."""
+        """Raises BadDirectory for an invalid file."""
         self._time = time
         self._file = SecuredFile(fs, os.path.join(directory, NAME), _VERSION)
         found = self._file.read() or {}
@@ -49,11 +49,11 @@ class UserFile:
             ) from None
 
     def users(self) -> Users:
-        """All users, which are kept here."""
+        """The users of the file; their changes are stored in it."""
         return Users(self, self._known, self._secret)
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """Writes the file again; either all users are altered, or none. See `UserStore`."""
+        """Implements `UserStore.alter`; either all users are altered, or none."""
         try:
             altered, self._texts = await self._time.in_thread(self._put_edits, edits)
         except OSError as error:
@@ -71,8 +71,9 @@ class UserFile:
     def _put_edits(
         self, edits: Mapping[str, Edit]
     ) -> tuple[dict[str, Credentials], dict[str, dict[str, str]]]:
-        """The users' credentials and the file's content after the edits. In a thread; raises
-        OSError.
+        """Writes the file with the edits; returns the users' credentials and the file's content.
+
+        Blocks. Raises OSError.
         """
         altered: dict[str, Credentials] = {
             name: {
@@ -85,7 +86,7 @@ class UserFile:
         return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
-        """Writes the file with these users changed and returns its content. Raises OSError."""
+        """Writes the file with these users changed; returns its content. Raises OSError."""
         texts = {name: each for name, each in self._texts.items() if name not in changed}
         texts |= {name: _texts(each) for name, each in changed.items() if each}
         self._write(texts)

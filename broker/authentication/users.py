@@ -1,8 +1,8 @@
 """The SCRAM users: their credentials in memory, and their store (KIP-554).
 
-Logins and the APIs use `Users`. A `UserStore` keeps the credentials:
-`broker/authentication/user_file.py` in the data directory, or a cluster's znodes, which notify of
-changes by other brokers.
+Logins and the APIs use `Users`. A `UserStore` stores the credentials:
+`broker/authentication/user_file.py` in the data directory, or a cluster in ZooKeeper nodes, which
+also notify of changes by other brokers.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from security.credentials import (
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """The credentials of one user by mechanism; empty for an unknown user."""
 Edit = Mapping[ScramMechanism, ScramCredential | None]
-"""The new credentials of one user by mechanism; None deletes one."""
+"""The new credentials of one user by mechanism; None deletes a credential."""
 
 
 class UserStore(Protocol):
     """Stores credentials. Other processes may change them too."""
 
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
-        """Applies these edits to the stored credentials, and keeps a user's other ones.
+        """Applies edits to the stored credentials; a user's other credentials are unchanged.
 
-        Returns by user the credentials after that, or a text: the reason why nothing was changed.
+        Returns, for each user, the new credentials, or the reason why nothing was changed.
         """
 
 
@@ -78,16 +78,16 @@ class Outcome(NamedTuple):
 
 
 class Users:
-    """See the module; used from the event loop's thread alone."""
+    """The SCRAM users of a broker; only the event loop's thread may use it."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
-        """``secret`` makes the decoys for unknown names; it is the same after each start."""
+        """Decoys for unknown names are computed from ``secret``, which restarts don't change."""
         self._store = store
         self._known: dict[str, Credentials] = {}
         self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
-        """How many users have each iteration count, by mechanism."""
+        """The number of users with each iteration count, by mechanism."""
         for name, credentials in known.items():
-            self.told(name, credentials)
+            self.update(name, credentials)
         self.secret = secret
         self._changing = asyncio.Lock()
 
@@ -99,11 +99,11 @@ class Users:
         return self._known.get(name, {})
 
     def names(self) -> Iterable[str]:
-        """All users, by name."""
+        """The names of all users."""
         return sorted(self._known)
 
     def finder(self, mechanism: ScramMechanism) -> Find:
-        """For `ScramServer`; a delegation token is none of these users."""
+        """The lookup for `ScramServer`; it finds no delegation tokens."""
 
         def find(name: str, by_token: bool) -> Found | None:
             found = None if by_token else self.of(name).get(mechanism)
@@ -112,8 +112,8 @@ class Users:
         return find
 
     def decoys(self, mechanism: ScramMechanism) -> Decoy:
-        """For `ScramServer`: decoys for unknown names resemble these users; all decoy tokens are
-        alike.
+        """The decoys for `ScramServer`: decoys of users resemble the known users; decoys of
+        tokens are all alike.
         """
 
         def decoy_of(name: str, by_token: bool) -> ScramCredential:
@@ -124,7 +124,7 @@ class Users:
 
         return decoy_of
 
-    def told(self, name: str, credentials: Credentials) -> None:
+    def update(self, name: str, credentials: Credentials) -> None:
         """All credentials of a user, after a change of the store, by this broker or another."""
         self._count(self._known.pop(name, {}), -1)
         if credentials:
@@ -142,9 +142,9 @@ class Users:
     async def alter(
         self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices
     ) -> dict[str, Outcome]:
-        """Makes the valid changes of each user; returns the result by user, in order.
+        """Applies the valid changes of each user; returns the result by user, in order.
 
-        Other requests have their turn between ``slices``: a password costs two hashes.
+        Pauses between ``slices``, since a password costs two hashes.
         """
         async with self._changing:
             changes: dict[str, list[Deletion | Upsertion]] = {}
@@ -164,11 +164,11 @@ class Users:
                 if isinstance(found, str):
                     outcomes[name] = Outcome(UNKNOWN_SERVER_ERROR, found)
                 else:
-                    self.told(name, found)
+                    self.update(name, found)
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
-        """The first error in one user's changes, in Kafka's order."""
+        """The first error in one user's changes, in Kafka's order; see `Outcome`."""
         outcome = self._wrong_alone(changes[0])
         if not outcome.error_code and len(changes) > 1:
             said = "A user credential cannot be altered twice in the same request"

@@ -1,8 +1,8 @@
 """The authorizer that decides by ACLs, as Kafka's StandardAuthorizer does.
 
-Decisions, denials included, are cached until an ACL is added or removed. So a request costs one
-dict lookup per resource, however many ACLs exist. All connections share one cache, so that it has
-one bound.
+Decisions, including denials, are cached until an ACL is added or removed. So a resource of a
+request costs one dict lookup, however many ACLs exist. All connections share one cache, so that its
+size has one bound.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""Decisions of a kind that are kept; when as many new ones follow, these are dropped."""
+"""Cached decisions of one kind; when as many new ones follow, the old ones are dropped."""
 
 
 class _Who:
-    """A connection's principal and address, as ACLs name them."""
+    """A connection's principal and address in the form of ACLs."""
 
     __slots__ = ("host", "name", "principal")
 
@@ -39,9 +39,9 @@ Decided = TypeVar("Decided")
 
 
 class Recent(Generic[Decided]):
-    """The cache of recent decisions: at least the last `KEPT_MAX`, at most twice as many.
+    """A cache of at least the last `KEPT_MAX` decisions, and at most twice as many.
 
-    The key ends with the resource's name; decisions about long names are not cached.
+    A key ends with the resource's name; decisions about long names are not cached.
     """
 
     __slots__ = ("_before", "_now")
@@ -57,7 +57,7 @@ class Recent(Generic[Decided]):
         return chain(self._now, self._before)
 
     def get(self, key: tuple[Any, ...]) -> Decided | None:
-        """The cached decision; None when it is not cached."""
+        """The cached decision; None if it is not cached."""
         found = self._now.get(key)
         if found is None:
             found = self._before.get(key)
@@ -78,7 +78,7 @@ class Recent(Generic[Decided]):
 
 
 class AclAuthorizer:
-    """See Authorizer, and the module."""
+    """Implements `Authorizer` by ACLs."""
 
     judges: Final = True
 
@@ -89,20 +89,20 @@ class AclAuthorizer:
         self.audit = audit
         self._acl_rules = AclRules(index, super_users, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
-        """See Authorizer."""
+        """Implements `Authorizer.authorization_cache`."""
         self.verdicts: Recent[Decision] = Recent()
-        """By principal, host, operation, type and name."""
+        """Decisions by principal, host, operation, type and name."""
         self.bits: Recent[int] = Recent()
         """The allowed operations on a resource, by principal, host, type and name."""
         self._somewhere: Recent[bool] = Recent()
         """Whether an operation is allowed on any resource of a type, by operation, type, principal
         and host."""
         self._epoch = index.epoch
-        """The epoch of the ACLs for these decisions."""
+        """The epoch of the ACLs on which the cached decisions are based."""
 
     @property
     def epoch(self) -> int:
-        """See Authorizer."""
+        """Implements `Authorizer.epoch`."""
         return self.index.epoch
 
     def allows(
@@ -116,7 +116,7 @@ class AclAuthorizer:
         count: int = 1,
         is_logged: bool = True,
     ) -> bool:
-        """See Authorizer."""
+        """Implements `Authorizer.allows`."""
         who = self._who(connection)
         key = who.name, who.host, operation, kind, name
         verdict = self.verdicts.get(key)
@@ -132,7 +132,7 @@ class AclAuthorizer:
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """See Authorizer."""
+        """Implements `Authorizer.allows_somewhere`."""
         who = self._who(connection)
         key = operation, kind, who.host, who.name
         allowed = self._somewhere.get(key)
@@ -147,7 +147,7 @@ class AclAuthorizer:
         return allowed
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """See Authorizer."""
+        """Implements `Authorizer.operations`."""
         who = self._who(connection)
         key = who.name, who.host, kind, name
         bits = self.bits.get(key)
@@ -157,8 +157,8 @@ class AclAuthorizer:
         return bits
 
     def _who(self, connection: Connection) -> _Who:
-        """The principal and host that the cached decisions are for; a change of ACLs clears the
-        caches.
+        """The principal and host of a connection; clears the caches first if the ACLs have
+        changed.
         """
         if self._epoch != self.index.epoch:
             self._epoch = self.index.epoch

@@ -1,4 +1,4 @@
-"""Changes of ACLs by clients: the store keeps them, and the audit log records them."""
+"""Changes of ACLs by clients, which the store applies and the audit log records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from security.acls.text import sentence
 if TYPE_CHECKING:
     from broker.net.connection import Connection
 
-TOLD_MAX = 20
+AUDITED_MAX = 20
 """Entries of one request that a line names; the others are counted."""
 
 
 class AclChanges:
-    """See the module."""
+    """Changes of ACLs by clients, which are logged."""
 
     def __init__(self, store: AclStore, audit: Audit) -> None:
         self._store = store
@@ -27,26 +27,26 @@ class AclChanges:
 
     @property
     def index(self) -> AclIndex:
-        """All entries."""
+        """All ACLs."""
         return self._store.index
 
     async def add(
         self, connection: Connection, entries: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Adds entries; returns the reason for each entry that was not added."""
+        """Adds ACLs; returns the reason for each ACL that was not added."""
         failed = await self._store.change(entries, ())
-        self._tell(connection, "ACLs added", entries, failed)
+        self._audit_changes(connection, "ACLs added", entries, failed)
         return failed
 
     async def remove(
         self, connection: Connection, entries: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Removes entries; returns the reason for each entry that was not removed."""
+        """Removes ACLs; returns the reason for each ACL that was not removed."""
         failed = await self._store.change((), entries)
-        self._tell(connection, "ACLs removed", entries, failed)
+        self._audit_changes(connection, "ACLs removed", entries, failed)
         return failed
 
-    def _tell(
+    def _audit_changes(
         self,
         connection: Connection,
         what: str,
@@ -55,5 +55,5 @@ class AclChanges:
     ) -> None:
         changed = [each for each in entries if each not in failed] if failed else entries
         if changed:
-            text = "; ".join(map(sentence, changed[:TOLD_MAX]))
+            text = "; ".join(map(sentence, changed[:AUDITED_MAX]))
             self._audit.changed(connection, what, count=len(changed), entries=text)

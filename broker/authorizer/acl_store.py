@@ -2,9 +2,9 @@
 
 An entry has Kafka's four keys and spellings (`security/acls/text.py`) and those of its pattern:
 ``{"resourceType": "Topic", "name": "t", "patternType": "LITERAL", "principal": "User:alice",
-"permissionType": "Allow", "operation": "Read", "host": "*"}``. So either of ZooKeeper's trees can
-be written from it, and it from them. Each change writes the whole file; changes that arrive during
-a write wait and are written together.
+"permissionType": "Allow", "operation": "Read", "host": "*"}``. So it can be converted from and to
+either of ZooKeeper's trees. Each change writes the whole file; changes that arrive during a write
+are written together after it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ FILE = "acls.json"
 VERSION = 1
 
 Outside = Callable[..., Awaitable[None]]
-"""Runs a function outside the loop's thread, with its arguments: `DiskChanges.run`."""
+"""Runs a function with its arguments outside the loop's thread: `DiskChanges.run`."""
 
 
 class AclStore(Protocol):
-    """Keeps the ACLs: a file in a standalone broker, znodes in a cluster."""
+    """Stores the ACLs: in a file of a standalone broker, in ZooKeeper nodes of a cluster."""
 
     @property
     def index(self) -> AclIndex:
-        """All entries; changed in the loop's thread alone."""
+        """All ACLs; only the loop's thread changes it."""
 
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """Adds and removes entries; returns the reason for each change that failed. The others are
-        in effect at this broker when this returns.
+        """Adds and removes ACLs; returns the reason for each change that failed. The other changes
+        are in effect at this broker when this returns.
         """
 
 
 class AclFile:
-    """The ACLs as a file, for readers and writers without a broker too."""
+    """The file of ACLs, which tools read and write without a broker too."""
 
     def __init__(self, fs: FileSystem, directory: str) -> None:
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
 
     def read(self) -> list[AclEntry]:
-        """The entries. Raises BadDirectory."""
+        """Reads the ACLs. Raises BadDirectory."""
         value = self._file.read()
         if value is None:
             return []
@@ -62,7 +62,7 @@ class AclFile:
         return [self._entry(number, each) for number, each in enumerate(listed)]
 
     def write(self, entries: Iterable[AclEntry]) -> None:
-        """Replaces the entries in the file. Raises OSError."""
+        """Replaces all ACLs in the file. Raises OSError."""
         self._file.write({"acls": map(_json_of, entries)})
 
     def _entry(self, number: int, value: Any) -> AclEntry:
@@ -96,17 +96,17 @@ def _json_of(entry: AclEntry) -> dict[str, str]:
 
 
 class _Batch:
-    """Changes that are written together; the last one of an entry applies."""
+    """Changes that are written together; of several changes of one ACL the last one applies."""
 
     def __init__(self) -> None:
         self.wanted: list[tuple[Sequence[AclEntry], bool]] = []
-        """Entries, and whether they are added (True) or removed."""
+        """ACLs, and whether they are added (True) or removed (False)."""
         self.failed: str | None = "acls.json was not written"
-        """Why the changes are not in effect."""
+        """The reason why the changes are not in effect; None if they are."""
 
 
 class FileAcls:
-    """The ACLs of a standalone broker; see AclStore. Raises BadDirectory."""
+    """Implements `AclStore` for a standalone broker. Raises BadDirectory."""
 
     def __init__(
         self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer
@@ -121,11 +121,11 @@ class FileAcls:
     async def change(
         self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
     ) -> Mapping[AclEntry, str]:
-        """See AclStore."""
+        """Implements `AclStore.change`."""
         batch = self._next
         batch.wanted += [(added, True), (removed, False)]
         async with self._writing:
-            if batch is self._next:  # else who held the lock has written these too
+            if batch is self._next:  # otherwise the previous holder of the lock has written it
                 self._next = _Batch()
                 await self._make(batch)
         return {} if batch.failed is None else dict.fromkeys([*added, *removed], batch.failed)
@@ -163,6 +163,6 @@ class FileAcls:
 
 
 def _written(file: AclFile, there: AclIndex, changed: Mapping[AclEntry, bool]) -> None:
-    """Writes the entries after the changes; the caller excludes other writers."""
+    """Writes the ACLs with the changes applied; the caller excludes other writers."""
     kept = (entry for entry in there if entry not in changed)
     file.write(chain(kept, (entry for entry, is_wanted in changed.items() if is_wanted)))

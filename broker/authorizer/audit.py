@@ -1,8 +1,8 @@
-"""The audit log: denials with the ACL that decided, and changes to ACLs, users, tokens and quotas.
+"""The audit log: denials with the deciding ACL, and changes to ACLs, users, tokens and quotas.
 
-The first occurrence of a denial is a line of the logger ``audit``. Repetitions are counted and
-logged once a minute with their count, and so are denials beyond `LINES_MAX` lines a minute.
-``/api/denials`` shows the last denials. Lines contain names, addresses and ACLs, nothing else.
+The logger ``audit`` logs the first occurrence of a denial at once. Repetitions, and denials beyond
+`LINES_MAX` lines a minute, are counted and logged once a minute. ``/api/denials`` shows the last
+denials. Lines contain only names, addresses and ACLs.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
     from security.acls.acl_decision import Rule
 
-TOLD_EVERY_S = 60
+LOG_EVERY_S = 60
 LINES_MAX = 100
-"""Lines that are logged at once in a minute, and as many again after it."""
+"""Denials that are logged at once in a minute, and as many again at its end."""
 DENIALS_MAX = 1000
-"""Different denials that are kept; the one whose last occurrence is oldest is dropped first."""
+"""Distinct denials that are kept; the one with the oldest last occurrence is dropped first."""
 NAMED_MAX = 20
-"""How many of the names that one request changes its line contains."""
+"""Changed names of one request that its log line contains."""
 NAME_SHOWN = 256
-"""Characters of a resource's name; a group may have 32,767."""
+"""Characters of a resource's name that are logged; a group id may have 32,767."""
 
 logger = structlog.get_logger(__name__)
 _AUDIT = {"logger": "audit"}
-"""The field of every line, by which a log shipper can route them."""
+"""The field of every line, by which log shippers can select it."""
 
 
 @slotted
 class Denial:
-    """A denial of one client, and its count."""
+    """A denial of one client's operation on a resource, with its count."""
 
     principal: str
     host: str
@@ -50,15 +50,15 @@ class Denial:
     operation: Operation
     kind: ResourceType
     name: str
-    """At most `NAME_SHOWN` characters of it; "" where it was about any resource of the type."""
+    """At most `NAME_SHOWN` characters of the resource's name; "" if it is any of the type."""
     rule: str
-    """The ACL that decided, or that none matches."""
+    """The ACL that decided, or the fact that none matches."""
     count: int
-    """The number of uses of the resource by requests, since the denial is kept."""
+    """How often requests named the resource since the denial is kept."""
     first_ms: int
     last_ms: int
-    """Wall time of the last one, in Unix milliseconds."""
-    untold: int
+    """The last occurrence, in Unix milliseconds."""
+    unlogged: int
     """The occurrences that are not logged yet."""
 
 
@@ -66,20 +66,20 @@ _Key = tuple[str, str, str, str, Operation, ResourceType, str]
 
 
 class Audit:
-    """The audit log of one broker; use from the event loop's thread alone."""
+    """The audit log of one broker; only the event loop's thread may use it."""
 
     def __init__(self, time: Time, errors: InternalErrors | None = None) -> None:
         self._time = time
         self._errors = errors or InternalErrors()
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
-        """Denials by API, operation and type."""
+        """Denials by API, operation and resource type."""
         self._denials: dict[_Key, Denial] = {}
-        """By client, operation and resource; the latest denial is at the end."""
+        """Kept denials by client, operation and resource; the latest one is at the end."""
         self._lines = 0
-        """Lines that were logged at once in the current minute."""
+        """Denials logged at once in the current minute."""
         self._forgotten = 0
-        """Denials that were dropped before a line logged them."""
-        self._telling: asyncio.TimerHandle | None = None
+        """Occurrences whose denial was dropped before they were logged."""
+        self._timer: asyncio.TimerHandle | None = None
 
     def denied(
         self,
@@ -122,15 +122,15 @@ class Audit:
 
             denial.rule = sentence(rule)
             denial.count += count
-            denial.untold += count
+            denial.unlogged += count
             denial.last_ms = now_ms
             if len(self._denials) > DENIALS_MAX:
-                self._forgotten += self._denials.pop(next(iter(self._denials))).untold
+                self._forgotten += self._denials.pop(next(iter(self._denials))).unlogged
             if is_new and self._lines < LINES_MAX:
                 self._lines += 1
-                _tell(denial)
-            if self._telling is None:
-                self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
+                _log_denial(denial)
+            if self._timer is None:
+                self._timer = self._time.real.call_later(LOG_EVERY_S, self.log_denials)
 
     def changed(self, connection: Connection, what: str, **about: object) -> None:
         """Logs a change to ACLs, users, tokens or quotas; ``about`` contains no secret."""
@@ -145,39 +145,39 @@ class Audit:
             )
 
     def changed_all(self, connection: Connection, what: str, names: Sequence[str]) -> None:
-        """Logs the changes of one request in one line, which has the first `NAMED_MAX` names."""
+        """Logs the changes of one request in one line, which lists the first `NAMED_MAX` names."""
         if names:
             self.changed(connection, what, count=len(names), first="; ".join(names[:NAMED_MAX]))
 
-    def tell(self) -> None:
+    def log_denials(self) -> None:
         """Logs the denials that are not logged yet; again in a minute if there are more by then."""
-        was_told, self._lines, self._telling = self._lines, 0, None
-        untold = [denial for denial in self._denials.values() if denial.untold]
-        for denial in untold[-LINES_MAX:]:
-            _tell(denial)
-        left_out = sum(denial.untold for denial in untold[:-LINES_MAX]) + self._forgotten
-        for denial in untold[:-LINES_MAX]:
-            denial.untold = 0
+        had_lines, self._lines, self._timer = self._lines, 0, None
+        unlogged = [denial for denial in self._denials.values() if denial.unlogged]
+        for denial in unlogged[-LINES_MAX:]:
+            _log_denial(denial)
+        left_out = sum(denial.unlogged for denial in unlogged[:-LINES_MAX]) + self._forgotten
+        for denial in unlogged[:-LINES_MAX]:
+            denial.unlogged = 0
         if left_out:
             self._forgotten = 0
             logger.info("denials omitted from the log", count=left_out, **_AUDIT)
-        if untold or was_told:
-            self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
+        if unlogged or had_lines:
+            self._timer = self._time.real.call_later(LOG_EVERY_S, self.log_denials)
 
     def stop(self) -> None:
-        """Logs the rest on shutdown; no denials follow."""
-        self.tell()
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+        """Logs the remaining denials at shutdown."""
+        self.log_denials()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def denials(self) -> list[Denial]:
-        """The kept denials, the latest first."""
+        """The kept denials, latest first."""
         return list(reversed(self._denials.values()))
 
 
-def _tell(denial: Denial) -> None:
-    count, denial.untold = denial.untold, 0
+def _log_denial(denial: Denial) -> None:
+    count, denial.unlogged = denial.unlogged, 0
     logger.info(
         "denied",
         principal=denial.principal,
@@ -193,5 +193,5 @@ def _tell(denial: Denial) -> None:
 
 
 def resource_text(kind: ResourceType, name: str) -> str:
-    """A resource as in Kafka's audit lines: ``Topic:LITERAL:t``; ``Topic`` alone for any topic."""
+    """A resource as in Kafka's audit lines: ``Topic:LITERAL:t``, or ``Topic`` for any topic."""
     return f"{spelled(kind)}:{PatternType.LITERAL.name}:{name}" if name else spelled(kind)

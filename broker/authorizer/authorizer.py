@@ -1,6 +1,6 @@
 """The authorizer decides what clients may do; by default it allows everything.
 
-The caller names its API, for the line of the audit log that a denial writes.
+Callers pass the name of their API, for the audit log's line about a denial.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Authorizer(Protocol):
 
     @property
     def judges(self) -> bool:
-        """False if it allows everything: hot paths skip it."""
+        """False if it allows everything, so that hot paths can skip it."""
 
     @property
     def epoch(self) -> int:
-        """Changes whenever an earlier decision may be different now."""
+        """A number that changes whenever earlier decisions may no longer apply."""
 
     @property
     def authorization_cache(self) -> AuthorizationCacheMemory:
-        """The allowed names, shared by all connections."""
+        """The cache of allowed names that all connections share."""
 
     def allows(
         self,
@@ -50,16 +50,14 @@ class Authorizer(Protocol):
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> Generator[None, None, bool]:
-        """Whether the peer may perform an operation on any resource of this type; in slices."""
+        """Whether the peer may perform an operation on any resource of a type; runs in slices."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
-        """All operations that the peer may perform on a resource, as bits (KIP-430);
-        never logged.
-        """
+        """All operations that the peer may perform on a resource, as bits (KIP-430). Not logged."""
 
 
 class AllowsAll:
-    """The authorizer of a broker without one: every principal may do everything."""
+    """The authorizer of a broker that has none configured: every principal may do everything."""
 
     __slots__ = ("authorization_cache",)
 
@@ -80,7 +78,7 @@ class AllowsAll:
         count: int = 1,  # noqa: ARG002
         is_logged: bool = True,  # noqa: ARG002
     ) -> bool:
-        """See Authorizer."""
+        """Implements `Authorizer.allows`."""
         return True
 
     def allows_somewhere(
@@ -91,16 +89,16 @@ class AllowsAll:
         *,
         api: str,  # noqa: ARG002
     ) -> Generator[None, None, bool]:
-        """See Authorizer."""
+        """Implements `Authorizer.allows_somewhere`."""
         yield from ()
         return True
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:  # noqa: ARG002
-        """See Authorizer."""
+        """Implements `Authorizer.operations`."""
         return _EVERYTHING[kind]
 
 
 _EVERYTHING: Final = {
     kind: sum(1 << operation for operation in operations) for kind, operations in OPERATIONS.items()
 }
-"""All operations of a type of resource, as bits."""
+"""All operations on each resource type, as bits."""

@@ -1,8 +1,8 @@
-"""Changes of client quotas: stored first, then applied.
+"""Changes of client quotas, which are stored first and then applied.
 
-A `QuotaStore` keeps them: a file for a standalone broker, znodes in a cluster. It gets the edits
-rather than the result: another broker may have changed the entity's other quotas, and this one may
-not have seen that yet.
+A `QuotaStore` stores them: in a file for a standalone broker, in ZooKeeper nodes for a cluster. It
+gets the edits rather than the result, since another broker may have changed other quotas of the
+same entity, and this broker may not know that yet.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ VERSION: Final = 1
 _ENTITIES: Final = "quotas"
 
 Entities = Mapping[Entity, Values]
-"""Quotas by entity; an entity without values has none."""
+"""Quotas by entity; an empty value means that the entity has no quota."""
 Edit = Mapping[str, float | None]
-"""Quotas by their keys; None for one that is taken away."""
+"""New quotas by key; None removes a quota."""
 Changed = Callable[[Entities], object]
-"""Called with what becomes of the quotas of some."""
+"""Called with the new quotas of the changed entities."""
 
 
 class QuotaStore(Protocol):
-    """See the module."""
+    """Stores client quotas."""
 
     def read(self) -> Entities:
         """The stored quotas. Raises BadDirectory."""
 
     def follow(self, changed: Changed) -> None:
-        """Has ``changed`` called when something else is kept than before."""
+        """Registers ``changed``, which is called when stored quotas change."""
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Applies these edits to the stored quotas; when it returns, listeners were notified.
+        """Applies edits to the stored quotas; listeners have been notified when this returns.
 
         Returns the reason for each entity that could not be stored; the others are stored.
         """
 
 
 class QuotaFile:
-    """The quotas in a file next to the list of topics."""
+    """Implements `QuotaStore` in a file in the data directory."""
 
     def __init__(self, fs: FileSystem, directory: str, run_outside: Outside) -> None:
         """``run_outside`` runs a function in another thread."""
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
         self._run_outside = run_outside
         self._values: dict[Entity, Values] = {}
-        """All that is kept."""
+        """The stored quotas."""
         self._following: list[Changed] = []
 
     def read(self) -> Entities:
-        """See `QuotaStore`."""
+        """Implements `QuotaStore.read`."""
         found = self._file.read() or {}
         try:
             self._values = dict(_kept(each) for each in found.get(_ENTITIES, ()))
@@ -74,11 +74,11 @@ class QuotaFile:
         return self._values
 
     def follow(self, changed: Changed) -> None:
-        """See `QuotaStore`."""
+        """Implements `QuotaStore.follow`."""
         self._following.append(changed)
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """See `QuotaStore`: all are kept, or none is."""
+        """Implements `QuotaStore.alter`: all edits are stored, or none."""
         changed: dict[Entity, Values] = {}
         after = dict(self._values)
         for entity, edit in edits.items():
@@ -104,7 +104,7 @@ class QuotaFile:
         return {}
 
     def _put(self, values: Entities) -> None:
-        """Writes the file; in a thread. Raises OSError."""
+        """Writes the file, blocking. Raises OSError."""
         kept = [
             {"entity": dict(named_parts(entity)), "values": dict(own)}
             for entity, own in values.items()
@@ -113,7 +113,7 @@ class QuotaFile:
 
 
 def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
-    """One entry of the file; ValueError for an invalid quota."""
+    """Parses one entry of the file; raises ValueError for an invalid quota."""
     entity = parse_entity(each["entity"].items())
     values = {key: float(value) for key, value in each["values"].items()}
     for key, value in values.items():
@@ -123,29 +123,29 @@ def _kept(each: Mapping[str, Any]) -> tuple[Entity, Values]:
 
 
 class QuotaChanges:
-    """One change after the other; use from the event loop's thread alone."""
+    """Applies changes of quotas, one at a time; only the event loop's thread may use it."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self.quotas = quotas
         self._store: QuotaStore
-        """Since `keep_in`, before which nothing is changed."""
+        """Set by `keep_in`, before which no quota changes."""
         self._turn = asyncio.Lock()
 
     def keep_in(self, store: QuotaStore) -> None:
-        """Follows the quotas that a store has, and keeps changes there. Raises as its `read`."""
+        """Uses the store for changes, and applies its quotas now and later. Raises as `read`."""
         self.quotas.change(store.read())
         store.follow(self.quotas.change)
         self._store = store
 
     @property
     def values(self) -> Mapping[Entity, Values]:
-        """The configured quotas."""
+        """The current quotas."""
         return self.quotas.values
 
     async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
-        """Alters the quotas of entities, which are kept together.
+        """Changes the quotas of entities in the store.
 
-        Returns why, by entity, for those that could not be kept: they are as they were.
+        Returns the reason for each entity that could not be stored; its quotas are unchanged.
         """
         async with self._turn:
             return await self._store.alter(edits)

@@ -1,10 +1,9 @@
 """Client quotas: the quota of each client, its usage, and the throttle time (KIP-13, KIP-124,
 KIP-599).
 
-All clients and connections that a quota covers share it: a user's quota is shared by all clients of
-that user, and their usage is counted in one bucket. Usage without a quota is not counted, and a
-broker without any quota never calls this module: see `watch`.
-
+All clients and connections that a quota covers share it: a user's quota covers all clients of that
+user together, and one bucket counts their usage. Usage without a quota is not counted, and a broker
+without quotas never calls this module: see `watch`.
 Source: Kafka 3.9 ``ClientQuotaManager``, ``ClientRequestQuotaManager``.
 """
 
@@ -32,13 +31,13 @@ from security.quotas.sampled_rate import ClientRate
 from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
-"""The buckets that are kept at most, and the client names whose shares are kept: clients choose
-their ids freely."""
+"""Most buckets, and most client names whose shares are cached: clients choose their ids
+freely."""
 NAME_KEPT_MAX: Final = 256
-"""Characters of a name that are kept with these; a client id may have 32,767."""
+"""Longest name in a key, in characters; a client id may have 32,767."""
 UNUSED_MS: Final = 3_600_000
-"""Milliseconds after its last use at which a bucket is dropped, as in Kafka."""
-TOLD_USERS_MAX: Final = 100
+"""Milliseconds after its last use until a bucket is dropped, as in Kafka."""
+LOGGED_USERS_MAX: Final = 100
 """The users that throttling metrics count by name; the others are counted together."""
 OTHERS: Final = "(others)"
 WAIT_MS_MAX: Final = (1 << 31) - 1
@@ -51,7 +50,7 @@ AnyBucket = TypeVar("AnyBucket", "Bucket", "MutationBucket")
 
 
 class Kind(StrEnum):
-    """The kind of a quota; the values are those of metrics."""
+    """The kind of a quota; the values are the names in metrics."""
 
     PRODUCE = "produce"
     FETCH = "fetch"
@@ -66,12 +65,12 @@ KEYS: Final = {
     Kind.REQUEST: REQUEST_PERCENTAGE,
     Kind.MUTATION: CONTROLLER_MUTATION_RATE,
 }
-"""The setting of each kind of client quota."""
+"""The quota key of each kind of client quota."""
 
 
 @slotted(eq=False)
 class Bucket:
-    """The usage that the clients under one quota share."""
+    """The usage that all clients under one quota share."""
 
     rate: ClientRate
     used_ms: int
@@ -79,14 +78,14 @@ class Bucket:
 
 @slotted(eq=False)
 class MutationBucket:
-    """The tokens that the clients under one quota share for changes to topics."""
+    """The token bucket that all clients under one quota of topic changes share."""
 
     tokens: TokenBucket
     used_ms: int
 
 
 class Share:
-    """The quota that covers one client, and the bucket in which its usage is counted."""
+    """The quota that covers one client, and the bucket that counts its usage."""
 
     __slots__ = ("allowed", "bucket", "wait_ms_max", "windows_ms")
 
@@ -98,11 +97,11 @@ class Share:
 
     @property
     def at_once(self) -> int:
-        """The burst after a pause: the quota of all windows but one."""
+        """The amount allowed in a burst after a pause: the quota of all windows but one."""
         return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
 
     def is_within(self, now_ms: int) -> bool:
-        """Whether the usage until now is within the quota."""
+        """Whether the usage so far is within the quota."""
         return self.bucket.rate.wait_ms(self.allowed, now_ms) == 0
 
     def use(self, amount: float, now_ms: int) -> int:
@@ -113,12 +112,12 @@ class Share:
         return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
 
     def take_back(self, amount: float, now_ms: int) -> None:
-        """Subtracts usage that was recorded but not sent."""
+        """Subtracts recorded usage that did not occur, such as bytes not sent."""
         self.bucket.rate.take_back(amount, now_ms)
 
 
 class MutationShare:
-    """The share of the quota of changes to topics."""
+    """The quota of topic changes that covers one client, and its bucket."""
 
     __slots__ = ("allowed", "bucket")
 
@@ -129,7 +128,7 @@ class MutationShare:
 
 @slotted(eq=False)
 class Shares:
-    """The quotas that cover one client of one user; None without one."""
+    """The quotas that cover one client of one user; None for a kind without a quota."""
 
     produce: Share | None = None
     fetch: Share | None = None
@@ -137,7 +136,7 @@ class Shares:
     mutation: MutationShare | None = None
 
     def allowed(self, kind: Kind) -> float | None:
-        """The quota of a kind in its own unit per second; None without one."""
+        """The quota of a kind in its own unit per second; None without a quota."""
         share: Share | MutationShare | None = None
         if kind is Kind.PRODUCE:
             share = self.produce
@@ -152,7 +151,7 @@ class Shares:
 
 @slotted(eq=False)
 class Throttled:
-    """The number of throttled responses and the sum of their throttle times."""
+    """The number of throttled responses, and the sum of their throttle times in ms."""
 
     times: int = 0
     ms: int = 0
@@ -164,7 +163,7 @@ class Throttled:
 
 
 class ClientQuotas:
-    """The client quotas of one broker; use from the event loop's thread alone."""
+    """The client quotas of one broker; only the event loop's thread may use it."""
 
     def __init__(self, config: Config, time: Time) -> None:
         self.time = time
@@ -172,34 +171,34 @@ class ClientQuotas:
         """The configured quotas, by entity."""
         self.throttled = {kind: Throttled() for kind in Kind}
         self.throttled_users = {OTHERS: Throttled()}
-        """Throttling of `TOLD_USERS_MAX` users, and of all others together."""
+        """Throttling of up to `TOLD_USERS_MAX` users, and of all others together."""
         self._windows = config["quota.window.num"]
         self._window_ms = config["quota.window.size.seconds"] * 1000
         self._mutation_windows = config["controller.quota.window.num"]
         self._mutation_window_ms = config["controller.quota.window.size.seconds"] * 1000
         self._shares: dict[tuple[str, str], Shares] = {}
-        """By user and client id."""
+        """Cached shares by user and client id."""
         self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
-        """By kind, user and client id of the entity whose clients share the bucket."""
+        """Buckets by kind, and by user and client id of the entity whose clients share them."""
         self._mutations: dict[tuple[str, str], MutationBucket] = {}
         self._watching: list[Callable[[], object]] = []
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Has ``changed`` called after each change, and once now."""
+        """Calls ``changed`` now, and after each change of quotas."""
         self._watching.append(changed)
         changed()
 
     @property
     def bound_clients(self) -> bool:
-        """Whether there is a quota of any client."""
+        """Whether any client quota is configured."""
         return any(entity.ip == ABSENT and values for entity, values in self.values.items())
 
     @property
     def bound_addresses(self) -> bool:
-        """Whether there is a quota of any address."""
+        """Whether any quota of an address is configured."""
         return any(entity.ip != ABSENT and values for entity, values in self.values.items())
 
-    # -- what is set
+    # -- configuration
 
     def change(self, changed: Mapping[Entity, Values]) -> None:
         """Replaces the quotas of these entities; empty values remove an entity's quotas."""
@@ -212,7 +211,7 @@ class ClientQuotas:
         for told in self._watching:
             told()
 
-    # -- what holds for whom
+    # -- lookups
 
     def shares_of(self, user: str, client_id: str) -> Shares:
         """The quotas that cover a client of a user."""
@@ -241,7 +240,7 @@ class ClientQuotas:
         if user is None:
             return
         users = self.throttled_users
-        if user not in users and len(users) > TOLD_USERS_MAX:
+        if user not in users and len(users) > LOGGED_USERS_MAX:
             user = OTHERS
         users.setdefault(user, Throttled()).add(wait_ms)
 
@@ -267,11 +266,10 @@ class ClientQuotas:
         return shares
 
     def _make_room(self, now_ms: int) -> None:
-        """Drops unused buckets, before shares are looked up, so that none of these loses its
-        bucket.
+        """Drops unused buckets; called before a lookup, so that no returned share loses its bucket.
 
-        Every client that shared a dropped bucket looks it up again: otherwise known clients would
-        continue with the old bucket while new ones got another of the same quota.
+        All cached shares are dropped too. Otherwise known clients would continue with a dropped
+        bucket while new clients of the same quota got another one.
         """
         dropped = _drop_unused(self._buckets, now_ms)
         if _drop_unused(self._mutations, now_ms) or dropped:
@@ -295,8 +293,8 @@ class ClientQuotas:
 
 
 def _kept(user: str, client_id: str) -> tuple[str, str]:
-    """The names in a key; a long name is cut and followed by its digest, so that keys
-    stay unique.
+    """The names in a key; a long name is truncated and followed by its digest, so that keys stay
+    unique.
     """
     return _name_kept(user), _name_kept(client_id)
 
@@ -308,8 +306,9 @@ def _name_kept(name: str) -> str:
 
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
-    """When there are too many buckets, drops those unused for `UNUSED_MS`, at least the older half;
-    returns whether it did.
+    """At `KEPT_MAX` buckets, drops those unused for `UNUSED_MS`, and at least the older half.
+
+    Returns whether any was dropped.
     """
     if len(buckets) < KEPT_MAX:
         return False

@@ -1,11 +1,11 @@
-"""Replication throttles: one byte rate for partitions that this broker leads, one for those it
-follows (KIP-73).
+"""Replication throttles (KIP-73): one byte rate for the partitions that this broker leads, one for
+those it follows.
 
-A replica is throttled when the topic's list names it, as ``PARTITION:BROKER``, or names all. The
-bytes of all throttled replicas are counted, in sync or not. While they exceed the rate, replicas
-that are *not* in sync get nothing: a leader omits their records from its responses, and a follower
-omits them from its fetches. In-sync replicas are never throttled, or a throttle would remove them
-from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
+A replica is throttled if the topic's list names it, as ``PARTITION:BROKER``, or names all. The
+bytes of all throttled replicas are counted, in sync or not. While they exceed the rate, throttled
+replicas that are *not* in sync get nothing: a leader omits their records from its responses, and a
+follower omits them from its fetches. In-sync replicas are never held back, since a throttle would
+remove them from the ISR. Source: Kafka 3.9 ``ReplicationQuotaManager``,
 ``ReplicaManager.shouldLeaderThrottle``.
 """
 
@@ -23,7 +23,7 @@ ALL: Final = "*"
 
 
 class ReplicationQuota:
-    """The throttle of one side, with its rate; use from the event loop's thread alone."""
+    """The throttle of leaders or of followers; only the event loop's thread may use it."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class ReplicationQuota:
         rate: SampledRate,
         time: Time,
     ) -> None:
-        """``replicas`` returns a topic's list, ``bytes_per_second`` the current rate limit."""
+        """``replicas`` returns a topic's list of throttled replicas, ``bytes_per_second`` the
+        current limit."""
         self._node_id = node_id
         self._replicas = replicas
         self._allowed = bytes_per_second
@@ -50,7 +51,7 @@ class ReplicationQuota:
         return replicas == ALL or index in _partitions(replicas, self._node_id)
 
     def holds_back(self, topic: str, index: int) -> bool:
-        """Whether a replica that is not in sync gets nothing of a partition now."""
+        """Whether a replica that is not in sync gets no records of a partition now."""
         return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
 
     def count(self, topic: str, index: int, size_bytes: int) -> None:
@@ -61,12 +62,12 @@ class ReplicationQuota:
 
     @property
     def bytes_per_second(self) -> float:
-        """The rate of the throttled replicas over the last windows."""
+        """The measured rate of the throttled replicas over the last windows."""
         return self._rate.per_second(self._time.now().mono_ms)
 
 
 class ReplicationQuotas(NamedTuple):
-    """The throttles of both sides."""
+    """The throttles of leaders and of followers."""
 
     leader: ReplicationQuota
     follower: ReplicationQuota
@@ -78,8 +79,9 @@ def replication_quotas(
     settings_of: Callable[[str], Mapping[str, Any]],
     time: Time,
 ) -> ReplicationQuotas:
-    """The replication quotas of a broker; ``config`` and a topic's settings are read again each
-    time.
+    """The replication throttles of a broker.
+
+    They read ``config`` and the topic settings again at each use.
     """
     windows = config["replication.quota.window.num"]
     window_ms = config["replication.quota.window.size.seconds"] * 1000
@@ -101,6 +103,6 @@ def replication_quotas(
 
 @lru_cache(maxsize=1024)
 def _partitions(replicas: str, node_id: int) -> frozenset[int]:
-    """The partitions whose replicas on a broker are in a list."""
+    """The partitions whose replicas on broker ``node_id`` a list names."""
     pairs = (each.split(":") for each in replicas.split(","))
     return frozenset(int(partition) for partition, broker in pairs if int(broker) == node_id)
