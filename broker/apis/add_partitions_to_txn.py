@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn (24): partitions become part of a transaction, all of them or none.
+"""AddPartitionsToTxn (24): adds partitions to a transaction, all of them or none.
 
 v0 to v3 come from clients: one transaction; v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH;
-v3 flexible. v4 and v5 come from brokers that were asked to append (KIP-890): many transactions,
-each added to or, with `verify_only`, looked up; v5 TRANSACTION_ABORTABLE is known.
+v3 flexible. v4 and v5 come from brokers that received a batch to append (KIP-890): many
+transactions, each added to or, with `verify_only`, only verified; v5 senders know
+TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _OF_BROKER = cluster_action("from brokers")
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 FROM_BROKERS = 4
-"""The first version that clients do not send."""
+"""The first version that only brokers send."""
 
 _FROM_CLIENTS = ("results_by_topic_v3_and_below",)
 _OF_TRANSACTION = ("results_by_transaction", "topic_results")
@@ -53,9 +54,9 @@ class _Asked:
 
     def __init__(self) -> None:
         self.errors: dict[str, dict[int, int]] = {}
-        """By topic and partition: why it can't be written, NONE where it can."""
+        """By topic and partition: why it can't be written; NONE if it can."""
         self.any_bad = False
-        """One bad partition keeps all others out of the transaction."""
+        """True if a partition has an error, which keeps all others out of the transaction."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -111,7 +112,7 @@ def _answer_client(request: Request, asked: _Asked, error_code: int | None) -> S
 
 
 def _denied_id(value: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a client that may not write to the transactional id."""
+    """The response without WRITE on the transactional id."""
     code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     topics = [
         {
@@ -181,7 +182,7 @@ def _submit_of_broker(
 def _looked_up(
     services: Services, topics: list[dict[str, Any]], unwritable: Set[str] = frozenset()
 ) -> Generator[None, None, _Asked]:
-    """The partitions that exist; those of ``unwritable`` topics are denied to the sender."""
+    """Looks up the partitions; ``unwritable`` topics are denied to the sender."""
     asked = _Asked()
     for topic in topics:
         name = topic["name"]
@@ -214,9 +215,9 @@ def _named(asked: _Asked) -> Generator[None, None, Partitions]:
 def _results(
     request: Request, path: tuple[str, ...], asked: _Asked, reply: int | Sequence[int] | None
 ) -> Generator[None, None, EncodedArray]:
-    """The topics of the answer: with one code for all partitions, or one for each in order.
+    """The topics of the response, with one code for all partitions, or one for each in order.
 
-    None: nothing was attempted, since some are bad.
+    None: some partitions have errors, so the others were not attempted.
     """
     codes: Iterator[int | None] = (
         repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)
@@ -236,7 +237,7 @@ def _results(
 
 
 def _counted(reply: int | Sequence[int] | None) -> int:
-    """One code to count the request under."""
+    """The one code under which the request is counted."""
     if reply is None:
         return OPERATION_NOT_ATTEMPTED
     return reply if isinstance(reply, int) else max(reply, default=NONE)

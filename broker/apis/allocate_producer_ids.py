@@ -1,6 +1,6 @@
-"""AllocateProducerIds (67): the controller gives a broker a block of producer ids (KIP-730).
+"""AllocateProducerIds (67): the controller reserves a block of producer ids for a broker (KIP-730).
 
-Muster takes its own from ZooKeeper; brokers of Kafka 3.0 and later ask.
+Brokers of Kafka 3.0 and later send it. Muster reserves its own blocks in ZooKeeper.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""AlterClientQuotas (49): sets quotas of entities, or takes them away. v1 flexible.
+"""AlterClientQuotas (49): sets or removes quotas of entities. v1 flexible.
 
-Those that may be altered are kept together; an error of one does not stop the others.
+All valid changes of a request are stored in batches; an error of one does not stop the others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000
-"""Entities that are kept by one change: 2 ms."""
+"""Entities stored by one change: 2 ms."""
 
 
 class Refused(Exception):
-    """The entity can't be altered so."""
+    """The entity can't be altered as requested."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -49,7 +49,9 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     await slices.pause()
     times: dict[Entity, int] = {}
     read: list[tuple[Entity, Edit] | str] = []
-    """What to do, or why not: the error itself would keep this frame, and all that it has."""
+    """The change, or its error as text: an exception would keep this frame with all its objects
+    alive.
+    """
     for entry in value["entries"]:
         try:
             entity = await _entity(services, slices, entry["entity"])
@@ -130,7 +132,7 @@ def _edit(entity: Entity, operations: list[dict[str, Any]]) -> Edit:
         if key in edit:
             raise Refused(f"Quota key {key} can't be altered twice in the same request")
         value = None if each["remove"] else each["value"]
-        # As in Kafka, whatever is not there may be taken away, of a name that nobody knows too.
+        # As in Kafka, a quota that is not set, or has an unknown name, may be removed.
         wrong = None if value is None else wrong_quota(entity, key, value)
         if wrong is not None:
             raise Refused(wrong)

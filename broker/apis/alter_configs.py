@@ -1,6 +1,6 @@
-"""AlterConfigs (33): replaces all of a resource's own settings; others return to their default.
+"""AlterConfigs (33): replaces a resource's own settings; omitted ones return to their defaults.
 
-v2 flexible. See `broker/topics/config_changes.py` for what a change does.
+v2 flexible. `broker/topics/config_changes.py` describes what a change does.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _handle(services: Services, request: Request) -> Steps:
 def alter_all(
     services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
 ) -> Steps:
-    """Answers a request whose resources have ``configs``, of which ``edit_of`` makes an edit.
+    """Answers a request whose resources have ``configs``; ``edit_of`` turns these into an edit.
 
-    Resources are changed one after the other; what is wrong with one keeps no other back.
+    Resources are changed one after the other; an error of one does not stop the others.
     """
     times: Counter[tuple[int, str]] = Counter()
     for each in request.value["resources"]:
@@ -101,7 +101,7 @@ def _answer(resource: dict[str, Any], error_code: int, message: str | None) -> d
 
 
 def refuse_nulls(configs: list[dict[str, Any]]) -> None:
-    """Raises ConfigRefused where a value is null."""
+    """Raises ConfigRefused if a value is null."""
     nulls = [entry["name"] for entry in configs if entry["value"] is None]
     if nulls:
         raise ConfigRefused(

@@ -1,8 +1,8 @@
 """AlterPartition (56): a leader asks the controller for another ISR (KIP-497).
 
 v0 the first; v1 whether the leader recovers from an unclean election; v2 topic ids in place of
-names; v3 the epochs of the brokers in the ISR, so that one that has bounced is not let in. Up to v1
-a replica that is not eligible is OPERATION_NOT_ATTEMPTED.
+names; v3 the epochs of the brokers in the ISR, so that a broker that has restarted is refused. Up
+to v1 the error for an ineligible replica is OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, told_by
+from broker.apis.shared.from_controller import ELEMENTS_MAX, decoded_request, decoders
 from broker.apis.shared.to_controller import host_for
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import AMONG_BROKERS
@@ -30,13 +30,13 @@ _RECOVERING = 1
 def _handle(services: Services, request: Request) -> None:
     host = host_for(services, request)
     if host is not None:
-        broker_id, broker_epoch, changes = told_by(request, _changes)
+        broker_id, broker_epoch, changes = decoded_request(request, _changes)
         request.encode = _answer
         host.submit(AlterPartition(request, broker_id, broker_epoch, changes))
 
 
 def _changes(value: dict[str, Any]) -> tuple[int, int, list[IsrChange]]:
-    """Who asks, in which epoch, and for what."""
+    """The broker id, the broker epoch and the ISR changes of a request."""
     changes = []
     for topic in value["topics"]:
         name = topic.get("topic_name", "")

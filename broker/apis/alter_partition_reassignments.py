@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (45): a single broker has the only replica of each partition, and
-keeps it.
+"""AlterPartitionReassignments (45) of a standalone broker, which has the only replica of all
+partitions.
 
-v1 says whether the replication factor may change, which it can't here. To move a partition to this
-broker alone changes nothing; any other assignment gets Kafka's error for it.
+v1 says whether the replication factor may change, which it can't here. A reassignment to this
+broker alone changes nothing; any other gets Kafka's error for it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _handle(services: Services, request: Request) -> Steps:
 def _error(
     services: Services, name: str, index: int, replicas: list[int] | None
 ) -> tuple[int, str | None]:
-    """In Kafka's order; the code and the sentence."""
+    """The error code and message; checked in Kafka's order."""
     topic = services.registry.topic(name)
     if topic is None:
         return UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
@@ -76,7 +76,7 @@ def _error(
 
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a peer that may not alter the cluster."""
+    """The response without ALTER on the cluster."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     responses = [
         {

@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs (34): moves replicas to another directory, of which there is none here.
+"""AlterReplicaLogDirs (34): the broker has one log directory, so no replica can be moved.
 
-v1 the same; v2 flexible. A replica is where it is wanted when its own directory is named; any other
-gets LOG_DIR_NOT_FOUND, before it is looked for, as in Kafka.
+v1 the same; v2 flexible. A replica is in place if the request names its own directory; any other
+directory gets LOG_DIR_NOT_FOUND before the replica is looked up, as in Kafka.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ def _where_it_is(services: Services, topic: str, index: int) -> int:
 
 
 def error_answer(value: dict[str, Any], error_code: int) -> dict[str, Any]:
-    """The answer with one error for all partitions: the request has topics by directory, the
-    answer topics alone."""
+    """The response with one error for all partitions.
+
+    The request lists topics by directory, the response topics alone.
+    """
     results = [
         {
             "topic_name": topic["name"],

@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials (51): gives users passwords for SCRAM, and takes them away.
+"""AlterUserScramCredentials (51): sets and deletes SCRAM credentials of users.
 
-What comes is the password already salted, which is worth as much as the password: it goes into no
-line, no trace and no file, only what a login is checked with. Source: KIP-554; Kafka 3.9
+The request contains the salted password, which is worth as much as the password: it is written to
+no log line, trace or file; only the keys that verify a login are stored. Source: KIP-554; Kafka 3.9
 ``ScramControlManager``.
 """
 

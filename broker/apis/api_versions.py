@@ -1,8 +1,8 @@
-"""ApiVersions (18): what this broker serves, derived from the table of served APIs.
+"""ApiVersions (18): the APIs and versions that this broker serves, from the table of served APIs.
 
-v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4 tells
-supported features whose minimum is 0, over which Java clients of v3 fall (KAFKA-17011). An unknown
-version is answered with version 0 and UNSUPPORTED_VERSION by the connection, before any handler.
+v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4 supported
+features whose minimum is 0, which Java clients of v3 can't parse (KAFKA-17011). The connection
+answers an unknown version with version 0 and UNSUPPORTED_VERSION, before any handler.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What a client's name and version must look like (KIP-511)."""
+"""The format of a client's name and version (KIP-511)."""
 
 _SUPPORTED = [
     {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": TRANSACTION_VERSION_MAX}
 ]
 _KNOWS_MINIMUM_0 = 4
-"""The first version whose clients read a supported feature with such a minimum."""
+"""The first version whose clients can parse a supported feature with minimum 0."""
 
 
 def _handle(services: Services, request: Request) -> None:

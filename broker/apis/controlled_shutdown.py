@@ -1,7 +1,8 @@
-"""ControlledShutdown (7): a broker that is about to stop hands over what it leads.
+"""ControlledShutdown (7): a broker that is about to stop hands over its leaderships.
 
-v1 the first that is served: v0 has a header of its own, and only brokers before 0.9 sent it; v2 the
-broker's epoch; v3 flexible. The answer names what it still leads: nothing, when it may stop.
+The first served version is v1: v0 has a header of its own, and only brokers before 0.9 sent it; v2
+the broker's epoch; v3 flexible. The response lists the partitions that it still leads; when the
+list is empty, the broker may stop.
 """
 
 from __future__ import annotations

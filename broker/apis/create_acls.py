@@ -1,7 +1,7 @@
-"""CreateAcls (30): access control entries are added, each on its own. v1 patterns; v2 flexible.
+"""CreateAcls (30): adds ACLs, each independently of the others. v1 patterns; v2 flexible.
 
-An entry that is there already is no error. All are in effect at this broker, and on its disk, when
-the answer is sent.
+An existing ACL is not an error. All ACLs are in effect at this broker, and on its disk, before the
+response is sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""CreateDelegationToken (38): a password that stands for its owner for a while.
+"""CreateDelegationToken (38): issues a token that authenticates its owner for a limited time.
 
-v1 the same; v2 flexible; v3 the owner, who may be another than who asks. Source: KIP-48, KIP-373.
+v1 the same; v2 flexible; v3 the owner, who may differ from the requester. Source: KIP-48, KIP-373.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CreatePartitions (37): more partitions for a topic.
+"""CreatePartitions (37): adds partitions to topics.
 
-v2 flexible; v3 what is beyond a quota is refused. In a cluster the controller alone
-adds them, and answers when they have leaders.
+v2 flexible; v3 requests beyond a quota are refused. In a cluster only the controller adds
+partitions, and it answers when they have leaders.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _ALTER = Each(Operation.ALTER, ResourceType.TOPIC)
 FIRST_STRICT = 3
-"""From here on what is beyond a client's quota is refused (KIP-599)."""
+"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
@@ -124,7 +124,10 @@ def _more(services: Services, wanted: dict[str, Any]) -> int:
 
 
 def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
-    """Refused where the topic cannot grow as asked; the replicas that were named, if any were."""
+    """The requested replicas, None if the broker chooses.
+
+    Raises Refused if the topic can't grow so.
+    """
     name, count = wanted["name"], wanted["count"]
     topic = services.registry.topic(name)
     if topic is None:

@@ -1,9 +1,9 @@
-"""CreateTopics (19).
+"""CreateTopics (19): creates topics.
 
-v1 validate_only and messages; v2 throttle time; v4 partitions and replication factor may be left to
-the broker (-1); v5 flexible, and the answer has partitions and settings; v7 the topic id. Topics of
+v1 validate_only and messages; v2 throttle time; v4 -1 leaves partitions and replication factor to
+the broker; v5 flexible, and the response has partitions and settings; v7 the topic id. Topics of
 one request are created one after the other; an error of one does not stop the others. In a cluster
-the controller alone creates them, and answers when all partitions have leaders.
+only the controller creates topics, and it answers when all partitions have leaders.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _DESCRIBE_CONFIGS = HandlerAcl(
     is_logged=False,
 )
 FIRST_STRICT = 6
-"""From here on what is beyond a client's quota is refused (KIP-599)."""
+"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
 THROTTLED_MESSAGE = "The throttling quota has been exceeded."
 NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 
 class Made(NamedTuple):
-    """A topic that was made, or could be."""
+    """A topic that was created, or that validation accepted."""
 
     topic_id: bytes
     assignment: Assignment
@@ -81,7 +81,7 @@ class Made(NamedTuple):
 
 
 class Refused(Exception):
-    """The topic cannot be made."""
+    """The topic can't be created."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -144,7 +144,7 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
 def _judged(
     services: Services, request: Request, single: Set[str]
 ) -> Generator[None, None, tuple[Set[str], Set[str]]]:
-    """The topics that the peer may not create, and those whose settings it may not see."""
+    """The topics that the client may not create, and those whose settings it may not see."""
     refused: Set[str] = frozenset()
     if not is_allowed(services, request, _CREATE_ANY):
         refused = yield from denied(services, request, _CREATE, single)
@@ -190,7 +190,7 @@ async def create(
     room: int,
     mutations: Mutations = UNBOUND,
 ) -> Made:
-    """Makes one topic of a request, whose partitions may be ``room`` at most. Raises Refused."""
+    """Creates one topic of a request, with at most ``room`` partitions. Raises Refused."""
     name = wanted["name"]
     try:
         services.topics.check_new(name)
@@ -251,7 +251,7 @@ def _configs(services: Services, given: list[dict[str, Any]]) -> Mapping[str, st
 
 
 def _assignment(services: Services, wanted: dict[str, Any]) -> Assignment:
-    """Which replicas the topic gets; Refused where numbers or assignment make no sense."""
+    """The replicas of the new topic; Refused if numbers or assignment are invalid."""
     count, factor = wanted["num_partitions"], wanted["replication_factor"]
     if wanted["assignments"]:
         if count != LEFT_TO_BROKER or factor != LEFT_TO_BROKER:

@@ -1,7 +1,7 @@
-"""DeleteAcls (31): the access control entries that each filter takes. v1 patterns; v2 flexible.
+"""DeleteAcls (31): deletes the ACLs that match filters. v1 patterns; v2 flexible.
 
-An entry under two filters is shown under both. All are gone at this broker, and from its disk, when
-the answer is sent.
+An ACL that matches two filters is listed under both. All are deleted at this broker, and from its
+disk, before the response is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000
-"""Entries under all filters of a request together; each is shown once for each filter."""
+"""ACLs listed under all filters of a request together; each counts once per filter."""
 _TOO_MANY = (
     f"The filters match more than {MATCHES_MAX} ACLs together: this filter"
     " deletes nothing; use narrower filters."
@@ -51,7 +51,7 @@ async def _delete(services: Services, request: Request) -> None:
         results = [_result(SECURITY_DISABLED, NO_AUTHORIZER, []) for _ in filters]
         request.respond({"filter_results": results}, SECURITY_DISABLED if filters else NONE)
         return
-    from security.acls.index import AT_A_TIME  # only a broker with an authorizer needs it
+    from security.acls.index import AT_A_TIME  # unused without an authorizer
 
     slices = services.slicer.work(API.name)
     found: list[list[AclEntry] | None] = []

@@ -24,7 +24,8 @@ _DELETE = Each(Operation.DELETE, ResourceType.GROUP)
 
 
 def _handle(services: Services, request: Request) -> Steps:
-    # A group named twice is deleted once and answered once, as Kafka's set of names has it.
+    # A group named twice is deleted once and answered once, as in Kafka, which keeps a set of
+    # names.
     allowed, denied = yield from split(
         services, request, _DELETE, request.value["groups_names"], str
     )

@@ -1,8 +1,8 @@
-"""DeleteRecords (21): moves the start of partitions up; records below it are gone.
+"""DeleteRecords (21): raises the log start offset of partitions; earlier records are deleted.
 
-v2 flexible. The next retention run deletes segments below the new start. The new start is stored
-before the answer, so that deleted records do not come back after a crash; Kafka stores it within a
-minute.
+v2 flexible. The next retention run deletes the segments before the new log start offset. The offset
+is stored before the response is sent, so that deleted records do not reappear after a crash; Kafka
+stores it within a minute.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
         error_code = absent_error(services.registry, name, index)
     elif entry.topic.is_internal:
         error_code = INVALID_TOPIC_EXCEPTION
-    elif not partition.log.config.deletes:  # only compacted, it keeps each key's last record
+    elif not partition.log.config.deletes:  # a compacted-only log keeps each key's last record
         error_code = POLICY_VIOLATION
     elif partition.log.failed_for_good:
         error_code = KAFKA_STORAGE_ERROR

@@ -1,7 +1,8 @@
 """DeleteTopics (20): by name, or from v6 by id.
 
-v1 throttle time; v4 flexible; v5 messages; v6 topic ids. The offsets topic is refused: its log
-belongs to the coordinator. In a cluster the controller alone deletes, and answers when it is done.
+v1 throttle time; v4 flexible; v5 messages; v6 topic ids. Coordinators' topics are refused, since
+their logs belong to the coordinators. In a cluster only the controller deletes topics, and it
+answers when they are deleted.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _DESCRIBE = HandlerAcl(
     Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to see that it exists"
 )
 FIRST_STRICT = 5
-"""From here on what is beyond a client's quota is refused (KIP-599)."""
+"""From this version on, a request beyond the client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
@@ -118,7 +119,7 @@ def _judged(
 
     As in Kafka without ZooKeeper. By id: without DELETE it is denied, without DESCRIBE the answer
     has no name. By name: without DESCRIBE it is denied whether or not it exists, without DELETE if
-    it exists. A topic that is named twice or wrongly has an error of its own.
+    it exists. A topic that is named twice, or by both name and id, gets an error of its own.
     """
     judges = not is_allowed(services, request, _DELETE_ANY)
     judges = judges and services.config["delete.topic.enable"]
@@ -183,7 +184,7 @@ async def _counted(
 
 
 def _resolved(services: Services, target: Target) -> Target:
-    """Name and id of what is asked for, as far as they are known."""
+    """Name and id of a requested topic, as far as they are known."""
     name, topic_id = target
     if name is None and topic_id != ZERO_UUID:
         return services.registry.topic_name(topic_id), topic_id

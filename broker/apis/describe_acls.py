@@ -1,4 +1,4 @@
-"""DescribeAcls (29): the access control entries that a filter takes. v1 patterns; v2 flexible."""
+"""DescribeAcls (29): the ACLs that match a filter. v1 patterns; v2 flexible."""
 
 from __future__ import annotations
 

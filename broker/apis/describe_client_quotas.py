@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48): which quotas are set, of the entities that match. v1 flexible."""
+"""DescribeClientQuotas (48): the quotas of the entities that match. v1 flexible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 """How a component matches."""
 MATCHED_AT_ONCE = 1000
-"""Entities that are looked at in less than a millisecond."""
+"""Entities that are matched in less than a millisecond."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -36,7 +36,7 @@ def _handle(services: Services, request: Request) -> Steps:
     values = services.quotas.values
     try:
         components = [_component(each) for each in value["components"]]
-        matching({}, components, strict=value["strict"])  # raises for what makes no sense
+        matching({}, components, strict=value["strict"])  # raises for invalid components
     except UnknownKind as error:
         _refuse(request, UNSUPPORTED_VERSION, str(error))
         return
@@ -52,7 +52,7 @@ def _handle(services: Services, request: Request) -> Steps:
     for entity in found:
         own = values.get(entity)
         if own is None:
-            continue  # taken away while others had their turn
+            continue  # removed in another step
         parts = [{"entity_type": kind, "entity_name": name} for kind, name in named_parts(entity)]
         quotas = [{"key": key, "value": quota} for key, quota in sorted(own.items())]
         entries.append({"entity": parts, "values": quotas})
@@ -61,7 +61,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _component(given: dict[str, Any]) -> Component:
-    """What is looked for; ValueError where it makes no sense."""
+    """A component of the filter; ValueError if it is invalid."""
     kind, how, name = given["entity_type"], given["match_type"], given["match"]
     if not kind:
         raise ValueError("Unexpected empty filter component entity type")

@@ -1,7 +1,7 @@
 """DescribeCluster (60): the brokers of the cluster. v1 brokers or controllers; v2 fenced brokers.
 
-Controller endpoints are not served: this broker is its own controller and has no endpoint as one.
-It waits for the controller's first word (`answer_once.py`).
+Controller endpoints are not served, since controllers have no listener of their own. A response
+waits for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
 """
 
 from __future__ import annotations

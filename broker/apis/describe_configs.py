@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 _DESCRIBE = EachResource(Operation.DESCRIBE_CONFIGS)
 PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})
-"""Settings of a broker that everybody may read: where the HTTP is, which asks its readers who they
-are itself. Kafka has no such settings."""
+"""Settings of a broker that every client may read: the address of the HTTP listener, which
+authenticates its readers itself. Kafka has no such settings.
+"""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -45,7 +46,7 @@ def _handle(services: Services, request: Request) -> Steps:
         kind, name = resource["resource_type"], resource["resource_name"]
         error_code, message, entries = _describe(services, kind, name)
         if (kind, name) in seen:
-            # Kafka repeats all of it, and no client asks so.
+            # Kafka repeats the whole answer; no client names a resource twice.
             error_code, message, entries = (
                 INVALID_REQUEST,
                 "The resource is named twice in this request.",
@@ -85,7 +86,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _is_public(resource: dict[str, Any]) -> bool:
-    """Whether only settings are asked for that everybody may read."""
+    """Whether the request names only settings that every client may read."""
     names = resource["configuration_keys"]
     is_broker = resource["resource_type"] == BROKER_RESOURCE
     return is_broker and bool(names) and PUBLIC.issuperset(names)

@@ -1,8 +1,8 @@
-"""DescribeDelegationToken (41): the tokens that somebody may see, with what proves them.
+"""DescribeDelegationToken (41): the tokens that the client may see, with their HMACs.
 
-Whom a token names sees it. Others need DESCRIBE on the token, or DESCRIBE_TOKENS on its owner; what
-they may not see is left out. v1 the same; v2 flexible; v3 who has asked for a token. Source:
-KIP-48, KIP-373.
+The owner, the requester and the renewers of a token may see it. Others need DESCRIBE on the token,
+or DESCRIBE_TOKENS on its owner; tokens that the client may not see are omitted. v1 the same; v2
+flexible; v3 the requester of a token. Source: KIP-48, KIP-373.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _TELLS = AuthorizedOperations(ResourceType.GROUP)
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
-    # Kafka describes a group that is named twice twice, and no client names one twice: the first
-    # time is enough, or a small request could ask for any number of copies of a large group.
+    # Kafka answers twice for a group that is named twice, and no client does that. Here it is
+    # answered once, so that a small request can't ask for many copies of a large group.
     allowed, denied = yield from split(services, request, _DESCRIBE, value["groups"], str)
     groups = list(dict.fromkeys(allowed))
     gather: Gather[DescribeReply] = Gather()

@@ -1,7 +1,7 @@
 """DescribeLogDirs (35): the sizes of partitions, and the space of their directory.
 
 v1 the same; v2 flexible; v3 a top-level error; v4 the directory's total and usable bytes (KIP-827);
-v5 whether it is cordoned. There is one directory, and no replica moves to another.
+v5 whether it is cordoned. The broker has one directory, and no replica moves to another.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _space(services: Services) -> dict[str, int]:
-    """Total and usable bytes; unknown (-1) where the system does not say."""
+    """Total and usable bytes; unknown (-1) if the system does not report them."""
     try:
         found = services.logs.fs.space(services.logs.directory)
     except OSError:

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers of partitions, and what each has open there (KIP-664)."""
+"""DescribeProducers (61): the producers of partitions with their open transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _good_name(topic: dict[str, Any]) -> str | None:
-    """The name of a topic; None for a name that no topic may have, which has its own error."""
+    """The name of a topic; None for an invalid name, which gets an error of its own."""
     name: str = topic["name"]
     try:
         check_topic_name(name)
@@ -95,7 +95,7 @@ def _described(
     for producer_id in log.producers.ids():
         yield None
         producer = log.producers.get(producer_id)
-        if producer is None:  # it has expired meanwhile
+        if producer is None:  # it has expired
             continue
         producers.append(
             {
@@ -107,7 +107,7 @@ def _described(
                 "current_txn_start_offset": log.producers.open_transactions.get(producer_id, -1),
             }
         )
-    if there.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
+    if there.high_watermark < log.log_end_offset:  # a batch becomes visible only when it is stable
         waiting = _Waiting()
         there.when_stable(log.log_end_offset, ((waiting, None),), _reason)
         yield waiting.answered
@@ -122,7 +122,7 @@ def _described(
 
 
 def _follows_and_is_stable(partition: Partition) -> bool:
-    """Whether a follower may be looked at: operators look for what hangs on one replica alone."""
+    """Whether a follower may answer: operators search single replicas for hanging transactions."""
     replica = replica_of(partition)
     return (
         replica is not None
@@ -132,7 +132,7 @@ def _follows_and_is_stable(partition: Partition) -> bool:
 
 
 class _Waiting:
-    """Waits until a partition is stable, or for the reason why it will not be."""
+    """Waits until a partition is stable, or for the reason why it can't become stable."""
 
     __slots__ = ("answered",)
 
@@ -140,7 +140,6 @@ class _Waiting:
         self.answered: Future[str | None] = get_running_loop().create_future()
 
     def take(self, reason: str | None) -> None:
-        """See `Ticket`."""
         if not self.answered.done():
             self.answered.set_result(reason)
 

@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75): topics in the order of their names, so many partitions at a time.
+"""DescribeTopicPartitions (75): topics in the order of their names, a limited number of partitions.
 
-An empty list asks for all topics. If an answer reaches the limit, its cursor says where the next
+An empty list asks for all topics. If a response reaches the limit, its cursor says where the next
 request continues (KIP-966).
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _DESCRIBE, _TELLS = each_shown_topic(), AuthorizedOperations(ResourceType.TOPIC)
 _AS_METADATA = 13
-"""The version of Metadata by which partitions are described."""
+"""The version of Metadata in which partitions are described."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -105,7 +105,7 @@ def _asked(topics: list[dict[str, Any]]) -> Generator[None, None, dict[str, None
 def _topic(
     services: Services, request: Request, name: str, brokers: Collection[int], first: int, room: int
 ) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
-    """The entry of a topic, how many partitions it has in it, and how many are left."""
+    """The entry of a topic, the number of partitions in it, and the number left."""
     yield None
     topic = services.registry.topic(name)
     if topic is None:

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (50): who has a password for SCRAM, and with how many iterations.
+"""DescribeUserScramCredentials (50): the SCRAM mechanisms and iterations of users.
 
-Salts and keys are never told. Source: KIP-554; Kafka 3.9 ``ScramImage``, ``ZkAdminManager``.
+Salts and keys are never returned. Source: KIP-554; Kafka 3.9 ``ScramImage``, ``ZkAdminManager``.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    """As many results without a name as the request has users."""
+    """One result without a user name for each user of the request."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
-    nobody = {"user": "", **error, "credential_infos": []}
-    return {**error, "results": [nobody for _ in value["users"] or ()]}
+    denied = {"user": "", **error, "credential_infos": []}
+    return {**error, "results": [denied for _ in value["users"] or ()]}
 
 
 SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((_DESCRIBE,)))

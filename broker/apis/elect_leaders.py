@@ -1,7 +1,7 @@
-"""ElectLeaders (43): this broker leads all partitions already, and is the preferred leader of all.
+"""ElectLeaders (43) of a standalone broker, which is leader and preferred leader of all partitions.
 
-v1 unclean elections and a top-level error; v2 flexible. As in Kafka, a request for all partitions
-gets only those that were elected: none.
+v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a request for
+all partitions lists only elected ones: none.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
 
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a peer that may not alter the cluster."""
+    """The response without ALTER on the cluster."""
     error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     results = [
         {

@@ -1,8 +1,8 @@
 """EndTxn (26): commits or aborts the open transaction of a transactional id.
 
-v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 TRANSACTION_ABORTABLE is
-known; v5 (KIP-890) raises the producer's epoch with every end and answers with what the producer
-goes on with, whatever level transaction.version has.
+v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 clients know
+TRANSACTION_ABORTABLE; v5 (KIP-890) raises the producer's epoch at every end and returns the
+producer id and epoch to continue with, at any level of transaction.version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITE = transactional_id(Operation.WRITE)
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 _RAISES_EPOCH = 5
-"""The first version of KIP-890's rules."""
+"""The first version with KIP-890's rules."""
 
 
 def _handle(services: Services, request: Request) -> None:

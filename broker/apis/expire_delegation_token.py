@@ -1,6 +1,7 @@
-"""ExpireDelegationToken (40): a token ends, at once where the period is negative.
+"""ExpireDelegationToken (40): sets the expiry of a token; a negative period ends it at once.
 
-Who asks proves by the token's HMAC that he has it. v1 the same; v2 flexible. Source: KIP-48.
+The client proves by the token's HMAC that it has the token. v1 the same; v2 flexible. Source:
+KIP-48.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""FindCoordinator (10): the coordinator of a group or of a transactional id, which is this broker.
+"""FindCoordinator (10): the coordinator of a group or of a transactional id.
 
 v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
-code that we do not send; v6 share-group keys (KIP-932), which get INVALID_REQUEST: they are not
-served. A coordinator's topic is made by the first who asks, and waits for it. Kafka answers such a
-one COORDINATOR_NOT_AVAILABLE, which has clients wait and ask again.
+code that Muster does not send; v6 share-group keys (KIP-932), which get INVALID_REQUEST: they are
+not supported. The first request for a coordinator's topic creates it, and waits for it. Kafka
+answers such a request with COORDINATOR_NOT_AVAILABLE, and the client retries.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DESCRIBE = {
 """The right to a key, by its type."""
 _OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
-"""Whose partitions say who the coordinator is, by the type of the key."""
+"""The topic whose partition leaders are the coordinators, by the type of the key."""
 _NOT_SERVED = {_SHARE: "share group"}
 _ADVICE = {_SHARE: "share groups are not supported: use a consumer group"}
 
@@ -70,7 +70,7 @@ def _handle(services: Services, request: Request) -> Steps:
     ):
         keys, denied = (), keys
     made = True
-    # Nothing is made where no key is asked for: all may have been denied.
+    # Without a key no topic is created: all keys may have been denied.
     topic = _TOPICS.get(key_type) if keys else None
     if topic is not None and services.registry.topic(topic) is None:
         making = asyncio.ensure_future(is_made(services, OWNED[topic]))
@@ -98,15 +98,15 @@ def _handle(services: Services, request: Request) -> Steps:
             answer = _find(services, request, key_type, keys[0], made)
         del answer["key"]
         if answer["error_code"] == NONE:
-            answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""
+            answer["error_message"] = "NONE"  # Kafka's text there; from v4 on it is ""
         request.respond({"throttle_time_ms": 0, **answer})
 
 
 async def is_made(services: Services, owned: OwnedTopic) -> bool:
-    """Whether a coordinator's topic is there now; if it can't be made, the log says why."""
+    """Creates a coordinator's topic if needed; False, with a log line, if that fails."""
     try:
         await services.topics.ensure_owned(owned)
-    except (TopicExists, CannotChange):  # soon
+    except (TopicExists, CannotChange):  # temporary
         return False
     except (BadValue, BadFactor, OSError) as error:
         logger.error(f"{owned.name} can't be created", error=str(error))
@@ -143,9 +143,9 @@ def _find(
 
 
 def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
-    """The broker that leads a key's partition; None where nobody does now.
+    """The broker that leads a key's partition; None without a leader.
 
-    How many partitions there are the runtime knows. Metadata may have told only some of them.
+    The runtime knows the number of partitions. Metadata may have only some of them yet.
     """
     runtime = services.groups if name == OFFSETS_TOPIC else services.transactions
     if not runtime.is_started:

@@ -1,4 +1,4 @@
-"""Heartbeat (12): keeps a member's session, and answers that there is a rebalance.
+"""Heartbeat (12): keeps a member's session alive, and reports a rebalance to it.
 
 v0; v1 throttle time; v3 group instance id; v4 flexible.
 """

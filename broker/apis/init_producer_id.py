@@ -1,9 +1,9 @@
 """InitProducerId (22): the producer id and epoch with which a producer begins.
 
-v2 flexible; v3 the producer's present id and epoch (KIP-360); v4 PRODUCER_FENCED in place of
-INVALID_PRODUCER_EPOCH; v5 TRANSACTION_ABORTABLE is known; v6 two-phase commit (KIP-939), which is
-off in Kafka too unless `transaction.two.phase.commit.enable` is set. Without a transactional id
-every call gets a new id with epoch 0, whatever it had, as in Kafka.
+v2 flexible; v3 the producer's current id and epoch (KIP-360); v4 PRODUCER_FENCED in place of
+INVALID_PRODUCER_EPOCH; v5 clients know TRANSACTION_ABORTABLE; v6 two-phase commit (KIP-939), which
+is off in Kafka too unless `transaction.two.phase.commit.enable` is set. Without a transactional id
+every request gets a new id with epoch 0, whatever id it names, as in Kafka.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _begin_if_allowed(services: Services, request: Request) -> Steps:
-    """The right to write any topic at all is enough (KIP-679)."""
+    """WRITE on any topic is enough (KIP-679)."""
     is_writer = yield from services.authorizer.allows_somewhere(
         request.connection, _WRITE_ANY.operation, _WRITE_ANY.kind, api=API.name
     )
@@ -86,7 +86,7 @@ def _begin(services: Services, request: Request) -> None:
         _answer(request, InitReply(INVALID_TRANSACTION_TIMEOUT))
     elif services.producer_ids.ids.left:
         _submit(services, request)
-    else:  # this broker may have become the coordinator a moment ago
+    else:  # this broker may have just become the coordinator
         request.answer_later(_submit_with_ids(services, request))
 
 
@@ -123,7 +123,7 @@ def _answer(request: Request, reply: InitReply) -> None:
 
 async def _answer_fresh(services: Services, request: Request) -> None:
     producer_id = await services.producer_ids.take()
-    if producer_id is None:  # REQUEST_TIMED_OUT would be the end of older clients
+    if producer_id is None:  # REQUEST_TIMED_OUT is fatal to older clients
         _answer(request, InitReply(COORDINATOR_LOAD_IN_PROGRESS))
     else:
         _answer(request, InitReply(NONE, producer_id, 0))

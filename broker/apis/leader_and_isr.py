@@ -1,8 +1,8 @@
-"""LeaderAndIsr (4): the controller says which partitions this broker leads and which it follows.
+"""LeaderAndIsr (4): the controller assigns leader and follower roles to this broker's replicas.
 
 v1 is_new; v2 the broker's epoch, partitions by topic; v3 replicas that are added and removed; v4
-flexible; v5 topic ids, by which the answer names topics; v6 the recovery of an unclean leader; v7 a
-mark of KRaft controllers, of which there is none here.
+flexible; v5 topic ids, by which the response names topics; v6 the recovery of an unclean leader; v7
+a flag of KRaft controllers, which Muster does not support.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.from_controller import (
     ELEMENTS_MAX,
+    decoded_request,
     decoders,
     partition_errors,
     replicas_for,
-    told_by,
 )
 from broker.cluster.controller.control_requests import decode_leader_and_isr
 from broker.cluster.replicas.replicas import LeaderAndIsrResult, ReplicaManager
@@ -34,7 +34,7 @@ _BY_ID = 5
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        states = told_by(request, decode_leader_and_isr)
+        states = decoded_request(request, decode_leader_and_isr)
         request.answer_later(_answer(services, replicas, request, states))
 
 

@@ -1,6 +1,6 @@
 """ListConfigResources (74): resources with settings. v0 client metrics; v1 any type (KIP-1142).
 
-Groups and client metrics have no settings here, and no logger has a level of its own.
+In Muster, groups, client metrics and broker loggers have no settings.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""ListOffsets (2): the offset at a time, at the start or at the end of partitions.
+"""ListOffsets (2): the offset at a timestamp, or at the start or end of partitions.
 
-v0 lists the offsets at which segments begin; v1 one offset and its timestamp; v2 isolation level;
-v4 leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5);
-v10 a timeout for remote storage; v11 earliest pending upload (-6). Without tiered storage the log's
-start is its local start, and nothing is or will be tiered. To another replica the end is that of
-the log; a consumer sees no more than the high watermark.
+v0 lists the base offsets of segments; v1 one offset and its timestamp; v2 isolation level; v4
+leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5);
+v10 a timeout for remote storage; v11 earliest pending upload (-6). Muster has no tiered storage:
+the log start offset is also the local one, and no offset is tiered or pending upload. For another
+replica the end is the log end offset, for a consumer the high watermark.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ _FIRST_VERSIONS = {
 }
 
 _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-"""What is answered without a look into the log's files."""
+"""Timestamps that are answered without a read of the log's files."""
 
 LOOKUPS_AT_ONCE = 50
 """Partitions of a topic that a thread looks up one after the other."""
 
 _NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
-"""What is answered while a new leader can't say (KIP-207), and in which versions."""
+"""The errors while a new leader does not know its high watermark (KIP-207), by version."""
 
 Entry = dict[str, Any]
 
 
 class Found(NamedTuple):
-    """An offset, the timestamp of its record and its epoch; -1 where there is none."""
+    """An offset, the timestamp of its record and its leader epoch; -1 if not found."""
 
     timestamp: int = -1
     offset: int = -1
@@ -106,7 +106,7 @@ def _handle(services: Services, request: Request) -> Steps:
             piece = topic["partitions"][first : first + LOOKUPS_AT_ONCE]
             if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
                 found: Iterator[Entry] = map(look, piece)
-            else:  # the log is read
+            else:  # reads the log
                 reading = asyncio.ensure_future(services.time.in_thread(_each, look, piece))
                 yield reading
                 found = iter(reading.result())
@@ -180,7 +180,7 @@ def _partition(
 
 
 def find(partition: Partition, timestamp: int, end: int) -> Found:
-    """What a timestamp, or one of the special values, finds in a log below ``end``.
+    """The offset for a timestamp, or for one of the special values, in a log before ``end``.
 
     Raises CorruptLog.
     """
@@ -199,9 +199,10 @@ def find(partition: Partition, timestamp: int, end: int) -> Found:
 
 
 def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
-    """Whether the answer may be above what a new leader knows to be committed.
+    """Whether the offset may be above the high watermark that a new leader knows.
 
-    Until it has learnt that from its followers, a consumer would be sent back.
+    Until the leader has learned the high watermark from its followers, a consumer would be sent
+    back.
     """
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False
@@ -211,7 +212,7 @@ def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:
-    """The answer for a read_committed consumer: nothing from an open transaction on."""
+    """The result for a read_committed consumer: offsets before the last stable offset."""
     stable = partition.last_stable_offset
     if found.offset < stable or timestamp in (EARLIEST, EARLIEST_LOCAL):
         return found

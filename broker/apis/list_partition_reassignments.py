@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): always none, since a single broker can't move a replica."""
+"""ListPartitionReassignments (46): always empty, since a standalone broker can't move a replica."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 DENIAL = {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "topics": []}
-"""The answer to a peer that may not describe the cluster."""
+"""The response without DESCRIBE on the cluster."""
 
 
 SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((DESCRIBE,)))

@@ -1,8 +1,8 @@
 """ListTransactions (66): the transactional ids of every shard (KIP-664).
 
 v1 duration filter (KIP-994); v2 a pattern that the whole id matches (KIP-1152), in RE2's syntax as
-in Kafka: no pattern takes more than linear time. While a shard loads, the answer is
-COORDINATOR_LOAD_IN_PROGRESS and nothing else.
+in Kafka: every pattern takes linear time. While a shard loads, the response is only
+COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})
-"""Kafka's words for states; its last is one that no id is ever seen in."""
+"""Kafka's names of states; an id is never seen in the last one."""
 PATTERN_BYTES_MAX = 1 << 20
-"""What a compiled pattern may take of memory."""
+"""The memory that a compiled pattern may use."""
 IDS_AT_ONCE = 1000
 """Of a shard, in one call: about 1 ms."""
 
 
 class _BadPattern(ValueError):
-    """A pattern that RE2 does not take."""
+    """A pattern that RE2 rejects."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -81,7 +81,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
-    """The ids of a shard that has many, some at a time; None: all of one that has few."""
+    """The ids of a shard in parts; a single None if the shard has few and one call lists all."""
     known = hosted.core.view.transactions
     if len(known) <= IDS_AT_ONCE:
         yield None
@@ -92,10 +92,10 @@ def _pieces(hosted: HostedTransactions) -> Iterator[list[str] | None]:
 
 
 def _compiled(pattern: str | None) -> Any:
-    """What ids are matched with; None where all match. Raises _BadPattern."""
+    """The compiled pattern; None to match all ids. Raises _BadPattern."""
     if not pattern:
         return None
-    import re2  # no start of a broker waits for it
+    import re2  # imported here: slow, and not needed at start
 
     options = re2.Options()
     options.log_errors = False
@@ -105,7 +105,7 @@ def _compiled(pattern: str | None) -> Any:
     except re2.error as error:
         raise _BadPattern from error
     finally:
-        re2.purge()  # else the library keeps the last 128 patterns
+        re2.purge()  # otherwise the library keeps the last 128 patterns
 
 
 SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(hides=(_SHOWN,)))

@@ -1,16 +1,16 @@
 """Metadata (3): brokers, topics and the leaders of partitions.
 
-v0 an empty list asks for all topics, from v1 null does; no entry of v0 names a broker that is not
-listed; v1 controller, rack, internal topics; v2 cluster id; v4 allow_auto_topic_creation (before
-it, always allowed); v5 offline replicas; v6 a leader without the client's listener; v7 leader
-epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the answer; v11 the
-cluster's operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level
-error.
+v0 an empty list asks for all topics, from v1 on null does; no entry of v0 names a broker that is
+not listed; v1 controller, rack, internal topics; v2 cluster id; v4 allow_auto_topic_creation
+(before it, always allowed); v5 offline replicas; v6 an error for a leader without the client's
+listener; v7 leader epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the
+response; v11 the cluster's operations move to DescribeCluster; v12 topics may be requested by id;
+v13 a top-level error.
 
-An unknown topic that may be created is created with the broker's defaults, and is in the answer; in
-a cluster with LEADER_NOT_AVAILABLE, since the controller has still to hear of it.
+An unknown topic that may be created is created with the broker's defaults, and is in the response;
+in a cluster with LEADER_NOT_AVAILABLE, until the controller has elected its leaders.
 
-It waits for the controller's first word (`answer_once.py`).
+A response waits for the controller's first UpdateMetadata (`shared/deferred_answer.py`).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ _TELLS_TOPIC = AuthorizedOperations(ResourceType.TOPIC)
 _TELLS_CLUSTER = AuthorizedOperations(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 NO_EPOCH = -1
 _KNOWS_LISTENERS = 6
-"""The first version in which a living leader without the client's listener has its own error."""
+"""The first version with an error of its own for a live leader without the client's listener."""
 Found = Topic | dict[str, Any]
-"""A topic, or the whole entry of one that has only an error."""
+"""A topic, or the complete entry of one with an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -127,8 +127,10 @@ def _answer_ids(
 
 
 def _answer_allowed(services: Services, request: Request, names: Sequence[str]) -> Steps:
-    """A topic that the peer may not describe is denied whether or not it exists; so is one that
-    would have to be created, if the peer may not create it."""
+    """A topic that the client may not describe is denied whether or not it exists.
+
+    A topic that would have to be created is denied if the client may not create it.
+    """
     names, undescribed = yield from split(services, request, _DESCRIBE, names, str)
     uncreated: Set[str] = frozenset()
     new = _new(services, request, dict.fromkeys(names))
@@ -157,7 +159,7 @@ def _answer_names(
 
 
 def _new(services: Services, request: Request, names: Iterable[str]) -> list[str]:
-    """The topics that are to be created."""
+    """The topics to create."""
     allowed = request.value["allow_auto_topic_creation"]
     if not allowed or not services.config["auto.create.topics.enable"]:
         return []
@@ -203,7 +205,7 @@ async def _ensured(services: Services, name: str) -> Found:
                 return missing(LEADER_NOT_AVAILABLE, name)
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name)
-        except (TopicExists, CannotChange):  # it is being deleted; or nobody can make it now
+        except (TopicExists, CannotChange):  # it is being deleted, or can't be created now
             return missing(LEADER_NOT_AVAILABLE, name)
         except BadFactor:
             return missing(INVALID_REPLICATION_FACTOR, name)
@@ -245,7 +247,7 @@ def missing(error_code: int, name: str | None, topic_id: bytes = ZERO_UUID) -> d
 
 
 def described(topic: Topic) -> dict[str, Any]:
-    """The entry of a topic, but for its partitions and its authorized operations."""
+    """The entry of a topic, without its partitions and authorized operations."""
     return {
         "error_code": NONE,
         "name": topic.name,
@@ -257,9 +259,9 @@ def described(topic: Topic) -> dict[str, Any]:
 def partition_entry(
     services: Services, topic: str, index: int, brokers: Collection[int], version: int
 ) -> dict[str, Any]:
-    """The entry of a partition in an answer that lists ``brokers``, in a version of Metadata.
+    """The entry of a partition in a response that lists ``brokers``, in a version of Metadata.
 
-    A client of version 0 can't parse an answer that names any other broker. In later versions the
+    A client of version 0 can't parse a response that names any other broker. In later versions the
     replicas are complete, and the leader is one of ``brokers`` or -1.
     """
     found = services.cluster.partition(topic, index)
@@ -296,8 +298,7 @@ def _answer(
     *,
     is_all: bool = False,
 ) -> Steps:
-    """``is_all``: without the topics that the peer may not describe, and no line of the audit log
-    about them."""
+    """``is_all``: topics that the client may not describe are omitted, and not in the audit log."""
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     hides = is_all and services.authorizer.judges
@@ -343,7 +344,7 @@ def _answer(
 def _described(
     services: Services, request: Request, topic: Topic, brokers: Collection[int]
 ) -> Generator[None, None, dict[str, Any]]:
-    """The entry of a topic, unless it was deleted while others were being described."""
+    """The entry of a topic; an error if it was deleted while others were being described."""
     there = services.registry.topic(topic.name)
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)

@@ -53,7 +53,6 @@ def _commit_allowed(
     decoded: Any,
     name_of: Callable[[Any], str | None],
 ) -> Steps:
-    """Commit the topics that the peer may read."""
     topics, denied = yield from split(
         services, request, READ_TOPIC, decoded[-1], lambda topic: name_of(topic[0])
     )
@@ -67,7 +66,7 @@ def _commit(services: Services, request: Request, decoded: Any, denied: Sequence
         services.registry, request, topics, by_id=version >= _FIRST_WITH_IDS, denied=denied
     )
     if not offsets:
-        # As in Kafka, a commit of nothing is not looked at further.
+        # As in Kafka, an empty commit is not checked further.
         request.take(CommitReply(()))
         return
     if version >= 9 and generation_id >= 0 and _is_unknown(services, group_id):

@@ -1,7 +1,7 @@
 """OffsetDelete (47): deletes committed offsets of topics that no member subscribes to.
 
-v0, not flexible (KIP-496). A request of many partitions is done in pieces, and other requests are
-served between them. When a piece fails, those before it are done, and the client sends all again.
+v0, not flexible (KIP-496). A request with many partitions is done in parts, and other requests are
+served between them. If a part fails, those before it are done, and the client has to retry all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DELETE, _READ = group(Operation.DELETE), Each(Operation.READ, ResourceType.TOPIC)
 PARTITIONS_PER_PIECE = 400
-"""Some 4 ms, if all of them have an offset."""
+"""About 4 ms, if all of them have an offset."""
 
 TopicPartitions = tuple[str, list[int]]
 
@@ -72,9 +72,9 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
-    """The same topics and partitions, so many partitions at a time.
+    """The same topics and partitions, in parts of at most PARTITIONS_PER_PIECE partitions.
 
-    One piece of nothing where there are none: the coordinator may have an error for the group.
+    Without partitions, one empty part: the coordinator may have an error for the group.
     """
     piece: list[TopicPartitions] = []
     room = PARTITIONS_PER_PIECE

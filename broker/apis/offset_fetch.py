@@ -1,9 +1,9 @@
 """OffsetFetch (9): the committed offsets of a group.
 
-v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null
-topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null topics
+for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
-ignores; v10 topic ids. With require_stable or without, an answer waits for every commit before it
+ignores; v10 topic ids. With or without require_stable, a response waits for every earlier commit
 (law 2).
 """
 
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 
 OFFSETS_AT_ONCE = 2_500
-"""Offsets of one call to a shard, which one topic may exceed: 1 ms. A topic counts as one more."""
+"""Offsets of one call to a shard: 1 ms. A single topic may exceed it. A topic counts as one
+more.
+"""
 ENCODED_AT_ONCE = 5_000
-"""Offsets of an answer that is encoded in the loop's thread: 2 ms."""
+"""Offsets of a response that is encoded in the loop's thread: 2 ms."""
 
 Topics = Sequence[tuple[Any, Sequence[int]]]
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
@@ -54,11 +56,11 @@ class _Asked:
     topics: Topics | None
     """As the request names them; None: all."""
     replies: range = range(0)
-    """Of the coordinator, by their numbers."""
+    """The indexes of the coordinator's replies."""
     failed: Sequence[Any] = ()
-    """The answers for topics that no call fetches."""
+    """The response for topics that no call fetches."""
     error_code: int = NONE
-    """Of a group that no call fetches."""
+    """The error of a group that no call fetches."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -81,7 +83,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bool:
-    """Whether one group, and the topics that are named of it, were allowed before."""
+    """Whether the request has one group that is known to be allowed, with its named topics."""
     if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     group_id, _, _, topics = groups[0]
@@ -93,7 +95,7 @@ def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bo
 
 
 def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
-    """Whether one call may fetch so many offsets; all there are where no topics are named."""
+    """Whether one call may fetch these offsets; without named topics, all of the group."""
     if topics is not None:
         return len(topics) + sum([len(topic[1]) for topic in topics]) <= OFFSETS_AT_ONCE
     view = services.groups.view_of(group_id)
@@ -105,7 +107,7 @@ def _answer(request: Request, reply: FetchReply) -> None:
     error_code = reply.error_code
     topics: Sequence[Any] = reply.topics
     if error_code and request.api_version < _FIRST_WITH_GROUP_ERROR:
-        # No place for a group's error: every partition says it.
+        # The group's error has no field in this version, so every partition has it.
         topics = [_no_offsets(topic, partitions, error_code) for topic, partitions in group[3]]
     frame = ENCODE_RESPONSE[request.api_version](
         request.correlation_id, 0, [(group[0], error_code, topics)]
@@ -116,9 +118,9 @@ def _answer(request: Request, reply: FetchReply) -> None:
 def _in_pieces(
     services: Services, request: Request, groups: list[Any], require_stable: bool
 ) -> Steps:
-    """Many groups, or many topics, by calls of so many topics each.
+    """Fetches many groups, or many topics, by calls of limited size.
 
-    Of all topics of a group the answer has those that the peer may describe.
+    For all topics of a group, the response has those that the client may describe.
     """
     denied_groups = yield from denied(
         services, request, DESCRIBE_GROUP, (group[0] for group in groups)
@@ -135,7 +137,7 @@ def _in_pieces(
             yield None
             continue
         if asked is None:
-            if group_id in seen:  # Kafka repeats all of it, and no client asks so
+            if group_id in seen:  # Kafka repeats the whole answer; no client names a group twice
                 calls.append(_Asked(group_id, asked, error_code=INVALID_REQUEST))
                 continue
             seen.add(group_id)
@@ -167,7 +169,7 @@ def _in_pieces(
 def _answered(
     services: Services, request: Request, asked: _Asked, replies: Sequence[FetchReply]
 ) -> Generator[None, None, tuple[str, int, list[Any]]]:
-    """Group id, error code and topics of one group of the answer."""
+    """Group id, error code and topics of one group of the response."""
     yield None
     error_code = asked.error_code
     for reply in replies:
@@ -187,7 +189,7 @@ def _answered(
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
-    """The topics of a call after the other; None for all, where these are not too many."""
+    """The topics of each call; None for all, if they fit one call."""
     named: Iterator[tuple[Any, Sequence[int]]]
     if topics is not None:
         named = iter(topics)
@@ -211,21 +213,21 @@ def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterato
 
 
 def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int]]]:
-    """The topics and partitions in which a group has offsets, while its shard serves."""
+    """The topics and partitions in which a group has offsets, while its shard is active."""
     view = services.groups.view_of(group_id)
     for topic in () if view is None else list(view.offsets.topics(group_id)):
         yield topic, view.offsets.partitions(group_id, topic)
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Finds the name of a topic as the request has it; None for an id that no topic has."""
+    """Finds the name of a topic in the request's form; None for an unknown id."""
     return services.registry.topic_name if request.api_version >= _FIRST_WITH_IDS else str
 
 
 def _names(
     services: Services, request: Request, groups: list[Any], denied_groups: Set[str]
 ) -> Iterator[str | None]:
-    """The named topics of the groups that are not denied, and None where there is none."""
+    """The named topics of the groups that are not denied; None where a step may end."""
     name_of = _name_of(services, request)
     for group_id, _, _, topics in groups:
         yield None
@@ -237,8 +239,7 @@ def _names(
 def _named(
     services: Services, request: Request, topics: Topics, denied_topics: Set[str]
 ) -> Generator[None, None, tuple[Topics, list[Any]]]:
-    """The topics to fetch by their names, and answers with an error of each partition: first to
-    unknown ids, then to denied topics."""
+    """The topics to fetch by their names, and error entries: unknown ids, then denied topics."""
     name_of = _name_of(services, request)
     named: list[tuple[str, Sequence[int]]] = []
     unknown: list[Any] = []
@@ -258,7 +259,7 @@ def _named(
 def _shown(
     services: Services, request: Request, topics: Sequence[Any]
 ) -> Generator[None, None, Sequence[Any]]:
-    """Those of all topics that the peer may describe; the audit log has no line of the others."""
+    """The topics that the client may describe; the audit log omits the others."""
     shown: list[Any] = []
     for topic in topics:
         if is_allowed(services, request, DESCRIBE_TOPIC, topic[0], is_logged=False):
@@ -268,8 +269,10 @@ def _shown(
 
 
 def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> Sequence[Any]:
-    """What was found as the encoder takes it; with ids from v10 on, where a topic without an id any
-    more, whose offsets are still kept, is left out of "all topics", as in Kafka.
+    """The topics in the encoder's form: with ids from v10 on.
+
+    As in Kafka, v10 omits a topic that no longer exists, and so has no id, though its offsets are
+    still kept.
     """
     if request.api_version < _FIRST_WITH_IDS:
         return topics

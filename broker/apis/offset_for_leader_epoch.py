@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that clients see truncation (KIP-101).
+"""OffsetForLeaderEpoch (23): the end of a leader epoch, so that clients detect truncation
+(KIP-101).
 
 v1 the epoch that was found (KIP-279); v2 the client's current epoch, throttle time; v3 the replica
 id; v4 flexible. Source: Kafka 3.9 ``LeaderEpochFileCache.endOffsetFor``.

@@ -1,6 +1,7 @@
-"""RenewDelegationToken (39): a token holds longer.
+"""RenewDelegationToken (39): extends the expiry of a token.
 
-Who asks proves by the token's HMAC that he has it. v1 the same; v2 flexible. Source: KIP-48.
+The client proves by the token's HMAC that it has the token. v1 the same; v2 flexible. Source:
+KIP-48.
 """
 
 from __future__ import annotations

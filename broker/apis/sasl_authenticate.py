@@ -1,7 +1,7 @@
-"""SaslAuthenticate (36) where no login is under way: it is out of place.
+"""SaslAuthenticate (36) outside of a login: an error.
 
-v1 session lifetime; v2 flexible. Before the login, and while one is renewed,
-`broker/authentication/` answers.
+v1 session lifetime; v2 flexible. During a login or reauthentication, `broker/authentication/`
+answers.
 """
 
 from __future__ import annotations

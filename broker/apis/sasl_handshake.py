@@ -1,7 +1,8 @@
-"""SaslHandshake (17) after the login, or where none is asked for.
+"""SaslHandshake (17) after the login, or on a listener without SASL.
 
-v0: tokens follow as they are; v1: in SaslAuthenticate. Before the login `broker/authentication/`
-answers. With a session that ends it begins a renewal (KIP-368); everywhere else it is out of place.
+v0: tokens follow without headers; v1: in SaslAuthenticate. Before the login
+`broker/authentication/` answers. In a session that expires it begins a reauthentication (KIP-368);
+everywhere else it is an error.
 """
 
 from __future__ import annotations

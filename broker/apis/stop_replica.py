@@ -1,7 +1,7 @@
-"""StopReplica (5): the controller has replicas of this broker stopped, and perhaps deleted.
+"""StopReplica (5): the controller stops replicas of this broker, and may delete them.
 
 v1 the broker's epoch, partitions by topic; v2 flexible; v3 a leader epoch and whether to delete for
-each partition; v4 a mark of KRaft controllers, of which there is none here.
+each partition; v4 a flag of KRaft controllers, which Muster does not support.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from broker.apis.shared.from_controller import (
     ELEMENTS_MAX,
+    decoded_request,
     decoders,
     partition_errors,
     replicas_for,
-    told_by,
 )
 from broker.cluster.controller.control_requests import decode_stop_replica
 from broker.cluster.replicas.replicas import ReplicaManager
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        told = told_by(request, decode_stop_replica)
+        told = decoded_request(request, decode_stop_replica)
         request.answer_later(_answer(replicas, request, told))
 
 

@@ -1,7 +1,7 @@
-"""SyncGroup (14): the leader gives the assignment, every member waits for its own.
+"""SyncGroup (14): the leader sends the assignment, and every member waits for its own part.
 
 v0; v1 throttle time; v3 group instance id; v4 flexible; v5 protocol type and name in request and
-answer, required of members (KIP-559).
+response, required of members (KIP-559).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""TxnOffsetCommit (28): offsets of a group that count when the producer's transaction commits.
+"""TxnOffsetCommit (28): offsets of a group that take effect when the producer's transaction
+commits.
 
-v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance
-(KIP-447), flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added
-to the transaction before (KIP-890).
+v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance (KIP-447),
+flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added to the
+transaction before (KIP-890).
 
-As in Kafka the topics come first, then the coordinator of the group, then the transaction, and then
-the group itself.
+As in Kafka the topics are checked first, then the coordinator of the group, then the transaction,
+and then the group itself.
 """
 
 from __future__ import annotations
@@ -70,7 +71,6 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 
 def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps:
-    """Commit the topics that the peer may read."""
     topics, denied = yield from split(services, request, READ_TOPIC, decoded[-1], itemgetter(0))
     _look_up(services, request, (*decoded[:-1], topics), denied)
 
@@ -78,7 +78,7 @@ def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps
 def _look_up(
     services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()
 ) -> None:
-    """Hand the commit on, once the group's partition is in the transaction."""
+    """Pass the commit on, once the group's partition is in the transaction."""
     version = request.api_version
     (
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
@@ -118,7 +118,7 @@ def _look_up(
 
 
 class _Ticket:
-    """The ticket of a request, in whose version an error of the coordinator may be another."""
+    """The ticket of a request; translates coordinator errors for the request's version."""
 
     __slots__ = ("request",)
 
@@ -126,16 +126,15 @@ class _Ticket:
         self.request = request
 
     def take(self, reply: CommitReply) -> None:
-        """See `Ticket`."""
         if type(reply.errors) is int:
             reply = CommitReply(_as_known(reply.errors, self.request.api_version))
         self.request.take(reply)
 
 
 def _as_known(error: int, version: int) -> int:
-    """What a version says for an error of the whole request (KAFKA-7296, KIP-890).
+    """The code of a version for an error of the whole request (KAFKA-7296, KIP-890).
 
-    A client sends again after COORDINATOR_LOAD_IN_PROGRESS, and gives up after NETWORK_EXCEPTION.
+    A client retries after COORDINATOR_LOAD_IN_PROGRESS, and fails after NETWORK_EXCEPTION.
     """
     if error == NETWORK_EXCEPTION:
         error = COORDINATOR_LOAD_IN_PROGRESS
@@ -149,8 +148,10 @@ def _as_known(error: int, version: int) -> int:
 def _must_be_added(
     services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
 ) -> bool:
-    """Whether the group's partition is not in the transaction yet, and could be written; of one
-    that another broker coordinates, whether it has to be asked."""
+    """Whether the group's partition must be added to, or verified in, the transaction first.
+
+    Verified if another broker coordinates the transaction. False if the shard can't be written.
+    """
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False
     return elsewhere or enlisted.must_be_added(services, hosted.partition)
@@ -176,9 +177,9 @@ async def _ask_and_commit(
 def _commit(
     services: Services, enlisted: Enlisted, call: TxnOffsetCommit, answered: Answered = NOT_ASKED
 ) -> None:
-    """Hands the offsets to the group's shard, in the turn in which the transaction was looked at.
+    """Passes the offsets to the group's shard, in the turn in which the transaction was checked.
 
-    A shard that does not serve says so itself, before anything is asked.
+    A shard that is not active replies itself, before the check.
     """
     hosted = services.groups.hosted_for(call.group_id)
     if hosted is not None and services.groups.view_of(call.group_id) is not None:

@@ -1,15 +1,15 @@
-"""UpdateMetadata (6): the controller says who lives in the cluster and who leads what.
+"""UpdateMetadata (6): the controller sends the live brokers and the leaders of partitions.
 
 v1 listeners; v2 racks; v3 names of listeners; v4 offline replicas; v5 the broker's epoch, and
-partitions by topic; v6 flexible; v7 topic ids; v8 a mark of KRaft controllers, of which there is
-none here.
+partitions by topic; v6 flexible; v7 topic ids; v8 a flag of KRaft controllers, which Muster does
+not support.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
+from broker.apis.shared.from_controller import ELEMENTS_MAX, decoded_request, decoders, replicas_for
 from broker.cluster.controller.control_requests import decode_update_metadata
 from broker.net.request import Request, ServedApi
 from broker.net.required_acls import AMONG_BROKERS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
-        told = told_by(request, decode_update_metadata)
+        told = decoded_request(request, decode_update_metadata)
         request.respond({"error_code": replicas.update_metadata(told)})
 
 

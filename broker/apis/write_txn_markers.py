@@ -1,10 +1,13 @@
 """WriteTxnMarkers (27): the ends of transactions, from other brokers and from operators.
 
-v0; v1 flexible; v2 transaction_version (KIP-1228), 1 where a version has no such field. A partition
-of the offsets topic gets its marker from the group coordinator. The answer comes when every marker
-is stable, and with it the offsets that it commits are visible. A partition refuses the marker of a
-lower epoch (INVALID_PRODUCER_EPOCH) and of an older coordinator (TRANSACTION_COORDINATOR_FENCED).
-What an operator has ended past the coordinator is told; what a broker of the cluster has, is not.
+v0; v1 flexible; v2 transaction_version (KIP-1228), 1 if a version has no such field. The group
+coordinator writes the marker of a partition of ``__consumer_offsets``. The response is sent when
+every marker is stable, and the offsets that it commits are visible then. A partition refuses the
+marker of a lower epoch (INVALID_PRODUCER_EPOCH) and of an older coordinator
+(TRANSACTION_COORDINATOR_FENCED).
+
+A transaction that an operator ends without its coordinator is reported; one that a broker of the
+cluster ends is not.
 """
 
 from __future__ import annotations
@@ -37,16 +40,16 @@ _ALTER_OR_BROKER = AnyOf(
     (cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))
 )
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
-"""How brokers name themselves."""
+"""The client ids of brokers."""
 _STEP = 500
-"""Transactional ids of one step."""
+"""Transactional ids in one step."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
     if not any(is_allowed(services, request, each) for each in _ALTER_OR_BROKER.needs):
         refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
         return
-    is_told = not _is_broker(services, request)
+    is_reported = not _is_broker(services, request)
     gather: Gather[int] = Gather()
     open_before: list[int | None] = []
     for wanted in request.value["markers"]:
@@ -55,12 +58,12 @@ def _handle(services: Services, request: Request) -> Steps:
         for topic in wanted["topics"]:
             for partition in topic["partition_indexes"]:
                 place = services.logs.get(topic["name"], partition)
-                if place is None:  # which coordinators of Kafka take for a leader that has moved
+                if place is None:  # Kafka's coordinators treat this error as a moved leader
                     open_before.append(None)
                     gather.ticket().take(UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     since_ms = None
-                    if is_told:
+                    if is_reported:
                         with services.transactions.errors.reporting("an open transaction"):
                             since_ms = _open_since(place, marker)
                     open_before.append(since_ms)
@@ -92,7 +95,7 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"markers": answers}, worst)
     for written, closed, begun_ms in to_report:
         with services.transactions.errors.reporting("a marker written by an operator"):
-            yield from _tell(services, request, written, closed, begun_ms)
+            yield from _report_ended(services, request, written, closed, begun_ms)
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +117,9 @@ def _denial(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_broker(services: Services, request: Request) -> bool:
-    """Whether another broker of the cluster asks: its client id has its own id."""
+    """Whether another broker of the cluster sent the request: its client id contains its broker
+    id.
+    """
     named = _BROKER.fullmatch(request.client_id or "")
     if services.enlisting is None or named is None:
         return False
@@ -123,7 +128,7 @@ def _is_broker(services: Services, request: Request) -> bool:
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:
-    """When the producer wrote last to its open transaction; None where it has none open."""
+    """When the producer last wrote to its open transaction; None without an open one."""
     producers = place.log.producers
     if marker.producer_id not in producers.open_transactions:
         return None
@@ -141,10 +146,10 @@ def _marker(wanted: dict[str, Any]) -> Marker:
     )
 
 
-def _tell(
+def _report_ended(
     services: Services, request: Request, wanted: dict[str, Any], ended: Partitions, since_ms: int
 ) -> Steps:
-    """What was open is no more: a line of the log, a metric, and the journal of its id."""
+    """Reports an ended transaction: a log line, a metric, and an entry in the journal of its id."""
     producer_id, epoch = wanted["producer_id"], wanted["producer_epoch"]
     committed = wanted["transaction_result"]
     transactional_id = yield from _id_of(services, producer_id)
@@ -155,7 +160,7 @@ def _tell(
 
 
 def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
-    """Whose a producer is, some ids at a step; "" where no transactional id has it."""
+    """The transactional id of a producer, searched in steps; "" if no id has it."""
     for hosted in list(services.transactions.hosted_shards):
         ids = list(hosted.core.view.transactions.values())
         for start in range(0, len(ids), _STEP):

@@ -1,1 +1,1 @@
-"""Fetch: the handler, its sessions, its reads and its answer."""
+"""Fetch: the handler, its sessions, its reads and its response."""

@@ -1,4 +1,4 @@
-"""The answer to a Fetch: everything that was found, or in a session what has changed."""
+"""The response to a Fetch: all results, or in an incremental session those that changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """See the module."""
+    """Collects and sends the response to one Fetch."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Answer:
         found: Sequence[Fetched],
         replica_id: int,
     ) -> None:
-        """``replica_id`` is the broker to which it goes, which is no consumer; else -1."""
+        """``replica_id`` is the broker that fetches; -1 for a consumer."""
         self.partitions = 0
-        """How many partitions are in the answer."""
+        """Partitions in the response."""
         self._replica_id = replica_id
         self._request = request
         self._session = session
@@ -40,11 +40,11 @@ class Answer:
         self._found = found
         self._topics: dict[TopicKey, list[Fetched]] = {}
         self._sizes: dict[TopicKey, int] = {}
-        """The bytes of the topics that have records in the answer."""
+        """Bytes by topic, for topics with records in the response."""
         self._worst = NONE
 
     def steps(self) -> Iterator[None]:
-        """Gathers the answer, partition by partition."""
+        """Collects the response, partition by partition."""
         session = self._session
         for wanted, entry in zip(self._wanted, self._found, strict=True):
             if entry is NO_NEWS:
@@ -61,14 +61,14 @@ class Answer:
             yield
 
     def frame(self) -> list[Chunk]:
-        """The answer's frame; in any thread."""
+        """Encodes the response; may be called in any thread."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         request = self._request
         encode = ENCODE_RESPONSE[request.api_version]
         return encode(request.correlation_id, 0, NONE, session_id, self._topics.items())
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
-        """Ends the request, with ``frame`` if that has been made."""
+        """Completes the request, with ``frame`` if it is encoded already."""
         if self._replica_id >= 0:
             self._count_replicated(services)
         else:
@@ -93,7 +93,7 @@ class Answer:
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Whether an incremental answer must have this partition; remembers what it has."""
+    """Whether an incremental response must include this partition; remembers what it includes."""
     news = (
         entry.size_bytes > 0
         or entry.error_code != NONE
@@ -101,7 +101,7 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
         or entry.high_watermark != wanted.high_watermark
         or entry.log_start_offset != wanted.log_start_offset
     )
-    # After an error the next answer has the partition as soon as the error is gone.
+    # After an error, the next response includes the partition as soon as the error is over.
     wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
     wanted.log_start_offset = entry.log_start_offset
     return news

@@ -1,19 +1,19 @@
-"""Fetch (1): records of partitions, at once or when there are enough of them.
+"""Fetch (1): returns records of partitions, at once or when there are enough bytes.
 
 v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v3 a bound on the
-whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
-(KIP-227); v9 fencing by leader epoch; v10 says that the client knows zstd, and is answered like v9;
-v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's state in place of its
-id; v16 other leaders (never here); v17 and v18 are for replicas. Another replica reads to the log's
-end, and each Fetch reports how far it has read.
+whole response; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
+(KIP-227); v9 fencing by leader epoch; v10 is sent by clients that know zstd, and its response is
+that of v9; v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's state in
+place of its id; v16 other leaders (never in Muster's response); v17 and v18 are for replicas.
+Another replica reads to the log end, and each Fetch reports how far it has read.
 
-The role is authorized first: a Fetch that falsely claims to be a broker's touches no session. The
-final list of topics, with those of the session, is authorized whenever the logs are about to be
-read. The answer opens the session, so that a denied request leaves none behind.
+The role is authorized first: a Fetch that falsely claims to come from a broker does not affect a
+session. The final list of topics, including those of the session, is authorized before each read of
+the logs. The session is opened with the response, so that a denied request leaves none behind.
 
-The first batch of an answer is whole however large it is, so that every reader makes progress. An
-answer without enough bytes waits for appends until max_wait_ms, but not where its records are on an
-older segment than the end: what is appended lengthens the answer to the next request only.
+The first batch of a response is complete whatever its size, so that every reader makes progress. A
+response without enough bytes waits for appends until max_wait_ms, except if its records are in an
+older segment than the end: appends then lengthen only the response to the next request.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
-"""Partitions of an answer that is encoded in the loop's thread: 1 ms."""
+"""Partitions of a response that is encoded in the loop's thread: 1 ms."""
 _FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
-"""Partitions that are read between two looks at the clock: about 1 ms."""
+"""Partitions that are read between two reads of the clock: about 1 ms."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -68,7 +68,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 class Fetching:
-    """One request, from its first read of the logs to its answer."""
+    """One request, from its first read of the logs to its response."""
 
     def __init__(self, services: Services, request: Request) -> None:
         """Raises FetchSessionError."""
@@ -93,7 +93,7 @@ class Fetching:
         self.is_incremental = False
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
         self.is_denied = False
-        """Nothing of it is allowed: it opens no session."""
+        """True if every topic of the request is denied: it opens no session."""
         if replica_id >= 0:
             self.reader.is_client = not comes_from_broker(services, request)
             may_follow = is_allowed(services, request, FOLLOW)
@@ -104,15 +104,15 @@ class Fetching:
         self.max_bytes = request.fetched_at_most(max_bytes)
         self.min_bytes = min(min_bytes, self.max_bytes)
         self._opens: type[Session] | None = None
-        """The kind of session that the answer opens."""
+        """The kind of session that the response opens."""
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
-        """The time to wait is over: what is there is answered."""
+        """True when the wait is over: the response has the bytes that are available."""
         self.looking = False
-        """A look goes on in slices."""
+        """True while a read of the logs continues in slices."""
         self.again = False
-        """Something came meanwhile."""
+        """True if appends arrived during such a read."""
 
     def _wanted(
         self,
@@ -121,7 +121,7 @@ class Fetching:
         topics: Iterable[Topic],
         forgotten: Iterable[Forgotten],
     ) -> Sequence[Wanted]:
-        """What is to be read, by the request or by its session. Raises FetchSessionError."""
+        """The partitions to read, from the request or its session. Raises FetchSessionError."""
         wanted = [
             Wanted(topic, partition, offset, max_bytes, leader_epoch, last_epoch)
             for topic, partitions in topics
@@ -137,8 +137,9 @@ class Fetching:
             if session_id != NO_SESSION:
                 sessions.close(session_id, self._owner)
             if epoch == INITIAL_EPOCH and self.request.api_version >= _FIRST_WITH_SESSIONS:
-                told = self.reader.replica_id >= 0 and self.min_bytes <= 1  # of whatever comes
-                self._opens = ReplicaSession if told else Session
+                # a replica that waits for any change, not for a number of bytes
+                follows = self.reader.replica_id >= 0 and self.min_bytes <= 1
+                self._opens = ReplicaSession if follows else Session
             return wanted
         now_ms = self.services.time.now().mono_ms
         session = sessions.resume(
@@ -166,10 +167,10 @@ class Fetching:
         replica_id = self.reader.replica_id
         return self.request.connection.principal, replica_id if replica_id >= 0 else CONSUMER
 
-    # -- looking
+    # -- reading
 
     def begin(self) -> None:
-        """Judges what is to be read and looks at the logs; answers, or waits for more."""
+        """Authorizes the partitions and reads the logs; responds, or waits for more bytes."""
         session = self.reader.replica
         if session is not None:
             self.wanted = session.due()
@@ -207,11 +208,11 @@ class Fetching:
         answer.send(self.services)
 
     def _judge(self) -> Steps | None:
-        """Denies the topics that may not be read; None where all are known to be allowed."""
+        """Denies topics that the client may not read; None if all are known to be allowed."""
         services, request = self.services, self.request
         topics = [wanted.topic for wanted in self.wanted]
         if self.reader.replica_id >= 0:
-            # Asked for again: it may have been taken away while the request waited.
+            # Checked again: the right may have been revoked while the request waited.
             if not is_allowed(services, request, FOLLOW, is_logged=False):
                 self._deny(frozenset(topics))
             return None
@@ -226,23 +227,23 @@ class Fetching:
         self._deny({topic for topic in topics if self._name_of(topic) in refused})
 
     def _name_of(self, topic: TopicKey) -> str | None:
-        """None for an id that no topic has."""
+        """The topic's name; None for an unknown id."""
         return self.services.registry.topic_name(topic) if isinstance(topic, bytes) else topic
 
     def _deny(self, topics: Set[TopicKey]) -> None:
-        """Answers these topics with the denial."""
+        """Answers these topics with TOPIC_AUTHORIZATION_FAILED."""
         if topics:
             self.reader = DenyingReader(self.reader, topics)
             self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
-        """Judges while this turn of the loop has time; whether that was enough."""
+        """Authorizes topics within this turn's time; False if the time is over before the end."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
 
     def _look_at_once(self, look: Look) -> None:
-        """Looks while this turn of the loop has time. Raises Elsewhere."""
+        """Reads within this turn's time. Raises Elsewhere."""
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         while look.left and ticks_ns() < until_ns:
@@ -252,9 +253,9 @@ class Fetching:
     def _look_later(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Goes on in slices, with what is ``judging`` or with a ``look`` that has begun."""
+        """Continues in slices: with the authorization ``judging``, or a ``look`` that has begun."""
         if self.waiter is None and self.max_wait_ms > 0:
-            self._wait()  # what is appended behind the look's back must not be missed
+            self._wait()  # records appended during the read must be noticed
         self.looking = True
         self.again = False
         self.request.answer_later(self._go_on(judging, look, elsewhere))
@@ -262,7 +263,7 @@ class Fetching:
     async def _go_on(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
     ) -> None:
-        """Judges, looks and answers in slices; reads in a thread what is not in memory."""
+        """Authorizes, reads and responds in slices; a thread reads what is not in memory."""
         slices = self.services.slicer.work("Fetch")
         try:
             await slices.pause()
@@ -302,7 +303,7 @@ class Fetching:
                 await slices.pause()
 
     async def _done(self, elsewhere: Elsewhere) -> Done:
-        """What comes of a job, in the thread for its kind."""
+        """Runs a job in the thread for its kind; returns its result or exception."""
         try:
             if elsewhere.reads:
                 result = await self.services.disk_reads.read(elsewhere.job)
@@ -322,7 +323,7 @@ class Fetching:
         answer.send(self.services, frame)
 
     def _missing(self, look: Look) -> int:
-        """How many bytes must still come; 0 or less where there is to be an answer now."""
+        """The number of bytes that the response lacks; 0 or less if the response is due."""
         found = look.found
         if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
             return 0
@@ -374,7 +375,7 @@ class Fetching:
             self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> Answer:
-        """The answer that ends the request; its session is opened."""
+        """Ends the wait, opens the session that the request asks for, and returns the response."""
         if self.waiter is not None or self.reader.replica is not None:
             self._forget()
         replica_id = self.reader.replica_id

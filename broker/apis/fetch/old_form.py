@@ -1,4 +1,4 @@
-"""Records for clients that know no batches (Fetch v0-v3): message sets of magic 0 or 1."""
+"""Records for clients that do not know batches (Fetch v0-v3): message sets of magic 0 or 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Converted(NamedTuple):
-    """Message sets for an old client, or an error; ``records`` were given an older form."""
+    """Message sets for an old client, or an error; ``records`` counts the converted records."""
 
     error_code: int
     data: bytes = b""
@@ -34,11 +34,12 @@ def old_form(
     *,
     may_convert: bool,
 ) -> Converted:
-    """The records of ``info`` up to the first batch in zstd, in ``magic`` at the most.
+    """The records of ``info`` before the first zstd batch, in format ``magic`` or older.
 
-    Batches without a record for an old client (markers, emptied ones) are passed over: with an
-    empty answer it would fetch from the same offset for ever. This reader may have the records
-    below ``end``. It waits for the disk, in any thread; raises CorruptLog and OSError.
+    Batches without a record for an old client (markers, emptied batches) are skipped: after an
+    empty response it would fetch from the same offset forever. This reader may have the records
+    before ``end``. The function waits for the disk and runs in any thread; raises CorruptLog and
+    OSError.
     """
     data = info.data
     if not needs_conversion(data, magic):

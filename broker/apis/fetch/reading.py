@@ -39,23 +39,27 @@ _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
 _FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
-"""So much of the logs is read for one answer in an old form, which takes the worker 10 us a record.
-Where more is asked for, whose turn it is is left to chance."""
+"""Bytes of the logs that are read for one response in an old format; converting takes the worker 10
+us a record. A request for more starts at a random partition, so that each gets its turn.
+"""
 READ_AT_ONCE = 64 * 1024
-"""So many bytes of records are read for an answer when they are found; those of many partitions
-with little each need no descriptor until the answer is sent."""
+"""Bytes of records in a response that are read at once; partitions with few records each then need
+no file descriptor until the response is sent.
+"""
 FILES_MAX = 32
-"""Files that an answer holds open until it is sent; the partitions behind them come next time."""
+"""Files that a response holds open until it is sent; further partitions are read for the next
+one.
+"""
 
 
 NO_NEWS = Fetched(-1)
-"""What is found of a partition whose session has all of it already: the usual case, and quick."""
+"""The result for a partition of a session without any change, which the response omits."""
 
 
 class Elsewhere(Exception):
-    """What comes next waits for the disk, or takes long: ``job`` does it in a thread.
+    """The next partition needs a thread, since ``job`` waits for the disk or takes long.
 
-    What the job returns or raises is then given to `Look.step`, which goes on with it.
+    The caller runs the job and passes its result or exception to the next `Look.step`.
     """
 
     def __init__(self, partition: Partition, job: Callable[[], Any], reads: bool = True) -> None:
@@ -63,19 +67,19 @@ class Elsewhere(Exception):
         self.partition = partition
         self.job = job
         self.reads = reads
-        """It waits for the disk; else it keeps the processor busy."""
+        """True if the job waits for the disk, False if it computes."""
 
 
 class Done(NamedTuple):
-    """What a thread found."""
+    """The result of a job that a thread has run."""
 
     partition: Partition
     result: Any
-    """An exception where it found one."""
+    """The job's result, or its exception."""
 
 
 class Look:
-    """One pass over the logs, partition by partition; ``step`` until nothing is ``left``."""
+    """One pass over the logs, partition by partition: call ``step`` until ``left`` is 0."""
 
     def __init__(self, reader: Reader, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self._reader = reader
@@ -87,18 +91,19 @@ class Look:
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
         self.found: list[Fetched] = []
-        """The results of the wanted partitions, in their order when none is left out."""
+        """The results of the wanted partitions, in their order once ``left`` is 0."""
         self.size_bytes = 0
         """Bytes of records found so far."""
         self.left = len(wanted)
-        """Partitions still to be looked at."""
+        """Partitions still to be read."""
         self._read_bytes = 0
-        """Bytes of records that were read already."""
+        """Bytes of records that are already in memory."""
         self._files = 0
-        """Slices of files that were not."""
+        """The number of slices of files that are not in memory."""
 
     def step(self, done: Done | None = None) -> None:
-        """Looks at the next partition. Raises Elsewhere: the same one is due again then."""
+        """Reads the next partition. After Elsewhere, the next call reads the same partition
+        again."""
         index = self._turn + len(self.found)
         if index >= len(self._wanted):
             index -= len(self._wanted)
@@ -124,7 +129,7 @@ class Look:
 
 
 class Reader:
-    """Reads for one request of ``version``, as often as it looks."""
+    """Reads for one request of ``version``, once or several times."""
 
     def __init__(
         self, services: Services, version: int, read_committed: bool, replica_id: int
@@ -133,21 +138,28 @@ class Reader:
         self.version = version
         self.read_committed = read_committed
         self.replica_id = replica_id
-        """Another broker that follows what is led here; a consumer's is negative."""
+        """The broker that follows a partition led here; negative for a consumer."""
         self.is_client = False
-        """It says that it is a broker, and did not come by the listener of brokers."""
+        """True if the request claims to come from a broker, but not on the inter-broker
+        listener.
+        """
         self.only_news = False
-        """A session gets a partition when something has changed, and no other."""
+        """True in an incremental session: the response has only partitions that have changed."""
         self.replica: ReplicaSession | None = None
-        """That of another broker, whose partitions are left alone while nothing is new."""
+        """The session of another broker, whose partitions are skipped while nothing is new."""
         self.takes_position = True
-        """The first look learns from the request how far a replica is, and that it lives. While the
-        request waits the replica may die: a later look learns nothing."""
+        """True at the first read: the request's offset is the replica's position, and shows that
+        the replica is alive.
+
+        The replica may fail while the request waits, so later reads do not count as that.
+        """
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """At most ``room`` bytes of one partition, but one whole batch of the ``first``.
+        """Returns at most ``room`` bytes of one partition, but at least one whole batch if
+        ``first``.
 
-        Raises Elsewhere; ``done`` is what came of the last one.
+        Raises Elsewhere if that needs a thread; ``done`` is then the result of its job in the next
+        call for the same partition.
         """
         if isinstance(wanted.topic, bytes):
             name = self.services.registry.topic_name(wanted.topic)
@@ -179,7 +191,7 @@ class Reader:
         ):
             return NO_NEWS
         if done is not None and done.partition is not partition:
-            done = None  # the topic was made anew meanwhile
+            done = None  # the topic was recreated
         try:
             return self._read(topic, partition, wanted, room, first, done)
         except (CorruptLog, OSError) as error:
@@ -187,15 +199,17 @@ class Reader:
             return Fetched(wanted.partition, self._known(KAFKA_STORAGE_ERROR))
 
     def _known(self, error_code: int) -> int:
-        """An older client may not know KAFKA_STORAGE_ERROR, and would not look for the leader."""
+        """``error_code``, or NOT_LEADER_OR_FOLLOWER for clients that are too old to know
+        KAFKA_STORAGE_ERROR and would not look for another leader.
+        """
         if error_code == KAFKA_STORAGE_ERROR and self.version < _FIRST_WITH_STORAGE_ERROR:
             return NOT_LEADER_OR_FOLLOWER
         return error_code
 
     def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
-        """The answer for another replica that is not served, or has all; None: its log is read.
+        """The result for a replica that is refused or has everything; None if the log must be read.
 
-        A broker alone has no followers.
+        ``partition`` is None on a standalone broker, which has no followers.
         """
         if partition is None:
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
@@ -226,7 +240,7 @@ class Reader:
         return None
 
     def _holds_back(self, partition: Replica) -> bool:
-        """Whether the replica gets no records, as replication took more than it may."""
+        """Whether the replica is not in the ISR, and replication exceeds its quota."""
         led = partition.led
         if led is None or self.replica_id in led.state.isr:
             return False
@@ -257,7 +271,7 @@ class Reader:
                 return self._fetched(partition)
         limit, offset = max(0, min(room, wanted.max_bytes)), wanted.fetch_offset
         if done is not None and offset < log.log_start_offset:
-            done = None  # what was found has been deleted meanwhile
+            done = None  # the records were deleted
         if self.read_committed:
             end = partition.last_stable_offset
         else:
@@ -290,7 +304,7 @@ class Reader:
         return fetched
 
     def _fetched(self, partition: Partition, diverging: tuple[int, int] | None = None) -> Fetched:
-        """The fields other than the records."""
+        """A successful result without records."""
         return Fetched(
             partition.index,
             NONE,
@@ -310,7 +324,7 @@ class Reader:
         offset: int,
         limit: int,
     ) -> NoReturn:
-        """Has the records converted for a client that knows no batches: raises Elsewhere."""
+        """Raises Elsewhere with the job that converts the records for an old client."""
         job = partial(
             old_form,
             partition,
@@ -345,21 +359,22 @@ class DenyingReader(Reader):
         self._denied = denied
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
-        """See `Reader`."""
+        """Overrides `Reader`."""
         if wanted.topic in self._denied:
             return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         return super().partition(wanted, room, first, done)
 
 
 def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
-    """Whether a reader that ends at ``end`` ends on a later segment than the one with ``offset``,
-    as in Kafka's DelayedFetch.tryComplete (case F)."""
+    """Whether ``end`` is in a later segment than ``offset``, as in Kafka's DelayedFetch.tryComplete
+    (case F).
+    """
     segments = log.segments
     return segments.at(end).base_offset > segments.at(offset).base_offset
 
 
 def _in_memory(records: Sequence[Chunk]) -> list[Chunk] | None:
-    """The same bytes, none of them in a file; None when the disk would be waited for."""
+    """The bytes of ``records``, all in memory; None if that needs a read from disk."""
     read: list[Chunk] = []
     for chunk in records:
         if isinstance(chunk, Slice):

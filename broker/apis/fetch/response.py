@@ -13,7 +13,7 @@ from protocol.slotted import slotted
 
 @slotted
 class Fetched:
-    """What is answered for one partition; ``records`` is bytes, or slices of files."""
+    """The response for one partition; ``records`` is bytes, or slices of files."""
 
     partition: int
     error_code: int = 0
@@ -21,17 +21,19 @@ class Fetched:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted_transactions: Sequence[tuple[int, int]] | None = None
-    """Producer ids and first offsets; None when the reader takes uncommitted records."""
+    """Producer ids and first offsets; None for read_uncommitted."""
     records: Sequence[Chunk] = ()
     size_bytes: int = 0
-    """Bytes of ``records``."""
     diverging: tuple[int, int] | None = None
-    """Epoch and end offset, for a reader whose last epoch ended elsewhere (KIP-595)."""
+    """Epoch and end offset, if the reader's last epoch ended elsewhere in this log (KIP-595)."""
     more_follows: bool = False
-    """The records are on an older segment than where the reader ends: none of the bytes to come
-    lengthens this answer, so that it does not wait for them."""
+    """True if the records are in an older segment than the end: appends can't lengthen this
+    response, so it does not wait for them.
+    """
 
 
 def refused(partition: int, error_code: int) -> Fetched:
-    """The answer for a partition whose log is not asked: Kafka names no aborted ones, not null."""
+    """The response for a partition that is not read; like Kafka's, its aborted list is empty, not
+    null.
+    """
     return Fetched(partition, error_code, aborted_transactions=())

@@ -1,15 +1,16 @@
 """Incremental fetch sessions (KIP-227): a client's partitions, kept between its requests.
 
-A session keeps its partitions in the order in which they are read. A partition that gave data moves
-to the end, so that each gets its turn when answers are full. A session belongs to a principal and
-to a kind of client (`Owner`): to others it does not exist, and they can't close it. The number of
-sessions is bounded: a new one replaces one that was idle for two minutes, or an older and smaller
-one; otherwise it is not made, and its client goes on with full requests.
+A session keeps its partitions in the order in which they are read. A partition that returned data
+moves to the end, so that each gets its turn when responses are full. A session belongs to a
+principal and to a kind of client (`Owner`): for others it does not exist, and they can't close it.
+The number of sessions is bounded: a new one replaces one that was idle for two minutes, or an older
+and smaller one; otherwise none is created, and the client continues with full requests.
 
-A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. One
-that has nothing new is left alone until its leader stirs it: by an append, a new high watermark,
-deleted records, another state; and for `LOOKED_THROUGH_MS` at most, for what nobody stirs for, such
-as retention.
+A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. A
+partition without news is skipped until it is stirred: by an append, a new high watermark, deleted
+records, or another state. Changes that stir no session, such as retention, are noticed after
+`LOOKED_THROUGH_MS` at the latest.
+
 Source: Kafka 3.9 ``FetchSession.scala``.
 """
 
@@ -31,20 +32,20 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 EVICTION_MS = 120_000
 LOOKED_THROUGH_MS = 3_000
-"""A replica's partitions are all looked at so often."""
+"""How often all of a replica's partitions are read."""
 _INT_MAX = 2**31 - 1
 
 TopicKey = str | bytes
 Key = tuple[TopicKey, int]
 """A topic's name, or its id from version 13 on, and a partition."""
 Owner = tuple[Principal, int]
-"""Who fetches: a principal, and the id of the broker that follows, or -1 for a consumer."""
+"""A principal, and the id of the broker that follows, or -1 for a consumer."""
 CONSUMER = -1
 
 
 @slotted
 class Wanted:
-    """What a client fetches of one partition, and what it was last answered."""
+    """The fetch position of a client in one partition, and its last response."""
 
     topic: TopicKey
     partition: int
@@ -79,11 +80,11 @@ class Session:
         self.partitions: dict[Key, Wanted] = {entry.key: entry for entry in wanted}
         self.uses_ids = uses_ids
         self.epoch = 1
-        """What the next request must say."""
+        """The epoch of the next request."""
         self.created_ms = self.used_ms = now_ms
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """Takes in what an incremental request changes."""
+        """Applies the changes of an incremental request."""
         for entry in wanted:
             known = self.partitions.get(entry.key)
             if known is None:
@@ -96,20 +97,20 @@ class Session:
         for key in forgotten:
             self.partitions.pop(key, None)
 
-    def was_not_told(self) -> None:
-        """Its last answer was not sent: the next one has every partition again."""
+    def response_was_dropped(self) -> None:
+        """Makes the next response include every partition, since the last one was not sent."""
         for entry in self.partitions.values():
             entry.high_watermark = -1
 
     def gave_data(self, key: Key) -> None:
-        """Puts a partition behind the others."""
+        """Moves a partition after the others."""
         entry = self.partitions.pop(key, None)
         if entry is not None:
             self.partitions[key] = entry
 
 
 class ReplicaSession(Session):
-    """That of another broker, which follows what is led here."""
+    """The session of another broker, which follows partitions led here."""
 
     __slots__ = ("_due", "_through_ms", "wake")
 
@@ -123,14 +124,14 @@ class ReplicaSession(Session):
     ) -> None:
         super().__init__(session_id, owner, wanted, uses_ids, now_ms)
         self._due = dict(self.partitions)
-        """Those that are not known to have nothing new."""
+        """The partitions that may have news."""
         self._through_ms = now_ms
-        """When all were looked at."""
+        """When all partitions were last due."""
         self.wake: Callable[[], None] | None = None
-        """Has the request that waits look again."""
+        """Makes the waiting request read again."""
 
     def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        """See `Session`."""
+        """Overrides `Session`."""
         wanted, forgotten = list(wanted), list(forgotten)
         super().update(wanted, forgotten)
         for entry in wanted:
@@ -139,28 +140,28 @@ class ReplicaSession(Session):
             self._due.pop(key, None)
 
     def gave_data(self, key: Key) -> None:
-        """See `Session`; a partition that gave data is looked at again."""
+        """Overrides `Session`; a partition that returned data stays due."""
         super().gave_data(key)
         entry = self._due.pop(key, None)
         if entry is not None:
             self._due[key] = entry
 
     def look_through(self, now_ms: int) -> None:
-        """All is to be looked at where that is long ago."""
+        """Makes all partitions due if the last time is LOOKED_THROUGH_MS ago."""
         if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
             self._through_ms = now_ms
             self._due = dict(self.partitions)
 
     def due(self) -> list[Wanted]:
-        """What is to be looked at now."""
+        """The partitions to read now."""
         return list(self._due.values())
 
     def quiet(self, wanted: Wanted) -> None:
-        """There is nothing new in a partition until it is stirred."""
+        """Skip a partition without news until it is stirred."""
         self._due.pop(wanted.key, None)
 
     def stirred(self, wanted: Wanted, *, wake: bool) -> None:
-        """There may be something, for which the request is to ``wake``, or which can wait."""
+        """A partition may have news; with ``wake`` the waiting request reads it at once."""
         if self.partitions.get(wanted.key) is wanted:
             self._due[wanted.key] = wanted
             if wake and self.wake is not None:
@@ -168,7 +169,7 @@ class ReplicaSession(Session):
 
 
 class FetchSessionError(Exception):
-    """The request does not fit its session; ``error_code`` is the answer's."""
+    """The request does not match its session; ``error_code`` is for the response."""
 
     def __init__(self, error_code: int) -> None:
         super().__init__(error_code)
@@ -182,13 +183,13 @@ class FetchSessions:
         self.slots = slots
         self._chance = chance
         self._sessions: dict[int, Session] = {}
-        """By id, the longest unused first."""
+        """By id, least recently used first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def get(self, session_id: int) -> Session | None:
-        """A session as it is, whoever owns it."""
+        """A session, regardless of its owner."""
         return self._sessions.get(session_id)
 
     def resume(
@@ -201,8 +202,7 @@ class FetchSessions:
         uses_ids: bool,
         now_ms: int,
     ) -> Session | None:
-        """The session of an incremental request, brought up to date; None when nothing is left in
-        it.
+        """The updated session of an incremental request; None if no partition is left in it.
 
         Raises FetchSessionError.
         """
@@ -224,7 +224,7 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int, owner: Owner) -> None:
-        """Ends a session of this owner; nothing happens where there is none."""
+        """Closes the session if it exists and belongs to the owner."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner == owner:
             del self._sessions[session_id]
@@ -237,7 +237,7 @@ class FetchSessions:
         now_ms: int,
         kind: type[Session] = Session,
     ) -> Session | None:
-        """A new session, None when there is no room for it."""
+        """A new session; None if the cache is full."""
         if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
             return None
         session_id = self._chance.randint(1, _INT_MAX)

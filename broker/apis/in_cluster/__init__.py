@@ -1,1 +1,1 @@
-"""APIs that a broker of a cluster answers otherwise than a broker alone."""
+"""APIs that a broker in a cluster serves differently from a standalone broker."""

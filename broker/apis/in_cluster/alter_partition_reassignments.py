@@ -1,8 +1,8 @@
 """AlterPartitionReassignments (45) in a cluster: other replicas for partitions (KIP-455).
 
-Replicas that are null cancel a reassignment under way. Of a partition that a request names twice
-the last counts, as in Kafka. The answer says that it has begun; ListPartitionReassignments what is
-left.
+Null replicas cancel a reassignment in progress. If a request names a partition twice, the last
+entry counts, as in Kafka. The response confirms the start; ListPartitionReassignments shows the
+progress.
 """
 
 from __future__ import annotations

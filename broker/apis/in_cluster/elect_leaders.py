@@ -1,8 +1,8 @@
 """ElectLeaders (43) in a cluster: preferred leaders, or unclean ones (KIP-183, KIP-460).
 
-v1 unclean elections and a top-level error; v2 flexible. As in Kafka, a request for all partitions
-is told of those alone that were elected or could not be, and NOT_CONTROLLER is said of each
-partition that was named. The answer waits until this broker was told of the new leaders.
+v1 unclean elections and a top-level error; v2 flexible. As in Kafka, the response to a request for
+all partitions lists only partitions with an election or a failed one, and NOT_CONTROLLER is set on
+each named partition. The response waits until this broker has learned of the new leaders.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ async def _elect(services: Services, request: Request, unclean: bool) -> None:
 
 
 def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
-    """Whether the cluster was told of the leader that was elected, or has something newer."""
+    """Whether this broker's metadata has the elected leader, or newer data."""
     found = cache.partition(*place)
     if found is None:
-        return True  # the topic is gone
+        return True  # the topic was deleted
     return found.leader != NO_LEADER if unclean else found.leader == found.replicas[0]
 
 

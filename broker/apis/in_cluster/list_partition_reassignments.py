@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46) in a cluster: which partitions the controller is moving."""
+"""ListPartitionReassignments (46) in a cluster: the reassignments in progress."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""OffsetFetch (9) in a cluster: a broker that may have lost its mandate makes sure first.
+"""OffsetFetch (9) in a cluster: a broker that may have been fenced first checks its registration.
 
-No answer is given from what a newer coordinator may have changed (`membership/mandate.py`). Who has
-waited in vain is sent away, and asks for the coordinator again.
+It must not answer with offsets that a newer coordinator may have changed
+(`broker/cluster/membership/registration_fence.py`). On timeout the connection is closed, so that
+the client looks for the coordinator again.
 """
 
 from __future__ import annotations

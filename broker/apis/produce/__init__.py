@@ -1,1 +1,1 @@
-"""Produce: the handler and its answer."""
+"""Produce: the handler and its response."""

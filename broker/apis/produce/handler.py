@@ -1,13 +1,14 @@
-"""Produce (0): records to the end of partitions.
+"""Produce (0): appends records to partitions.
 
-v0 and v1 carry message sets of magic 0, v2 of magic 1 too, from v3 on there is one batch of magic
+v0 and v1 carry message sets of magic 0, v2 also of magic 1, from v3 on there is one batch of magic
 2; v1 throttle time; v2 log append time; v3 transactional id; v5 log start offset; v7 zstd allowed;
-v8 the records in error; v9 flexible; v10 the leader if it is another broker (never here); v13 topic
-ids in place of names. acks 0 has no answer: an error closes the connection, so that the client asks
-for metadata again, as in Kafka.
+v8 the invalid records in errors; v9 flexible; v10 the leader if it is another broker (never here);
+v13 topic ids in place of names. acks 0 has no response: an error closes the connection, so that the
+client refreshes its metadata, as in Kafka.
 
-A transactional batch is appended where its partition is in the transaction, as that is looked up in
-the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the broker adds it first.
+A transactional batch is appended only if its partition is in the transaction, which is checked in
+the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the broker adds the
+partition first.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 COUNTED_BYTES = 64 * 1024
-"""A request below this is decoded in 5 ms, whatever it names."""
+"""A request below this size is decoded within 5 ms, whatever it names."""
 DECODED_AT_ONCE = 1000
-"""Topics and partitions that a larger one may name to be decoded at once."""
+"""Topics and partitions that a larger request may name to be decoded at once."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -60,7 +61,7 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _names_many(request: Request) -> bool:
-    """Whether the request names more partitions than are decoded at once; reads no records."""
+    """Whether the request names more than DECODED_AT_ONCE partitions; reads no records."""
     try:
         API.count_elements(request.api_version, request.buffer, request.position, DECODED_AT_ONCE)
     except TooManyElements:
@@ -97,8 +98,9 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
 
 
 def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
-    """Whether a request may be made at once: it is not transactional, or all that it names was
-    allowed before."""
+    """Whether a request can start at once: it is not transactional, or all its resources are known
+    to be allowed.
+    """
     transactional_id, _, _, topics = decoded
     if not has_transactional(topics):
         return True
@@ -109,15 +111,18 @@ def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
 
 
 def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
-    """Finds the name of a topic as the request has it; None for an id that no topic has."""
+    """Finds the name of a topic in the request's form; None for an unknown id."""
     return services.registry.topic_name if request.api_version >= FIRST_WITH_IDS else str
 
 
 def _denied(
     services: Services, request: Request, decoded: Decoded
 ) -> Generator[None, None, Set[str | bytes]]:
-    """The topics of a transactional request that the peer may not write: the broker must not add
-    them to the transaction. Raises Refused where the peer may not write to its id."""
+    """The topics of a transactional request that the client may not write.
+
+    The broker must not add them to the transaction. Raises Refused without WRITE on the
+    transactional id.
+    """
     transactional_id, _, _, topics = decoded
     if transactional_id is None or not is_allowed(services, request, _WRITE_ID, transactional_id):
         raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -128,7 +133,6 @@ def _denied(
 
 
 def _refuse(request: Request, decoded: Decoded, refused: Refused) -> None:
-    """Answers for a request that is refused as a whole."""
     _, acks, _, topics = decoded
     answers = [
         (key, [refused.answer(index) for index, _ in partitions]) for key, partitions in topics

@@ -1,4 +1,4 @@
-"""The work of one Produce request, partition by partition, and what its records are appended to."""
+"""The work of one Produce request, partition by partition: checking and appending its records."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 WRITE = of_each(ResourceType.TOPIC, Operation.WRITE)
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client that Kafka lets write internal topics."""
+"""The only client that Kafka allows to write internal topics."""
 _FIRST_WITH_ONE_BATCH = 3
 
 
 def has_transactional(topics: Topics) -> bool:
-    """Whether a request has records of a transaction."""
+    """Whether a request has transactional records."""
     for _, partitions in topics:
         for _, data in partitions:
             if is_transactional(data):
@@ -67,9 +67,9 @@ class Place:
     """One partition of a request."""
 
     answers: list[Answer]
-    """Where its answer goes."""
+    """The list that gets its response."""
     entry: TopicLogs | None
-    """The topic, as it was found when its first partition's turn came."""
+    """The topic, as it was found at the topic's first partition."""
     partition: int
     data: bytes | None
 
@@ -77,9 +77,9 @@ class Place:
 class Producing:
     """One Produce request, partition by partition.
 
-    What is small is done while the request is handled. From the first partition on that is not, or
-    when the time is up, the rest is done while the request is parked: slice by slice, and what
-    takes long to check in the worker's thread. A topic is looked up again after each wait.
+    Small work is done while the request is handled. From the first larger partition on, or when the
+    time is up, the rest is done while the request is parked: in slices, with long checks in the
+    worker's thread. A topic is looked up again after each wait.
     """
 
     def __init__(
@@ -105,10 +105,12 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.answers: list[tuple[Any, list[Answer]]] = []
-        """The answers as far as they are known: by topic, in the request's order, after those of
-        ``denied``."""
+        """The responses known so far:
+
+        ``denied`` topics first, then by topic in the request's order.
+        """
         self.unstable: list[Unstable] = []
-        """Those of them that wait for their records."""
+        """The responses that wait until their records are stable."""
         for key, partitions in refused:
             self.answers.append((key, [_denial(index) for index, _ in partitions]))
         self._unknown = (
@@ -116,7 +118,7 @@ class Producing:
         )
         self._places = self._each(topics)
         self._next: Place | None = None
-        """The partition that was taken up and could not be done at once."""
+        """The partition that could not be done at once."""
 
     def _each(
         self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
@@ -146,10 +148,10 @@ class Producing:
     def _may_write(self, name: str, count: int) -> bool:
         return is_allowed(self.services, self.request, WRITE, name, count=count)
 
-    # -- in the time of one request among others
+    # -- within the handling of the request
 
     def done_at_once(self) -> bool:
-        """Appends until something takes long; whether all is done."""
+        """Appends until something takes long; returns whether all is done."""
         if self.transaction is not None and self.transaction.to_add:
             return False
         ticks_ns = self.services.time.ticks_ns
@@ -164,10 +166,10 @@ class Producing:
         return True
 
     def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
-        """Answers for one partition, unless checking its records goes beyond ``budget``.
+        """Answers for one partition; False if checking its records exceeds ``budget``.
 
-        ``entry`` is its topic as it is now. Records of a shard's log wait for the end of its turn
-        in any case.
+        ``entry`` is its topic as it is now. Records for a shard's log are not appended here, since
+        they wait for the end of the shard's turn.
         """
         try:
             partition = self._writable(entry, place.partition, place.data)
@@ -188,10 +190,11 @@ class Producing:
     # -- while the request is parked
 
     async def go_on(self) -> None:
-        """Does the rest and answers.
+        """Does the rest and responds.
 
-        A peer that has gone and wanted an answer may send the same again, so for it nothing more
-        is appended; one that wanted none has left in good faith.
+        If the client has disconnected and expects a response, it may send the same again, so
+        nothing more is appended for it; a client with acks 0 expects none, and its records are
+        appended.
         """
         slices = self.services.slicer.work("Produce")
         budget = request_budget(len(self.request.buffer))
@@ -215,7 +218,6 @@ class Producing:
         answer(self.request, self.acks, self.answers, self.unstable, self.timeout_ms)
 
     async def _in_worker(self, slices: Slices, place: Place, budget: Budget) -> None:
-        """Answers for a partition whose records are checked by the worker."""
         index, data = place.partition, place.data
         worker, client = self.services.worker, self.request.connection
         produced = rules = None
@@ -250,7 +252,9 @@ class Producing:
         produced: Produced,
         place: Place,
     ) -> None:
-        """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
+        """Appends to the log of a shard after its loader has accepted the records; the shard is
+        then reloaded.
+        """
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
         if error_code:
@@ -275,7 +279,7 @@ class Producing:
         self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
-        """The same topic, None if it has been deleted; its partitions may have become more."""
+        """The same topic now, perhaps with more partitions; None if it was deleted."""
         if entry is None:
             return None
         found = self.services.logs.topics.get(entry.topic.name)
@@ -285,7 +289,7 @@ class Producing:
     # -- one partition
 
     def _writable(self, entry: TopicLogs | None, index: int, data: bytes | None) -> Partition:
-        """The partition to append to, if this request may."""
+        """The partition to append to. Raises Refused."""
         if entry is None:
             raise Refused(self._unknown)
         partition = entry.partition(index)
@@ -301,7 +305,7 @@ class Producing:
         return partition
 
     def _check_transaction(self, partition: Partition, produced: Produced) -> None:
-        """In the turn of the append."""
+        """Checks the transaction in the turn of the append. Raises Refused."""
         if self.transaction is not None:
             self.transaction.check(partition, produced)
         elif any(batch.is_transactional for batch in produced.batches):
@@ -329,7 +333,7 @@ class Producing:
         place: Place,
         info: AppendInfo,
     ) -> None:
-        """Answers for what was appended, now or once it may be acknowledged."""
+        """Answers for appended records, now or once they may be acknowledged."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:

@@ -1,6 +1,6 @@
-"""The answer to a Produce: one of each partition, and when all of them are sent.
+"""The response to a Produce: the results of its partitions, sent when all are known.
 
-That is when the records that were appended are stable. `protocol/generated/produce.py` encodes it.
+A result waits until its records are stable. `protocol/generated/produce.py` encodes the response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.slotted import slotted
 
 ANSWERED_AT_ONCE = 256
-"""So many partitions are answered in 2 ms even if each has an error."""
+"""Partitions that are encoded within 2 ms even if each has an error."""
 ALL = -1
 """The acks of a producer that waits for all in-sync replicas."""
 _WITHOUT_START = frozenset(
@@ -40,36 +40,36 @@ _WITHOUT_START = frozenset(
         RECORD_LIST_TOO_LARGE,
     )
 )
-"""Errors with which Kafka leaves out where the log starts."""
+"""Errors for which Kafka omits the log start offset."""
 
 
 class Answer(NamedTuple):
-    """The answer for one partition, in the order of the generated codec."""
+    """The result for one partition, in the order of the generated codec."""
 
     partition: int
     error_code: int
-    """0 where the records were appended."""
+    """0 if the records were appended."""
     base_offset: int = -1
     log_append_time_ms: int = -1
-    """-1 unless the topic stamps its records."""
+    """-1 unless the topic uses LogAppendTime."""
     log_start_offset: int = -1
     record_errors: Sequence[RecordError] = ()
     message: str | None = None
 
 
 class Unstable(NamedTuple):
-    """An answer that is sent once its partition is stable up to ``end_offset``."""
+    """A result that waits until its partition is stable up to ``end_offset``."""
 
     answers: list[Answer]
-    """Those of its topic."""
+    """The results of its topic."""
     place: int
-    """Where it is among them."""
+    """Its index among them."""
     partition: Partition
     end_offset: int
 
 
 class Refused(Exception):
-    """Nothing was appended to a partition."""
+    """The records of a partition were not appended."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class Refused(Exception):
         self.log_start_offset = log_start_offset
 
     def answer(self, partition: int) -> Answer:
-        """The answer for the partition."""
+        """The result for the partition."""
         start, records = self.log_start_offset, self.record_errors
         return Answer(partition, self.error_code, -1, -1, start, records, self.message)
 
 
 def shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
-    """Where the log starts, as an answer with this error has it: -1 where it leaves it out."""
+    """The log start offset for a result with this error: -1 if Kafka omits it."""
     return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
 
 
@@ -102,10 +102,10 @@ def answer(
     unstable: Sequence[Unstable] = (),
     timeout_ms: int = 0,
 ) -> None:
-    """Ends the request: at once, or when the ``unstable`` answers are stable.
+    """Completes the request: at once, or when the ``unstable`` results are stable.
 
-    ``timeout_ms`` is how long other brokers may take for what ``acks`` asks of them. Where there
-    is much to encode, the worker does it.
+    ``timeout_ms`` is how long other brokers may take to satisfy ``acks``. The worker encodes large
+    responses.
     """
     if unstable:
         waiting = _Waiting(len(unstable), partial(answer, request, acks, topics))
@@ -119,7 +119,7 @@ def answer(
     for _, answers in topics:
         partitions += len(answers)
         for each in answers:
-            error_code = error_code or each.error_code  # the first is counted
+            error_code = error_code or each.error_code  # the first error is counted
     if acks == 0:
         request.respond_nothing(error_code)
         if error_code:
@@ -134,7 +134,7 @@ def answer(
 
 @slotted
 class _Waiting:
-    """A request some of whose partitions are not stable yet."""
+    """A request with partitions that are not stable yet."""
 
     missing: int
     answer: Callable[[], None]
@@ -142,14 +142,11 @@ class _Waiting:
 
 @slotted(eq=False)
 class _Ticket:
-    """One of these partitions."""
-
     waiting: _Waiting
     answers: list[Answer]
     place: int
 
     def take(self, reply: Answer) -> None:
-        """See `Ticket`."""
         self.answers[self.place] = reply
         self.waiting.missing -= 1
         if not self.waiting.missing:

@@ -1,4 +1,4 @@
-"""The transaction of a Produce: what the request must be as a whole, and where it may append.
+"""The transaction of a Produce: checks of the whole request, and where it may append.
 
 A request without a transactional batch has none, whatever transactional id it names, as in Kafka.
 """
@@ -54,7 +54,7 @@ _ANOTHER_COORDINATOR = (
 
 
 class Transaction:
-    """The one transaction of a request, and by which rules its producer takes part."""
+    """The one transaction of a request, with the rules of its producer."""
 
     def __init__(
         self,
@@ -64,10 +64,11 @@ class Transaction:
         topics: Topics,
         may_write_internal: bool,
     ) -> None:
-        """Raises Refused, an error of all partitions: nothing is appended then."""
+        """Raises Refused, an error for all partitions: nothing is appended then."""
         self.to_add: dict[str, list[int]] = {}
-        """Partitions that the broker must add to the transaction, or ask another broker for, by
-        topic."""
+        """By topic: partitions that the broker must add to the transaction, or verify at another
+        broker.
+        """
         self._topics = topics
         self._may_write_internal = may_write_internal
         self._services = services
@@ -132,18 +133,22 @@ class Transaction:
         try:
             return partition.log.producers.duplicate_of(read_header(data)) is None
         except CorruptRecords:
-            return False  # which is answered by whoever looks at the records
+            return False  # the append reports the error
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
-        """Raises Refused where that comes before what else keeps a client from writing, as in
-        Kafka: for clients that add partitions themselves."""
+        """Raises Refused for a transaction error that precedes other refusals, as in Kafka.
+
+        This is for clients that add partitions themselves.
+        """
         if not self.adds and not self._is_elsewhere and self._opens(partition, data):
             error = self._enlisted.refusal(self._services, partition)
             if error:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds what must be added by one call, all or none; or asks for all by one request."""
+        """Adds ``to_add`` by one call, all or none; or verifies it by one request to another
+        broker.
+        """
         partitions = list(self.to_add.items())
         if self._is_elsewhere:
             self._answered = await self._enlisted.ask(self._services, partitions)
@@ -151,30 +156,31 @@ class Transaction:
             self._not_added = await self._enlisted.add(self._services, partitions)
 
     def check(self, partition: Partition, produced: Produced) -> None:
-        """Raises Refused unless the batches may be appended in this turn, as far as that is not
-        the log's to say."""
+        """Raises Refused unless the transaction allows to append the batches in this turn."""
         enlisted, answered = self._enlisted, self._answered
         if enlisted.is_open(partition) or not enlisted.error(self._services, partition, answered):
             return
         not_led = partition.serving_error(-1)
         if not_led:
-            raise Refused(not_led)  # nobody was asked, and the producer is to ask another broker
+            # no coordinator was asked, and the producer must find the leader
+            raise Refused(not_led)
         producers = partition.log.producers
         for batch in produced.batches:
             if not batch.is_transactional or batch.producer_id < 0:
                 continue
             if producers.duplicate_of(batch) is not None:
-                continue  # whatever has become of its transaction: it is answered as before
+                # the duplicate gets the earlier response, whatever the state of its transaction
+                continue
             error = enlisted.refusal(self._services, partition, answered)
             if error:
                 raise self._refused(self._not_added or error)
 
     def _refused(self, error: int) -> Refused:
-        """What a producer is told about a partition that is not in its transaction."""
+        """The error for a partition that is not in the transaction."""
         if error == TRANSACTION_ABORTABLE and self._version < _FIRST_WITH_ABORTABLE:
             error = INVALID_TXN_STATE
         if error in _ANOTHER_COORDINATOR or (error == CONCURRENT_TRANSACTIONS and not self.adds):
-            # A producer sends again after this error, without asking for new metadata.
+            # The producer retries after this error, without refreshing its metadata.
             return Refused(
                 NOT_ENOUGH_REPLICAS,
                 f"It is unknown whether the transaction has the partition: {NAMES[error]}.",

@@ -42,12 +42,12 @@ class Answered(NamedTuple):
 
     errors: Mapping[Place, int]
     before: Mapping[Place, object]
-    """The state of the producer in each partition, as of the question."""
+    """The state of the producer in each partition when the request was sent."""
 
     def error(self, partition: Partition, producer_id: int) -> int | None:
-        """Why records can't be appended now; None of a partition that was not asked for.
+        """Why records can't be appended now; None for a partition that was not in the request.
 
-        NETWORK_EXCEPTION, which has a producer send again, where the answer may be outdated.
+        NETWORK_EXCEPTION, after which a producer retries, if the answer may be outdated.
         """
         place = partition.topic, partition.index
         error = self.errors.get(place)
@@ -61,19 +61,19 @@ NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
-    """A producer, its transaction, and by which rules it takes part."""
+    """A producer, its transaction, and the rules by which it takes part."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     rules: int
-    """TV1: it adds partitions itself; TV2: the broker does."""
+    """TV1: the producer adds partitions itself; TV2: the broker does."""
     client: Client
     group_id: str = ""
-    """Whose offsets these are, for the journal."""
+    """The group whose offsets these are, for the journal."""
 
     def is_open(self, partition: Partition) -> bool:
-        """Whether its transaction has records in the partition already: nothing need be asked."""
+        """Whether its transaction has records in the partition already: no check is needed."""
         producers = partition.producers_of(self.producer_id)
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
@@ -82,8 +82,9 @@ class Enlisted(NamedTuple):
     ) -> int:
         """Why its first records in the partition can't be appended in this turn, 0 if they can.
 
-        Kafka's codes: 14 and 16 where the coordinator is not there, INVALID_PRODUCER_EPOCH for a
-        fenced producer, TRANSACTION_ABORTABLE where the partition was not added.
+        Kafka's codes: COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR without an active
+        coordinator, INVALID_PRODUCER_EPOCH for a fenced producer, TRANSACTION_ABORTABLE if the
+        partition was not added.
         """
         if not self._is_checked(services):
             return NONE
@@ -111,7 +112,7 @@ class Enlisted(NamedTuple):
         return enabled or self.rules == TV2
 
     def is_elsewhere(self, services: Services) -> bool:
-        """Whether another broker is to be asked."""
+        """Whether another broker coordinates the transaction and must be asked."""
         return (
             services.enlisting is not None
             and bool(self.transactional_id)
@@ -122,8 +123,9 @@ class Enlisted(NamedTuple):
     def refusal(
         self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
     ) -> int:
-        """The error code for records that are about to be appended; errors are counted. See
-        `error`.
+        """The error code for records that are about to be appended; errors are counted.
+
+        See `error`.
         """
         error = self.error(services, partition, answered)
         if error:
@@ -142,11 +144,10 @@ class Enlisted(NamedTuple):
         return waits or self.error(services, partition) != NONE
 
     async def add(self, services: Services, partitions: Partitions) -> int:
-        """Adds partitions to the transaction; the error that all of them have.
+        """Adds partitions to the transaction; returns the error that all of them have.
 
-        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed,
-        and is asked for again when it is. It is answered only when it has not passed after some
-        time.
+        CONCURRENT_TRANSACTIONS is temporary: the transaction before is being completed, and the add
+        is retried. The error is returned only after a timeout.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -170,7 +171,7 @@ class Enlisted(NamedTuple):
                 return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
-        """Asks the broker that coordinates; one that is to add partitions adds all or none."""
+        """Asks the broker that coordinates; if that broker adds partitions, it adds all or none."""
         enlisting = services.enlisting
         assert enlisting is not None
         adds = self.rules == TV2
@@ -196,7 +197,9 @@ class Enlisted(NamedTuple):
 
 
 class _Pauses:
-    """Between the attempts to add partitions while the transaction before is being completed."""
+    """The pauses between attempts to add partitions while the transaction before is being
+    completed.
+    """
 
     def __init__(self, services: Services) -> None:
         self._time = services.time
@@ -205,7 +208,9 @@ class _Pauses:
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
     async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
-        """Waits for a moment, by ``wait``, which takes seconds; False when that was long enough."""
+        """Waits for a moment by ``wait``, which takes seconds; False when the timeout is
+        reached.
+        """
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
         await wait(self._pause_ms / 1000)

@@ -1,7 +1,7 @@
-"""Tools that compare replicas, as kafka-replica-verification.sh does: followers serve them too.
+"""Tools that compare replicas, such as kafka-replica-verification.sh: followers serve them too.
 
-They say that they are replica -2, which Kafka calls a debugging consumer, and get what is
-committed, like any other client.
+They send replica id -2, which Kafka calls a debugging consumer, and get committed records, like any
+other client.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from broker.topics.replicas.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
 COMPARES_REPLICAS = -2
-"""The replica that such a tool says it is."""
+"""The replica id that such a tool sends."""
 
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
-    """``error_code`` of a partition, but none for such a tool where the partition is followed."""
+    """The error of a partition; NONE for such a tool if this broker follows the partition."""
     replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER

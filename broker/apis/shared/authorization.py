@@ -41,12 +41,13 @@ Right: TypeAlias = RequiredAcl | HandlerAcl | Each | Hides
 """An operation on a type of resource."""
 
 NOT_ASKED = -(1 << 31)
-"""The field of authorized operations (KIP-430) in an answer to a request without the flag."""
+"""The field of authorized operations (KIP-430) in a response to a request without the flag."""
 NAMES_KEPT = 10_000
-"""Names kept on a connection for one right; then the set starts again, which bounds the work of
-forgetting it too."""
+"""Names kept on a connection for one right; then the set starts again, which also bounds the work
+of clearing it.
+"""
 _ANSWERED_AT_ONCE_BYTES = 2048
-"""A request up to this names few things: its denial is encoded in the loop's thread."""
+"""A smaller request names few things: its denial is encoded in the loop's thread."""
 
 _WITH_SETTINGS = {
     2: ResourceType.TOPIC,
@@ -64,11 +65,11 @@ TEXTS: Mapping[int, str] = {
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
     DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
 }
-"""Kafka's error messages; they do not say whether the resource exists."""
+"""Kafka's error messages; they do not reveal whether the resource exists."""
 
 
 def error_fields(error_code: int) -> dict[str, Any]:
-    """The fields of an answer that deny something: the error code and its text."""
+    """The fields of a denial: the error code and its text."""
     return {"error_code": error_code, "error_message": TEXTS[error_code]}
 
 
@@ -81,7 +82,7 @@ def is_allowed(
     count: int = 1,
     is_logged: bool = True,
 ) -> bool:
-    """Whether the peer has a right to the resource of that name; to the cluster without a name.
+    """Whether the client has a right to the resource of that name; without a name, to the cluster.
 
     ``count`` is how often the request names it, for the audit log.
     """
@@ -105,7 +106,7 @@ def is_allowed(
 def are_known(
     services: Services, request: Request, right: Right, names: Collection[str | None]
 ) -> bool:
-    """Whether all names are known to be allowed, so that the authorizer need not be asked."""
+    """Whether all names are known to be allowed, so that the authorizer is not needed."""
     authorizer = services.authorizer
     return not authorizer.judges or _known(authorizer, request.connection, right).issuperset(names)
 
@@ -118,9 +119,9 @@ def denied(
     *,
     is_logged: bool = True,
 ) -> Generator[None, None, Set[str]]:
-    """The names to which the peer has no right; None is left out.
+    """The names to which the client has no right; None is skipped.
 
-    In steps: a verdict takes as long as there are lengths of prefixes. The audit log counts a name
+    In steps: a decision takes one lookup for each length of a prefix. The audit log counts a name
     as often as ``names`` has it.
     """
     authorizer, connection = services.authorizer, request.connection
@@ -133,7 +134,7 @@ def denied(
     is_logged = is_logged and right.is_logged
     found: set[str] = set()
     for name, count in times.items():
-        known = _known(authorizer, connection, right)  # entries may have changed since the last
+        known = _known(authorizer, connection, right)  # ACLs may have changed since the last step
         if name in known:
             continue
         if authorizer.allows(
@@ -177,7 +178,7 @@ def split(
     elements: Sequence[T],
     name_of: Callable[[T], str | None],
 ) -> Generator[None, None, tuple[Sequence[T], Sequence[T]]]:
-    """The elements of a request that the peer may have, and the denied ones; in steps.
+    """The elements of a request that the client may use, and the denied ones; in steps.
 
     An element without a name is left to the handler.
     """
@@ -201,8 +202,10 @@ def split_resources(
     resources: Sequence[dict[str, Any]],
     is_left: Callable[[dict[str, Any]], bool],
 ) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
-    """The resources with settings that the peer may have, and the denied ones by error code; in
-    steps. A resource that ``is_left``, or of an unknown type, is left to the handler.
+    """The resources with settings that the client may use, and the denied ones by error code.
+
+    In steps. A resource for which ``is_left`` is true, or of an unknown type, is left to the
+    handler.
     """
     if not services.authorizer.judges:
         return resources, {}
@@ -233,7 +236,7 @@ def split_resources(
 
 
 def cluster_operations(services: Services, request: Request, tells: AuthorizedOperations) -> int:
-    """The operations that the peer may do to the cluster; none without the right to see them."""
+    """The operations that the client may do on the cluster; 0 without the right to see them."""
     if tells.need is not None and not is_allowed(services, request, tells.need):
         return 0
     return services.authorizer.operations(request.connection, tells.kind, CLUSTER_NAME)
@@ -242,9 +245,9 @@ def cluster_operations(services: Services, request: Request, tells: AuthorizedOp
 def refuse(
     request: Request, error_code: int, answer: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """End a denied request with what ``answer`` makes of its body; the worker does a large one.
+    """Answers a denied request with the result of ``answer``; the worker encodes large ones.
 
-    Raises ProtocolError for a request that is not whole.
+    Raises ProtocolError for an incomplete request.
     """
     value = request.value
     request.complete_later(
@@ -255,7 +258,7 @@ def refuse(
 
 
 def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Names:
-    """The names that are known to be allowed for a right, to be read and added to."""
+    """The names that are known to be allowed for a right; the caller may add to them."""
     known = connection.authorization_cache
     epoch = authorizer.epoch
     if known is None or known.epoch != epoch or known.principal is not connection.principal:
@@ -272,7 +275,7 @@ def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Name
 
 
 def _counted(names: Iterable[str | None]) -> Generator[None, None, dict[str, int]]:
-    """The number of times each name occurs, None left out; in steps."""
+    """The number of times each name occurs; None is skipped. In steps."""
     found: dict[str, int] = {}
     for name in names:
         if name is not None:

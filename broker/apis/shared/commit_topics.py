@@ -38,13 +38,13 @@ class _Partly:
     def __init__(self, topics: list[Any]) -> None:
         self.topics = topics
         self.errors: list[Errors] = []
-        """By topic: its error, or its column of errors with 0 for what was committed."""
+        """By topic: its error, or its column of errors with 0 for committed partitions."""
         self.kept: list[int] = []
-        """The topics handed to the coordinator, as indexes into ``topics``."""
+        """The topics passed to the coordinator, as indexes into ``topics``."""
 
 
 class CommitTopics:
-    """The topics of one API's requests, and their answers."""
+    """The topics of one API's requests, and their responses."""
 
     def __init__(self, encode: Mapping[int, Encode]) -> None:
         self._encode = encode
@@ -59,9 +59,9 @@ class CommitTopics:
         by_id: bool = False,
         denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """The part of ``topics`` that exists; ``request`` can take a CommitReply now.
+        """The part of ``topics`` that exists; prepares ``request`` to take a CommitReply.
 
-        The answer has ``denied`` topics after them, with TOPIC_AUTHORIZATION_FAILED.
+        The response has ``denied`` topics after them, with TOPIC_AUTHORIZATION_FAILED.
         """
         known = registry.topics
         whole = not by_id and bool(topics) and not denied
@@ -130,7 +130,7 @@ class CommitTopics:
 def _existing(
     registry: Registry, partly: _Partly, topics: Sequence[Any], by_id: bool
 ) -> list[TopicOffsets]:
-    """The part of the commit that names what exists; the errors of the rest go to ``partly``."""
+    """The existing partitions of a commit; the errors of the others go to ``partly``."""
     kept: list[TopicOffsets] = []
     for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(topics):
         topic = registry.topic_by_id(key) if by_id else registry.topic(key)
@@ -155,5 +155,5 @@ def _existing(
 
 
 def _worst(errors: Sequence[Errors]) -> int:
-    """One code to count the request under."""
+    """The one code under which the request is counted."""
     return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)

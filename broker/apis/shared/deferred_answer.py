@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Answer = Callable[["Services", Request], Steps | None]
-"""As a handler: it ends the request, or returns the steps that do."""
+"""Like a handler: it ends the request, or returns the steps that end it."""
 
 
-TOLD_WITHIN_S = 5.0
+BROKERS_WITHIN_S = 5.0
 """How long a response waits for the first UpdateMetadata of the controller, in seconds."""
 
 
@@ -26,10 +26,10 @@ def await_live_brokers(services: Services, request: Request, answer: Answer) -> 
     A broker that has just started in a cluster does not know the other brokers. librdkafka replaces
     its list of brokers by the one in each response, and never recovers from an empty list.
     """
-    if services.cluster.is_told:
+    if services.cluster.has_brokers:
         return answer(services, request)
     request.check()
-    there = services.cluster.told(services.time.within(TOLD_WITHIN_S))
+    there = services.cluster.await_brokers(services.time.within(BROKERS_WITHIN_S))
     deferred_answer(there, services, request, answer)
     return None
 
@@ -37,7 +37,9 @@ def await_live_brokers(services: Services, request: Request, answer: Answer) -> 
 def deferred_answer(
     there: Awaitable[bool], services: Services, request: Request, answer: Answer
 ) -> None:
-    """Answers when ``there`` says that it can; closes the connection when that took too long."""
+    """Answers when ``there`` returns True; closes the connection when it returns False, on
+    timeout.
+    """
     request.answer_later(_answer_once(there, services, request, answer))
 
 

@@ -6,7 +6,7 @@ CHARACTERS_MAX = 1000
 
 
 def shortened(message: str) -> str:
-    """An error's text as an answer can hold it, whatever of the request it repeats."""
+    """An error text cut to CHARACTERS_MAX, since it may repeat parts of the request."""
     if len(message) <= CHARACTERS_MAX:
         return message
     return message[:CHARACTERS_MAX] + " ..."

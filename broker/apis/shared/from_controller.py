@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 ELEMENTS_MAX = 10_000_000
-"""The controller names as many partitions as there are; this is above what a frame can hold."""
+"""The controller names all partitions; this is more than a frame can contain."""
 
 Decode = Callable[[dict[str, Any]], Any]
 
@@ -30,13 +30,13 @@ def _decoded(api: Api, decode: Decode, version: int, buffer: bytes, position: in
     return decode(api.decode_request(version, buffer, position))
 
 
-def told_by(request: Request, decode: Decode) -> Any:
+def decoded_request(request: Request, decode: Decode) -> Any:
     """The decoded request."""
     return decode(request.value) if request.context is None else request.context
 
 
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
-    """The replica manager that executes the request; None when a client's request was refused."""
+    """The replica manager that executes the request; None after a refusal."""
     replicas = services.replicas
     assert replicas is not None, "a standalone broker does not serve it"
     if may_act_as_broker(services, request):

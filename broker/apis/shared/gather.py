@@ -1,4 +1,4 @@
-"""One answer made of several replies: a request about many groups is many calls to shards."""
+"""One response made of several replies: a request about many groups makes many calls to shards."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from protocol.errors import NONE, NOT_COORDINATOR
 Reply = TypeVar("Reply")
 
 CALLS_AT_ONCE = 100
-"""Calls between which their replies are waited for: so many may fall due together."""
+"""Calls after which the handler waits for replies: these may all be due together."""
 
 
 class Gather(Generic[Reply]):
     """The replies to calls, in the order of their tickets.
 
-    ``yield from gather.sent()`` after each call keeps the steps of a handler in pace with the
-    replies; after ``gather.rest()`` all ``replies`` are there.
+    ``yield from gather.sent()`` after each call limits the calls in progress; after
+    ``gather.rest()`` all ``replies`` are known.
     """
 
     def __init__(self) -> None:
@@ -35,20 +35,20 @@ class Gather(Generic[Reply]):
         return _Ticket(self, len(self.replies) - 1)
 
     def sent(self) -> Steps:
-        """After a call: others have their turn, and too many calls are not under way."""
+        """After a call: yields, or waits if CALLS_AT_ONCE calls have no reply yet."""
         if self._missing >= CALLS_AT_ONCE:
             yield from self.rest()
         else:
             yield None
 
     def rest(self) -> Steps:
-        """Until every call made so far is answered."""
+        """Waits until every call made so far is answered."""
         if self._missing:
             self._waiter = asyncio.get_running_loop().create_future()
             yield self._waiter
 
     def put(self, index: int, reply: Reply) -> None:
-        """One of the replies has come."""
+        """Stores a reply."""
         self.replies[index] = reply
         self._missing -= 1
         if not self._missing and self._waiter is not None and not self._waiter.done():
@@ -56,7 +56,9 @@ class Gather(Generic[Reply]):
 
 
 def error_of_all(codes: Iterable[int]) -> int:
-    """The error of an answer about all shards; one that can't be read keeps no other from it."""
+    """The error of a response about all shards; an unreadable shard alone does not cause an
+    error.
+    """
     found = set(codes)
     if found != {NOT_COORDINATOR}:
         found.discard(NOT_COORDINATOR)
@@ -64,8 +66,6 @@ def error_of_all(codes: Iterable[int]) -> int:
 
 
 class _Ticket(Generic[Reply]):
-    """The ticket of one of the calls."""
-
     __slots__ = ("_gather", "_index")
 
     def __init__(self, gather: Gather[Reply], index: int) -> None:
@@ -73,5 +73,4 @@ class _Ticket(Generic[Reply]):
         self._index = index
 
     def take(self, reply: Reply) -> None:
-        """See `Ticket`."""
         self._gather.put(self._index, reply)

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 def comes_from_broker(services: Services, request: Request) -> bool:
-    """Whether a request came by the listener of brokers; a broker alone has none."""
+    """Whether a request arrived on the inter-broker listener; a standalone broker has none."""
     replicas = services.replicas
     return replicas is not None and services.advertised.listener(request) == replicas.listener
 
 
 def may_act_as_broker(services: Services, request: Request) -> bool:
-    """Whether the peer may act as a broker, and came by the listener of brokers."""
+    """Whether the sender may act as a broker, and the request arrived on the inter-broker
+    listener.
+    """
     allowed = is_allowed(services, request, CLUSTER_ACTION)
     return allowed and comes_from_broker(services, request)

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from broker.apis.shared.services import Services
 
 Moved = tuple[str, int, int, int]
-"""Topic, partition, the committed offset, and the new start of the log; -1: it is deleted."""
+"""Topic, partition, the committed offset, and the new log start offset; -1: the topic is
+deleted.
+"""
 Starts = Mapping[str, Mapping[int, int]]
-"""By topic and partition: where a log begins since its records were deleted."""
+"""By topic and partition: the log start offset after records were deleted."""
 
 
 def sender_of(request: Request) -> Sender:
@@ -54,8 +56,8 @@ async def readers_of(
 ) -> dict[str, dict[str, list[Moved]]]:
     """The committed offsets in topics that are about to be deleted, by topic and group.
 
-    An exception in here is caught: the offsets found so far are returned, and the topics are
-    deleted all the same.
+    An exception here is caught: the offsets found so far are returned, and the topics are still
+    deleted.
     """
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):
@@ -86,7 +88,7 @@ def report_deleted(
 
 
 def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Every group with its partitions and offsets in a topic; most have none there."""
+    """Every group with its partitions and offsets in a topic; most groups have none."""
     for hosted in readable(services.groups):
         cached = hosted.core.view.offsets
         for group_id in list(cached.groups()):

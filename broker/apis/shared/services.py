@@ -59,7 +59,7 @@ class Services:
     config: Config
     """The settings of the process, as of its start."""
     time: Time
-    """Wall clock in Unix milliseconds and monotonic clock; `Time` of a test is virtual."""
+    """Wall clock in Unix milliseconds and monotonic clock; virtual in tests."""
     served: Mapping[int, ServedApi]
     """The APIs that this broker serves and their versions, by API key: the answer to ApiVersions.
     """
@@ -69,24 +69,28 @@ class Services:
     """The live brokers, the controller, and leader, epoch, replicas and ISR of each partition."""
     groups: GroupRuntime
     """The group coordinator: the shards of the partitions of `__consumer_offsets` that this broker
-    leads."""
+    leads.
+    """
     transactions: TransactionRuntime
-    """The transaction coordinator: the shards of the partitions of `__transaction_state` that it
-    leads."""
+    """The transaction coordinator: the shards of the partitions of `__transaction_state` that this
+    broker leads.
+    """
     markers: MarkerSender
     """Sends the markers of ending transactions to the leaders of their partitions
-    (WriteTxnMarkers)."""
+    (WriteTxnMarkers).
+    """
     local_markers: LocalMarkers
-    """Writes transaction markers in partitions that this broker leads."""
+    """Writes transaction markers to partitions that this broker leads."""
     producer_ids: ProducerIdPool
-    """Producer ids from reserved blocks, each given out once in the cluster (InitProducerId,
-    KIP-98)."""
+    """Producer ids from reserved blocks, each issued once in the cluster (InitProducerId,
+    KIP-98).
+    """
     registry: Registry
     """The topics: names, ids, settings and partition counts."""
     logs: LogManager
     """The partition logs on this broker's disk, by topic and partition."""
     topics: TopicChanges
-    """Creates and deletes topics and adds partitions; in a cluster by way of ZooKeeper."""
+    """Creates and deletes topics and adds partitions; in a cluster through ZooKeeper."""
     config_changes: ConfigChanges
     """Changes settings of topics and brokers (AlterConfigs, IncrementalAlterConfigs, KIP-339)."""
     long_polls: LongPolls
@@ -94,7 +98,7 @@ class Services:
     maintenance: Maintenance
     """Retention, log cleaning and flushes."""
     old_offsets: OldOffsets
-    """Committed offsets of deleted topics that shards have still to drop."""
+    """Offsets of OffsetCommit and OffsetFetch version 0, by ZooKeeper's consumer paths."""
     fetch_sessions: FetchSessions
     """Incremental fetch sessions (KIP-227), in a cache of bounded size."""
     metrics: Metrics
@@ -112,18 +116,25 @@ class Services:
     """Reads and changes client quotas (AlterClientQuotas, KIP-546)."""
     replicas: ReplicaManager | None = None
     """Applies LeaderAndIsr, StopReplica and UpdateMetadata to this broker's replicas; None in a
-    standalone broker."""
+    standalone broker.
+    """
     controller: ControllerHost | None = None
-    """Accepts calls to the controller; None in a standalone broker. It replies NOT_CONTROLLER while
-    another broker is the controller."""
+    """Accepts calls to the controller; None in a standalone broker.
+
+    It replies NOT_CONTROLLER while another broker is the controller.
+    """
     enlisting: RemoteEnlisting | None = None
     """Sends AddPartitionsToTxn to coordinators on other brokers (KIP-890); None in a standalone
-    broker."""
+    broker.
+    """
     registration_fence: RegistrationFence | None = None
-    """Whether this broker's registration in ZooKeeper still holds its broker epoch; None in a
-    standalone broker, which is never fenced."""
+    """Whether this broker's registration in ZooKeeper still has its broker epoch; None in a
+    standalone broker, which is never fenced.
+    """
     authorizer: Authorizer = ALLOWS_ALL
-    """Decides what a principal may do; handlers ask it by `broker/apis/shared/authorization.py`."""
+    """Decides what a principal may do; handlers call it through
+    `broker/apis/shared/authorization.py`.
+    """
     acls: AclChanges | None = None
     """Adds, removes and lists ACLs; None when the authorizer does not use ACLs."""
     audit: Audit | None = None

@@ -35,7 +35,7 @@ def cache_of(services: Services) -> MetadataCache:
 
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:
-    """The same for a request that brokers send; None where a client's has been refused."""
+    """The controller's host for a request that only brokers may send; None after a refusal."""
     if may_act_as_broker(services, request):
         return host_of(services)
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
@@ -43,12 +43,12 @@ def host_for(services: Services, request: Request) -> ControllerHost | None:
 
 
 def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> list[Place]:
-    """The partitions that a request names, by the names of its fields."""
+    """The partitions that a request names; ``name`` and ``partitions`` are field names."""
     return [(topic[name], index) for topic in topics for index in topic[partitions]]
 
 
 def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The partitions' results as a response lists them, by topic, in the order of the results."""
+    """The results grouped by topic, in their order."""
     found: dict[str, list[dict[str, Any]]] = {}
     for (topic, _), result in results.items():
         found.setdefault(topic, []).append(result)
@@ -56,6 +56,6 @@ def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str
 
 
 def error_fields(error: tuple[int, str]) -> dict[str, Any]:
-    """The code and the text of an error, as answers have them."""
+    """The code and the text of an error as response fields."""
     code, text = error
     return {"error_code": code, "error_message": shortened(text) or None}

@@ -1,6 +1,4 @@
-"""Shared by the APIs of delegation tokens: authorization of the request, and changes of a token's
-expiry.
-"""
+"""Shared by the APIs of delegation tokens: authorization of the request, and changes of expiry."""
 
 from __future__ import annotations
 
@@ -24,15 +22,17 @@ if TYPE_CHECKING:
 _PLAINTEXT: Final = "PLAINTEXT"
 _NOT_ALLOWED_MS = -1
 _FAILED_MS = 0
-"""When a token ends, in place of an answer; both as Kafka has them."""
+"""The expiry in the response to a failed request; both values as in Kafka."""
 
 
 def may_ask(connection: Connection) -> bool:
-    """Whether requests about tokens are taken: of who has logged in, and not by a token."""
+    """Whether the connection may send requests about tokens: it has logged in, and not by a
+    token.
+    """
     if connection.login is not None:
         return not connection.login.by_token
-    is_somebody = connection.principal != ANONYMOUS
-    return connection.listener.protocol != _PLAINTEXT and is_somebody
+    is_authenticated = connection.principal != ANONYMOUS
+    return connection.listener.protocol != _PLAINTEXT and is_authenticated
 
 
 def answer_change(

@@ -9,7 +9,7 @@ from transactions.calls import CLIENT_CHARACTERS, Client
 
 
 def client_of(request: Request) -> Client:
-    """The sender of a request, as the core and the journal of transactions keep it."""
+    """The sender of a request, as the coordinator and the journal of transactions keep it."""
     client_id, host = request.client_id, request.connection.client_host
     if len(client_id) > CLIENT_CHARACTERS or len(host) > CLIENT_CHARACTERS:
         return Client(cut(client_id, CLIENT_CHARACTERS), cut(host, CLIENT_CHARACTERS))
@@ -17,10 +17,10 @@ def client_of(request: Request) -> Client:
 
 
 def error_for_version(error_code: int, knows_fenced: bool) -> int:
-    """The error as the request's version knows it.
+    """The error in the form that the request's version knows.
 
-    KIP-588 gave fenced producers a code of their own, PRODUCER_FENCED; earlier versions get
-    INVALID_PRODUCER_EPOCH, which ends a producer too.
+    KIP-588 added PRODUCER_FENCED for fenced producers; earlier versions get INVALID_PRODUCER_EPOCH,
+    which is fatal to a producer too.
     """
     if error_code == PRODUCER_FENCED and not knows_fenced:
         return INVALID_PRODUCER_EPOCH

@@ -1,1 +1,1 @@
-"""The tables of served APIs: of a broker alone, of a cluster, and of one without transactions."""
+"""The tables of served APIs: standalone, in a cluster, and in a cluster without transactions."""

@@ -1,6 +1,6 @@
-"""The table of APIs that a broker serves in a cluster: those of a broker alone, and more.
+"""The table of APIs of a broker in a cluster: a standalone broker's, and more.
 
-It is a module of its own, so that a broker alone starts without what stands behind these.
+It is a module of its own, so that a standalone broker does not import the cluster's code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BY_THE_CONTROLLER = (
     ELECT_LEADERS,
     LIST_PARTITION_REASSIGNMENTS,
 )
-"""Some of them in place of what a broker alone answers."""
+"""APIs of the controller; they replace the handlers of a standalone broker."""
 
 SERVED_IN_CLUSTER = by_key(
     *SERVED.values(),
@@ -43,4 +43,4 @@ SERVED_IN_CLUSTER = by_key(
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,
 )
-"""API key to how it is served by a broker of a cluster, which other brokers ask too."""
+"""Rows by API key, for a broker in a cluster, which other brokers send requests to as well."""

@@ -1,7 +1,7 @@
 """The table of served APIs: one row from each module of `broker/apis/`.
 
-What ApiVersions answers and what `docs/use/coverage.md` lists come from this table, so an API whose
-module is not named here is not served.
+The ApiVersions response and `docs/use/coverage.md` come from this table, so an API whose module is
+not listed here is not served.
 """
 
 from __future__ import annotations
@@ -126,4 +126,4 @@ def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
 
 
 SERVED = by_key(*_ROWS)
-"""API key to how it is served, in the order of the keys, by a broker alone."""
+"""Rows by API key, in the order of the keys, for a standalone broker."""

@@ -1,8 +1,8 @@
-"""The table of a cluster whose brokers do not speak of transactions: before 0.11 nobody did.
+"""The table of a cluster whose inter-broker protocol has no transactions: before 0.11.
 
-Of the requests of transactions InitProducerId stays, as in Kafka 3.9: a producer may be idempotent,
-though no broker then keeps its numbers. The others are not offered; whoever sends one nevertheless
-is answered UNSUPPORTED_VERSION, wherever its answer has room for an error.
+InitProducerId is still served, as in Kafka 3.9: a producer may be idempotent, although brokers do
+not store its sequence numbers. The other APIs of transactions are not offered; a client that still
+sends one gets UNSUPPORTED_VERSION, wherever the response has an error field.
 """
 
 from __future__ import annotations
@@ -101,4 +101,4 @@ _ROWS = (
 )
 
 SERVED_WITHOUT_TRANSACTIONS = SERVED_IN_CLUSTER | by_key(*_ROWS)
-"""API key to how it is served where ``inter.broker.protocol.version`` is below 0.11."""
+"""Rows by API key, for an ``inter.broker.protocol.version`` below 0.11."""

@@ -1,1 +1,3 @@
-"""Quotas of clients at work: what a request has used, what its answer says, and the waiting."""
+"""Client quotas applied to requests: measuring use, setting throttle times, throttling
+connections.
+"""

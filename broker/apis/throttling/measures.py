@@ -1,4 +1,4 @@
-"""What measured requests of one broker ask for."""
+"""The parts that the meters of one broker share."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from protocol.api_keys import WRITE_TXN_MARKERS
 
 
 class Measures(NamedTuple):
-    """See the module."""
+    """The quotas, the throttled connections, the fetch sessions and their clock."""
 
     quotas: ClientQuotas
     throttles: Throttles
     fetch_sessions: FetchSessions
 
     def now_ms(self) -> int:
-        """The clock by which quotas are held, monotonic."""
+        """The monotonic clock of quotas."""
         return self.quotas.time.now().mono_ms
 
 
 def is_of_brokers(row: ServedApi) -> bool:
-    """Whether brokers send it, whom no quota bounds: it bounds those who are denied it.
+    """Whether an API is for brokers, which have no quota; denied requests count against the
+    client's.
 
-    WriteTxnMarkers operators may send too.
+    Operators may send WriteTxnMarkers too.
     """
     return row.rights is AMONG_BROKERS or row.api.key == WRITE_TXN_MARKERS

@@ -1,7 +1,7 @@
-"""Quotas put to work: requests get a meter while there is a quota of any client.
+"""Attaches meters to requests while a client quota is set.
 
-With the first quota the routes get what makes meters, and lose it with the last. A request of a
-broker without one has none.
+The first quota gives the routes a factory of meters, and removing the last quota removes it.
+Without quotas, requests have no meter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.quotas.client_quotas import ClientQuotas, Kind
 
 
 class Measuring:
-    """See the module."""
+    """Switches meters and address rates on and off with the quotas."""
 
     def __init__(
         self,

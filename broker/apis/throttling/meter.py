@@ -1,12 +1,13 @@
-"""The meter of a request, in a broker with quotas: what it uses, and how long its client waits.
+"""The meter of a request, in a broker with quotas: measures its use and throttles its client.
 
 The meter records the use when the response is complete. A client beyond a quota gets its response
 at once, with the throttle time in it, and its connection is throttled afterwards
-(`broker/net/limits/throttles.py`). Where several quotas are exceeded the longest throttle counts.
+(`broker/net/limits/throttles.py`). If several quotas are exceeded, the longest throttle time
+counts.
 
 The time of a request is the time that the event loop works for it: its handler, slice by slice, and
-the encoding of its response. Waiting costs nothing. Work for the request after its response counts
-when it is done. docs/operate/security.md describes quotas for operators.
+the encoding of its response. Waiting does not count. Work for the request after its response is
+recorded when it is done. docs/operate/security.md describes quotas for operators.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _UNBOUND: Final = Shares()
 
 
 class Meter:
-    """See the module; `broker/net/request.py` says when each method is called."""
+    """Measures one request; `broker/net/request.py` says when each method is called."""
 
     __slots__ = (
         "_measures", "_mutations", "_pieces", "_since_work_ns", "_ticks_ns", "_worked_ns", "shares",
@@ -45,27 +46,27 @@ class Meter:
         self._measures = measures
         self._ticks_ns = connection.ticks_ns
         self._worked_ns = 0
-        """How long it was worked on, without what goes on now."""
+        """Time spent on the request, without the running piece."""
         self._pieces = 0
-        """How many pieces of its work are under way, one inside the other; 0 while it waits."""
+        """Nested pieces of its work in progress; 0 while it waits."""
         self._since_work_ns = 0
-        """Since when it is worked on, while it is: since the outermost piece began."""
+        """When the outermost running piece began."""
         self._mutations: Mutations = UNBOUND
         self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
 
     # -- time
 
     def begin(self) -> None:
-        """From now on it is worked on.
+        """A piece of work begins.
 
-        A piece may begin inside another one: what a handler hands to `work_off` is begun at once.
+        It may begin inside another piece: steps that a handler passes to `work_off` begin at once.
         """
         if not self._pieces:
             self._since_work_ns = self._ticks_ns()
         self._pieces += 1
 
     def end(self, is_answered: bool) -> None:
-        """It waits, or is done; what was done since its answer was complete is recorded."""
+        """A piece of work ends; time after the response is recorded here."""
         self._pieces -= 1
         if self._pieces:
             return
@@ -76,7 +77,7 @@ class Meter:
             self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
 
     def _take_time(self) -> float:
-        """What it has used of the loop until now, in percent of a second."""
+        """The loop time that it has used since the last call, in percent of a second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
         if self._pieces:
             now_ns = self._ticks_ns()
@@ -116,26 +117,28 @@ class Meter:
             except GeneratorExit:
                 work.close()
                 raise
-            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+            except BaseException as error:  # noqa: BLE001 - the coroutine handles it
                 step, given = work.throw, error
 
-    # -- what a request asks
+    # -- calls of the request
 
     def park(self, request: Request) -> bool:
-        """Has it hold its throttled connection back afterwards; False if it is not throttled."""
+        """Parks the request on its throttled connection; False if the connection is not
+        throttled.
+        """
         return self._measures.throttles.park(request)
 
     def exempt(self) -> None:
-        """No quota bounds it."""
+        """Exempts the request from quotas."""
         self.shares = _UNBOUND
 
     def fetched_at_most(self, asked_bytes: int) -> int:
-        """See `Request`."""
+        """The bytes that a Fetch may read at once; see `Request`."""
         share = self.shares.fetch
         return asked_bytes if share is None else min(asked_bytes, share.at_once)
 
     def mutations(self, version: int, strict_from: int | None) -> Mutations:
-        """See `Request`."""
+        """The mutations that the request may make; see `Request`."""
         share = self.shares.mutation
         if share is None:
             return UNBOUND
@@ -149,7 +152,7 @@ class Meter:
     # -- the end
 
     def finish(self, request: Request, frame: Body, error_code: int) -> Body:
-        """Records what was used. The answer that is sent, its connection throttled if it must."""
+        """Records the use and returns the response to send; throttles the connection if needed."""
         if is_of_brokers(request.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
             self.exempt()
         measures, shares = self._measures, self.shares
@@ -159,7 +162,7 @@ class Meter:
             waits.append((shares.request.use(self._take_time(), now_ms), Kind.REQUEST))
         if key == PRODUCE and shares.produce is not None:
             waits.append((shares.produce.use(_size(request.buffer), now_ms), Kind.PRODUCE))
-            if not frame:  # acks=0: nobody can be told, and Kafka leaves the time alone
+            if not frame:  # acks=0 has no response, and Kafka does not count the time
                 waits = waits[-1:]
         elif key == FETCH and (shares.fetch is not None or waits):
             frame = throttled_fetch.bounded(request, measures, shares.fetch, frame, waits)

@@ -1,7 +1,7 @@
-"""Where an answer says how long its client has to wait: ``throttle_time_ms``.
+"""Sets ``throttle_time_ms`` in encoded responses.
 
-Handlers leave it 0. In most APIs it comes first, and is overwritten; in Produce it comes last. An
-answer that has it elsewhere is encoded again.
+Handlers leave it 0. In most APIs it is the first field, and is overwritten; in Produce it is the
+last. A response that has it elsewhere is encoded again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _LENGTH_AND_CORRELATION: Final = 8
 
 
 def header_bytes(api_key: int, version: int) -> int:
-    """What comes before the body of an answer: its length, and its header."""
+    """The bytes before the body of a response: its length, and its header."""
     return _LENGTH_AND_CORRELATION + response_header_version(api_key, version)
 
 
 @cache
 def has_field(api_key: int, version: int) -> bool:
-    """Whether answers of this version have the field."""
+    """Whether responses of this version have the field."""
     return any(
         field.name == NAME and version in version_range(field.versions)
         for field in BY_KEY[api_key].response
@@ -41,7 +41,7 @@ def has_field(api_key: int, version: int) -> bool:
 
 @cache
 def fixed_place(api_key: int, version: int) -> int | None:
-    """Where it is in every frame of this version; None where that differs, or there is none."""
+    """Its position in every frame of this version; None if it varies, or does not exist."""
     place = header_bytes(api_key, version)
     for field in BY_KEY[api_key].response:
         if version not in version_range(field.versions) or field.tag is not None:
@@ -55,22 +55,22 @@ def fixed_place(api_key: int, version: int) -> int | None:
 
 
 def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body:
-    """The answer, saying that its client has to wait so long; as it is where it can't say so."""
+    """The response with the throttle time; unchanged if it has no such field."""
     if not frame or not has_field(api_key, version):
         return frame
     place = fixed_place(api_key, version)
     if place is not None:
         return _overwritten(frame, place, wait_ms)
-    whole = head_of(frame)  # no API but Fetch has parts in files
+    whole = head_of(frame)  # only Fetch has parts in files
     end = len(whole) - int(BY_KEY[api_key].is_flexible(version))
     if api_key == PRODUCE and whole[end - _INT32.size :].count(0) == len(whole) - end + 4:
-        # Zero to the end: no tagged field, whose last values could not be all zero, comes behind.
+        # All zero to the end: no tagged field follows, since its last values would not be all zero.
         return whole[: end - _INT32.size] + _INT32.pack(wait_ms) + whole[end:]
     return _encoded_again(whole, api_key, version, wait_ms)
 
 
 def head_of(frame: Body) -> bytes:
-    """An answer up to its first part that is in a file, all of it where there is none."""
+    """A response up to its first part in a file; all of it without one."""
     if isinstance(frame, bytes):
         return frame
     parts = takewhile(lambda part: not isinstance(part, Slice), frame)
@@ -78,7 +78,7 @@ def head_of(frame: Body) -> bytes:
 
 
 def size_of(frame: Body) -> int:
-    """Bytes of an answer, its length included."""
+    """Bytes of a response, including its length."""
     if isinstance(frame, bytes):
         return len(frame)
     return sum(part.length if isinstance(part, Slice) else len(part) for part in frame)

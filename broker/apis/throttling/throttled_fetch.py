@@ -1,12 +1,12 @@
-"""Fetch under a quota: at most what is allowed at once is read, and too much is not sent at all.
+"""Fetch under a quota: reads at most what the quota allows at once, and empties a larger response.
 
-An answer that is too much is empty, and does not count: the client asks for the same again when its
-time is over. Its session is as if nothing had been answered. No quota bounds a broker, which the
-handler says when it has judged that it is one (`Request.exempt`).
+An emptied response does not count: the client fetches the same again after the throttle time, and
+its session is as if nothing had been returned. Brokers have no quota: the handler exempts a request
+after it has authorized it as a broker's (`Request.exempt`).
 
-Unlike Kafka, an answer that can never be within the quota is sent, whole, once its client is: one
-batch that is larger than all windows allow. Its reader would wait for ever. It has to wait for it
-afterwards.
+Unlike Kafka, a response that can never be within the quota, one batch larger than all windows
+allow, is sent in full once the client is within its quota: otherwise its reader would wait forever.
+The client is throttled afterwards.
 
 Source: Kafka 3.9 ``KafkaApis.handleFetchRequest``, ``FetchSession.getThrottledResponse``; KIP-219.
 """
@@ -36,7 +36,9 @@ def bounded(
     frame: Body,
     waits: list[tuple[int, Kind]],
 ) -> Body:
-    """Records an answer and adds how long to wait for it; the answer that may be sent."""
+    """Records a response, appends its throttle time to ``waits``, and returns the response to
+    send.
+    """
     version, now_ms = request.api_version, measures.now_ms()
     size = 4 + size_of(frame) - header_bytes(API.key, version)  # as Kafka counts it
     if share is not None:
@@ -52,25 +54,25 @@ def bounded(
 
 
 def _fields_at(request: Request) -> int:
-    """Where max_wait_ms, min_bytes and max_bytes are."""
+    """The position of max_wait_ms, min_bytes and max_bytes."""
     return request.position + (4 if request.api_version < _FIRST_WITHOUT_REPLICA else 0)
 
 
 def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
-    """An answer without anything; the error of a session is handed on."""
+    """An empty response; a session error is kept."""
     version = request.api_version
     if version < _FIRST_WITH_SESSIONS:
         return request.frame({"responses": []})
-    place = header_bytes(API.key, version) + 4  # behind the throttle time
+    place = header_bytes(API.key, version) + 4  # after the throttle time
     error_code, session_id = _ERROR_AND_SESSION.unpack_from(head_of(frame), place)
     if error_code:
         return frame
-    # Behind the three numbers and the isolation level.
+    # After the three numbers and the isolation level.
     _, epoch = _SESSION.unpack_from(request.buffer, _fields_at(request) + 13)
     session = sessions.get(session_id)
     if session is not None and epoch <= 0:
-        sessions.close(session_id, session.owner)  # it has just been made
+        sessions.close(session_id, session.owner)  # it was opened by this request
         session_id = _NO_SESSION
     elif session is not None:
-        session.was_not_told()
+        session.response_was_dropped()
     return request.frame({"session_id": session_id, "responses": []})
