@@ -1,1 +1,8 @@
-"""The edge: sockets, clocks, configuration, metrics and the turn."""
+"""The edge: sockets, clocks, configuration, metrics and the turn.
+
+Where to change:
+
+- how brokers connect to each other: `broker/cluster_connections.py`,
+  `broker/cluster/peers/secured_peer.py`. Then `tests/broker/test_cluster_connections.py`,
+  `tests/broker/cluster/test_secured_members.py`.
+"""

@@ -1,8 +1,8 @@
-"""The broker: made of its parts, started and stopped in order.
+"""The broker: makes its parts, starts and stops them in order.
 
-Owns the order of things. Start: addresses, lock, identity, topics, logs, shards; then every socket
-listens, and only then the HTTP stack is imported. Stop: no more connections, the turn ends,
-everything is flushed and written down, lock and addresses are given up.
+Start: addresses, lock, identity, topics, logs, shards; then every socket listens, and only then the
+HTTP stack is imported. Stop: no more connections, the turn ends, everything is flushed and stored,
+lock and addresses are released.
 """
 
 from __future__ import annotations
@@ -109,9 +109,11 @@ class Broker:
         interpose: Interpose | None = None,
         new_cleaner: Callable[[], Cleaner] | None = None,
     ) -> None:
-        """``interpose`` stands between the sockets and the APIs; see `broker/net/interpose.py`.
+        """``interpose`` intercepts requests between the sockets and the APIs:
 
-        ``new_cleaner`` gives who cleans ``fs`` where no other process sees it.
+        `broker/net/interpose.py`.
+
+        ``new_cleaner`` makes the cleaner of an ``fs`` that other processes can't read.
         """
         self.config = config
         self._interpose = interpose
@@ -119,57 +121,54 @@ class Broker:
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
-        """Where it listens."""
         self.pause_detector = PauseDetector(self.time.real)
-        """What keeps the broker's own pauses out of the clock."""
+        """Keeps the broker's own pauses out of the clock."""
         self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
         self.internal_errors = InternalErrors()
-        """Bugs of ours that were caught before they harmed others."""
+        """Counts bugs that were caught before they harmed others."""
         self.watchdog = Watchdog(self.time)
         self.background = Background(self.time, self.watchdog)
         self.spawn = self.background.spawn
         self.slicer = Slicer(self.time.real, self.watchdog)
-        """Whose slice of long work is next."""
+        """Chooses the next slice of long work."""
         self.worker = Worker(self.time)
-        """The thread for pure work that takes long."""
         kept = (self.time, self.spawn, self.fs, self.directory)
         groups_bytes = config["group.journal.file.max.bytes"]
         self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes, self.internal_errors)
-        """Why groups rebalanced, and the file that says so to the next run."""
+        """The journal of rebalances and their causes, with its file for the next run."""
         transactions_bytes = config["transaction.journal.file.max.bytes"]
         self.transaction_keeper = JournalKeeper(
             TransactionsJournal, *kept, transactions_bytes, self.internal_errors
         )
-        """What became of transactions, and its file."""
+        """The journal of transactions, with its file."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
-        """What is served over HTTP, by `http` or by another server."""
+        """The HTTP pages, served by `http` or by another server."""
         self._viewers: list[Callable[[], None]] = []
-        """They show the facts of groups as they come: the pages, once they are open."""
+        """Called when groups have news: the pages, once they are open."""
         self.stopped = asyncio.Event()
-        """Set when the broker cannot go on, or was asked to stop."""
+        """Set when the broker can't continue, or was asked to stop."""
         self.fatal: str | None = None
-        """Why it cannot go on."""
+        """Why the broker can't continue."""
         self._lock: Lock | None = None
         self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
         self.secured = Secured(config, self.time, self.internal_errors)
-        """What protects it."""
+        """Authentication, authorization, TLS and quotas."""
         self.listeners = self.secured.listeners
-        """By which clients come."""
         self.mode: BrokerMode
-        """By itself or in a cluster; since `open` or `join`."""
+        """Standalone or in a cluster; set by `open` or `join`."""
 
     # -- life
 
     def open(self) -> None:
-        """Takes the addresses, then the data directory, and opens what is in it.
+        """Binds the addresses, locks the data directory, and opens its contents.
 
-        Called before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
-        BadConfig, BadDirectory, CorruptLog and OSError, each with its sentence; then nothing is
-        held any more.
+        Call it before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
+        BadConfig, BadDirectory, CorruptLog and OSError, each with a message; nothing stays held
+        then.
         """
         try:
             self.secured.certificates.open()
@@ -184,9 +183,9 @@ class Broker:
             raise
 
     async def join(self) -> None:
-        """Comes into the cluster, where there is one, and opens its logs; before `start`.
+        """Joins the cluster, if one is configured, and opens its logs; call it before `start`.
 
-        Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
+        Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
         """
         if not self.config.is_in_cluster:
             return
@@ -223,7 +222,7 @@ class Broker:
         )
 
     def _set_mode(self, mode: BrokerMode) -> None:
-        """The logs are open: makes the rest."""
+        """Makes the other parts; the logs are open."""
         self.mode = mode
         self.registry, self.logs = mode.registry, mode.logs
         if mode.stores is None:
@@ -235,11 +234,11 @@ class Broker:
         self.transaction_keeper.read()
 
     def _make_parts(self) -> None:
-        """Makes the parts that stand on the logs, each with all that it uses.
+        """Makes the parts that use the logs, each with its dependencies.
 
-        Two loops are true ones: whoever deletes topics has the shards drop their offsets, and the
-        shards say when that is done; a setting that a request changes bears on the server. One of
-        each pair is made first, with a function that finds the other when it is called.
+        Two dependencies are mutual: the deletion of topics makes the shards drop their offsets, and
+        the shards report when that is done; a setting that a request changes affects the server.
+        One of each pair is made first, with a function that finds the other when it is called.
         """
         config = self.config
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
@@ -293,7 +292,7 @@ class Broker:
         self._make_sources()
 
     def _make_transactions(self) -> None:
-        """Makes the coordinator of transactions.
+        """Makes the transaction coordinator.
 
         Its cores and the sender of markers call each other: the sender is made first.
         """
@@ -338,10 +337,8 @@ class Broker:
         )
 
     def _make_server(self) -> None:
-        """Makes what answers requests."""
         config = self.config
         self.disk_reads = DiskReads(self.time)
-        """The threads for reads that wait for the disk."""
         unsupported = Unsupported(self.time)
         stuck_clients = StuckClients(unsupported, self._has_member, self._uses_new_protocol)
         self.advertised = Advertised(config, self.registry.node_id)
@@ -375,7 +372,6 @@ class Broker:
         self.secured.apply_quotas(self.server, services.fetch_sessions)
 
     def _make_services(self, unsupported: Unsupported, stuck_clients: StuckClients) -> Services:
-        """Gathers what handlers of requests may use."""
         config, mode = self.config, self.mode
         return Services(
             config=config,
@@ -417,7 +413,7 @@ class Broker:
         )
 
     def _make_holders(self) -> None:
-        """Gathers what is read of open transactions."""
+        """Makes the parts that read open transactions."""
         counts = self.registry.partition_counts
         self.lso_blockers = LsoBlockers(
             self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time
@@ -427,7 +423,7 @@ class Broker:
         )
 
     def _make_sources(self) -> None:
-        """Gathers what is read of all the rest."""
+        """Makes the parts that `/metrics`, `/api` and the page read."""
         self._make_holders()
         self.trends = Trends(
             self.groups,
@@ -485,9 +481,9 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Listens, HTTP too, where connections wait until `start_http`.
+        """Listens, on HTTP too, where connections wait until `start_http`.
 
-        Raises CannotListen; CannotJoin where the cluster has another broker of this id.
+        Raises CannotListen; CannotJoin if the cluster has another broker with this id.
         """
         self.pause_detector.start()
         for owned in OWNED.values():
@@ -517,7 +513,7 @@ class Broker:
         self.http.start()
 
     def serve_pages(self, address: str) -> Pages:
-        """The pages, for a server of HTTP that is another's, at HOST:PORT; `stop` ends them."""
+        """The pages, for another HTTP server at HOST:PORT; `stop` stops them."""
         from broker.web.site import Pages
 
         self.advertised.serving_http(address)
@@ -528,9 +524,9 @@ class Broker:
         return pages
 
     async def stop(self) -> None:
-        """Ends the turn, answers who waits, closes all, writes everything down, unlocks.
+        """Ends the turn, answers waiting requests, closes and stores everything, and unlocks.
 
-        What one part can't do keeps no other from its own: the logs are closed in any case.
+        A failure of one part does not prevent the others from stopping: the logs are always closed.
         """
         parts: list[Stop] = [
             *self.mode.first_stops(),
@@ -570,19 +566,19 @@ class Broker:
             self.release()
 
     def release(self) -> None:
-        """Gives the addresses and the data directory up."""
+        """Releases the addresses and the data directory."""
         self.sockets.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def fail(self, reason: str) -> None:
-        """The broker cannot go on: nothing more can be acknowledged."""
+        """Stops the broker, which can't continue: it can't acknowledge anything any more."""
         self.fatal = self.fatal or reason
         self.stopped.set()
 
     async def reload(self, fresh: Config) -> None:
-        """Takes over what may change at run time of properties that were read again."""
+        """Applies the settings of reloaded properties that can change at run time."""
         await self.config_changes.reload(fresh)
 
     @property
@@ -591,10 +587,10 @@ class Broker:
         return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
-        """What /healthz says."""
+        """The content of /healthz."""
         return health(self.sources)
 
-    # -- what the parts are given
+    # -- dependencies of the parts
 
     def _limits(self) -> Limits:
         return limits_of(self.config, self.secured.overrides.by_address)
@@ -608,12 +604,12 @@ class Broker:
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
 
     def _answered(self) -> None:
-        """A turn of the transaction coordinator ends: its answers leave, and then its markers."""
+        """Ends a turn of the transaction coordinator: sends its responses, and then its markers."""
         self.writes.flush()
         self.markers.ask_due()
 
     def _settings_changed(self) -> None:
-        """Gives those who keep copies of settings the ones that hold now."""
+        """Passes the current settings to the parts that keep copies."""
         self.secured.overrides.follow(self.background)
         self.server.configure(self._limits())
         self.groups.configure(self._group_settings())
@@ -622,13 +618,15 @@ class Broker:
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
         view = self.groups.view_of(group_id)
         if view is None:
-            return True  # it may have: its groups are not loaded
+            return True  # unknown: its groups are not loaded
         group = view.groups.get(group_id)
         members = () if group is None else group.members.values()
         return any((each.client_id, each.client_host) == (client_id, host) for each in members)
 
     def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
-        """Writes down for a group, which the client may see, that its protocol is not served."""
+        """Records in the journal of a group, which the client must be allowed to see, that its
+        protocol is not supported.
+        """
         authorizer, group = self.secured.authorizer, ResourceType.GROUP
         if not authorizer.allows(
             connection, Operation.DESCRIBE, group, group_id, api=NEW_PROTOCOLS_API, is_logged=False
@@ -646,4 +644,4 @@ class Broker:
 
 
 __all__ = ["BadDirectory", "Broker", "CannotJoin", "CannotListen", "CorruptLog", "DirectoryLocked"]
-# What `open` and `start` raise can be had here, so that the command line needs no other room.
+# Exceptions of `open` and `start`, exported so that the command line imports no other room.

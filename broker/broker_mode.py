@@ -1,8 +1,8 @@
 """The mode of a broker: standalone (`standalone.py`) or in a cluster (`in_cluster.py`).
 
-`Broker` makes a `StartupParts`, opens its standing on it, makes the coordinators over the
-standing's logs, and has the standing make what changes topics. From there on it does not ask which
-one it is.
+`Broker` makes a `StartupParts`, opens its mode with it, makes the coordinators over the mode's
+logs, and has the mode make the parts that change topics. After that it does not check which mode it
+has.
 """
 
 from __future__ import annotations
@@ -38,88 +38,87 @@ if TYPE_CHECKING:
     from broker.cluster_stores import ClusterStores
 
 Stop = Callable[[], Awaitable[None] | None]
-"""Stops a part."""
 
 
 @slotted(frozen=True)
 class Coordination:
-    """What stands on the logs, and is told when topics change."""
+    """The parts that use the logs, and are notified when topics change."""
 
     groups: GroupRuntime
     transactions: TransactionRuntime
     producer_ids: ProducerIdPool
     cleaning: Cleaning
     settings_changed: Callable[[], None]
-    """Gives those who keep copies of settings the ones that hold now."""
+    """Passes the current settings to the parts that keep copies."""
 
 
 class BrokerMode(Protocol):
-    """See the module."""
+    """The parts of a broker that depend on its mode."""
 
     registry: Registry
-    """Which topics there are."""
     logs: LogManager
-    """The partitions that are here; open."""
+    """The partitions of this broker; open."""
     duties: type[TransactionDuties]
-    """What the coordinator of transactions does besides."""
+    """Further duties of the transaction coordinator."""
     marker_wait_ms: int
-    """How long the marker of a partition here may wait to be stable, or NEVER."""
+    """How long the marker of a local partition may wait to be stable, or NEVER."""
     served: Mapping[int, ServedApi]
-    """What requests are answered, by API key."""
+    """The handlers of requests, by API key."""
     replicas: ReplicaManager | None
     controller: ControllerHost | None
     enlisting: RemoteEnlisting | None
     registration_fence: RegistrationFence | None
     member: ClusterBroker | None
     stores: ClusterStores | None
-    """What protects the broker."""
+    """ACLs, users, quotas and tokens."""
     remote_end_offsets: RemoteEndOffsets | None
-    """Where the logs end that others lead; this and the six above are a cluster's."""
+    """The end offsets of logs that others lead; this and the six above are None when standalone."""
 
-    # Since `make`:
+    # Set by `make`:
     topics: TopicChanges
     """Creates, grows and deletes topics."""
     settings_store: SettingsStore
-    """Where the settings of topics and brokers are kept."""
     old_offsets: OldOffsets
 
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
+        """The settings of the group coordinator; ``topic`` has its topic's, once they are known."""
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """Who is asked for the marker of a partition; ``local`` writes those of this broker."""
+        """Finds the destination of a partition's marker; ``local`` writes those of this broker."""
 
     def make(self, coordination: Coordination) -> None:
-        """Makes what changes topics, and files beside them."""
+        """Makes the parts that change topics, with their files."""
 
     def view(self, advertised: Advertised) -> ClusterView:
-        """Makes what clients are told of the cluster."""
+        """Makes the view of the cluster that clients get."""
 
     async def reserve_producer_ids(self) -> range:
-        """A block of producer ids that nobody else has."""
+        """Reserves a block of producer ids that no other broker has."""
 
     def offsets_dropped(self, name: str) -> None:
-        """The groups of this broker have dropped the offsets of a deleted topic."""
+        """Called when the groups of this broker have dropped the offsets of a deleted topic."""
 
     async def may_listen(self) -> None:
-        """Waits for what takes longer than a client may be kept waiting; raises as `start`.
+        """Waits for work that is too long for a client to wait; raises as `start`.
 
-        One that can connect and gets no answer to ApiVersions takes the broker for a very old one.
+        A client that can connect but gets no ApiVersions response treats the broker as a very old
+        one.
         """
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """The sockets listen at ``endpoints``; nobody is answered before this is done.
+        """Called when the sockets listen at ``endpoints``; no request is answered before it is
+        done.
 
-        Raises CannotJoin where the cluster has another broker of this id.
+        Raises CannotJoin if the cluster has another broker with this id.
         """
 
     def first_stops(self) -> Sequence[Stop]:
-        """What is stopped before anything else, in order."""
+        """The parts to stop before all others, in order."""
 
     def last_stops(self) -> Sequence[Stop]:
-        """What is stopped after everything else, in order; the logs are open still."""
+        """The parts to stop after all others, in order; the logs are still open."""
 
     async def leave(self) -> None:
-        """The logs are closed: nothing is left to give up but the cluster."""
+        """Leaves the cluster; the logs are closed."""

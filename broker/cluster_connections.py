@@ -1,8 +1,8 @@
-"""How this broker connects to the others of its cluster: as the settings of their listener say.
+"""Connects this broker to the others of its cluster, by the settings of the inter-broker listener.
 
-They listen by the same settings as it does itself. So it trusts whom its listener's truststore
-names, shows its listener's own certificate, and logs in with the name and the password that stand
-in the mechanism's ``sasl.jaas.config``, as Kafka's brokers do.
+Other brokers listen with the same settings. So this broker trusts the CAs of its listener's
+truststore, shows its listener's own certificate, and logs in with the name and password in the
+mechanism's ``sasl.jaas.config``, as Kafka's brokers do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES: Final = "ssl.endpoint.identification.algorithm"
 
 
 def reaching_brokers(config: Config) -> Connect:
-    """What makes connections to other brokers; reads files. Raises BadConfig."""
+    """Returns the function that connects to other brokers; reads files. Raises BadConfig."""
     listener = inter_broker_listener(config)
     if not listener.has_tls and not listener.has_sasl:
         return connect
@@ -68,10 +68,12 @@ def _login(config: Config, listener: Endpoint) -> BrokerLogin:
 
 
 class BrokersTls:
-    """The context of connections to other brokers, made anew when its settings or files change."""
+    """The TLS context of connections to other brokers, renewed when its settings or files
+    change.
+    """
 
     def __init__(self, config: Config, listener: Endpoint) -> None:
-        """Raises BadConfig where there can be no context."""
+        """Raises BadConfig if the context can't be made."""
         from broker.net.tls.context import TlsError
 
         self._config = config
@@ -84,7 +86,9 @@ class BrokersTls:
             raise BadConfig(f"listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
-        """That of the next connection; reads files. One that can't be used changes nothing."""
+        """The context of the next connection; reads files. On a TLS error the old context is
+        kept.
+        """
         from broker.net.tls.context import TlsError
 
         settings = self._settings()

@@ -1,7 +1,7 @@
-"""What protects a broker of a cluster is kept in ZooKeeper: entries, credentials, tokens, quotas.
+"""ACLs, credentials, tokens and quotas of a broker in a cluster, which ZooKeeper stores.
 
-All of it is read before the broker answers anybody; what other brokers change is followed, and what
-is changed here they follow.
+All of them are read before the broker answers a request. The broker follows changes by other
+brokers, and they follow its changes.
 """
 
 from __future__ import annotations
@@ -72,15 +72,17 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SECRET_NODE: Final = "/muster_login_secret"
-"""Of it comes what names that nobody has show, the same at every broker. Kafka knows no such node;
-whoever can read it can read the credentials too."""
+"""Source of the decoys for unknown users, the same at every broker.
+
+Kafka does not use this node. A client that can read it can read the credentials too.
+"""
 _QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
 Result = TypeVar("Result")
 
 
 class ClusterUsers:
-    """Credentials of SCRAM in the nodes of users; a `UserStore`."""
+    """SCRAM credentials in the nodes of users; a `UserStore`."""
 
     def __init__(self, clients: ClientConfigs, time: Time) -> None:
         self._clients = clients
@@ -88,7 +90,7 @@ class ClusterUsers:
         clients.expect(BY_NAME)
 
     def users(self, secret: bytes) -> Users:
-        """All users, as they are and as they become."""
+        """All users, kept up to date."""
         known = {
             name: credentials
             for entity, settings in self._clients.settings.items()
@@ -100,13 +102,13 @@ class ClusterUsers:
         def changed(entity: ClientEntity, settings: Mapping[str, str]) -> None:
             name = _user_of(entity)
             if name is not None:
-                users.told(name, _credentials(entity, settings))
+                users.update(name, _credentials(entity, settings))
 
         self._clients.follow(changed)
         return users
 
     async def alter(self, edits: Mapping[str, UserEdit]) -> Mapping[str, Credentials | str]:
-        """See `UserStore`; the node may have what this broker has not heard of yet."""
+        """Implements `UserStore`; the node may have a change that this broker has not read yet."""
         altered: dict[str, Credentials | str] = {}
         for name, edit in edits.items():
             texts = {
@@ -132,7 +134,7 @@ class ClusterQuotas:
         clients.expect(_QUOTAS)
 
     def read(self) -> Entities:
-        """See `QuotaStore`."""
+        """Implements `QuotaStore`."""
         found = {}
         for entity, settings in self._clients.settings.items():
             quotas = _quotas(entity, settings)
@@ -141,7 +143,7 @@ class ClusterQuotas:
         return found
 
     def follow(self, changed: QuotasChanged) -> None:
-        """See `QuotaStore`."""
+        """Implements `QuotaStore`."""
 
         def follow(entity: ClientEntity, settings: Mapping[str, str]) -> None:
             changed({_quota_entity(entity): _quotas(entity, settings)})
@@ -149,7 +151,7 @@ class ClusterQuotas:
         self._clients.follow(follow)
 
     async def alter(self, edits: Mapping[Entity, QuotaEdit]) -> Mapping[Entity, str]:
-        """See `QuotaStore`; the node may have what this broker has not heard of yet."""
+        """Implements `QuotaStore`; the node may have a change that this broker has not read yet."""
         failed: dict[Entity, str] = {}
         for some in slices(edits.items()):
             reasons = await asyncio.gather(*[self._alter(*each) for each in some])
@@ -159,9 +161,9 @@ class ClusterQuotas:
         return failed
 
     async def _alter(self, entity: Entity, edit: QuotaEdit) -> str | None:
-        """Why the quotas of an entity could not be kept; None where they are.
+        """Stores the quotas of an entity; returns why that failed, or None.
 
-        Credentials of a user share his node; those are not altered here.
+        The node also has the credentials of a user, which do not change here.
         """
         texts = {
             key: None if value is None else _text(key, value)
@@ -188,20 +190,20 @@ class ClusterTokens:
     ) -> None:
         self._time = time
         self.tokens = Tokens(config, time)
-        """All of them, as they are and as they become."""
+        """All tokens, kept up to date."""
         self.tokens.keep_in(self)
         self.nodes = ZooKeeperTokens(zookeeper, time, spawn, errors, self.tokens)
 
     async def read(self, token_id: str) -> Token | None:
-        """See `TokenStore`."""
+        """Implements `TokenStore`."""
         return await self._done(self.nodes.get(token_id))
 
     async def keep(self, token: Token, before: Token | None) -> bool:
-        """See `TokenStore`."""
+        """Implements `TokenStore`."""
         return await self._done(self.nodes.put(token, before))
 
     async def remove(self, token: Token) -> None:
-        """See `TokenStore`."""
+        """Implements `TokenStore`."""
         await self._done(self.nodes.delete(token))
 
     async def _done(self, work: Awaitable[Result]) -> Result:
@@ -213,17 +215,17 @@ class ClusterTokens:
 
 @slotted(frozen=True)
 class ClusterStores:
-    """Those of one broker; opened."""
+    """The open stores of one broker."""
 
     acls: ZooKeeperAcls | None
-    """None where everybody may do everything."""
+    """None without an authorizer."""
     users: Users
     quotas: ClusterQuotas
     tokens: ClusterTokens | None
-    """None where there is no secret key for them."""
+    """None without a secret key for tokens."""
 
     def stop(self) -> None:
-        """Follows no entries and no tokens any more; the others are followed by who reads them."""
+        """Stops following ACLs and tokens; the reader of the others stops following these."""
         if self.acls is not None:
             self.acls.stop()
         if self.tokens is not None:
@@ -231,7 +233,7 @@ class ClusterStores:
 
 
 async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterStores:
-    """Reads what is kept. Raises CannotJoin."""
+    """Opens the stores and reads them. Raises CannotJoin."""
     zookeeper, clients, time = member.joined.zookeeper, member.clients, startup.time
     await time.in_thread(_warn_of_files, startup)
     users, quotas = ClusterUsers(clients, time), ClusterQuotas(clients, time)
@@ -264,7 +266,7 @@ async def open_stores(startup: StartupParts, member: ClusterBroker) -> ClusterSt
 
 
 def _warn_of_files(startup: StartupParts) -> None:
-    """A broker that was alone before may have files that hold no more."""
+    """Warns of files that a formerly standalone broker may have, and that have no effect now."""
     for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
         path = os.path.join(startup.directory, name)
         if startup.fs.exists(path):
@@ -277,7 +279,7 @@ def _warn_of_files(startup: StartupParts) -> None:
 
 async def _until_done(work: Callable[[], Awaitable[Result]]) -> Result:
     while True:
-        with suppress(SessionExpired):  # it took too long, and there is another session
+        with suppress(SessionExpired):  # it took too long, and there is a new session
             return await work()
 
 
@@ -338,7 +340,7 @@ def _client_entity(entity: Entity) -> ClientEntity:
 
 
 def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    """Those that can be understood; the others are told."""
+    """The valid quotas; the others are logged."""
     whose, found = _quota_entity(entity), {}
     for key in _QUOTAS:
         if key not in settings:
@@ -356,5 +358,5 @@ def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, floa
 
 
 def _text(key: str, value: float) -> str:
-    """As Kafka writes it: rates of bytes and of connections are whole numbers."""
+    """Kafka's format: rates of bytes and of connections are whole numbers."""
     return str(int(value)) if key in _WHOLE else repr(float(value))

@@ -37,18 +37,18 @@ from protocol.znodes import brokers
 
 
 class ClusterTransactionDuties(TransactionDuties):
-    """Duties of the shards of transactional ids where several brokers coordinate.
+    """Duties of the shards of transactional ids while several brokers are coordinators.
 
-    The controller alone raises the leader epoch of a partition of ``__transaction_state``. A marker
-    of a later epoch was written by another coordinator, which has taken over. A shard answers from
-    what it has read only when the in-sync replicas have it too: what a producer's records are
-    checked against must not vanish.
+    Only the controller raises the leader epoch of a partition of ``__transaction_state``. A marker
+    with a later epoch comes from another coordinator, which has taken over. A shard answers from
+    the records that it has read only when the in-sync replicas have them too: the state that
+    producers are checked against must not be lost.
     """
 
     others_coordinate = True
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
-        """Waits until all that was read is stable. Raises Superseded."""
+        """Waits until all records that were read are stable. Raises Superseded."""
         core = hosted.core
         stable = Awaited[Exception | None]()
         hosted.partition.when_stable(
@@ -59,17 +59,17 @@ class ClusterTransactionDuties(TransactionDuties):
             raise Superseded
 
     def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:  # noqa: ARG002
-        """Never: the one with the later epoch is to end the transaction."""
+        """Always false: the coordinator with the later epoch ends the transaction."""
         return False
 
 
 class InCluster(BrokerMode):
-    """See `BrokerMode`."""
+    """A `BrokerMode`."""
 
     duties = ClusterTransactionDuties
 
     def __init__(self, startup: StartupParts, member: ClusterBroker, stores: ClusterStores) -> None:
-        """The logs are not open yet: see `join`."""
+        """The logs are not open yet: `join` opens them."""
         self.stores = stores
         self._startup = startup
         self.member = member
@@ -88,7 +88,7 @@ class InCluster(BrokerMode):
             startup.time,
         )
         services = member.partition_services(
-            lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it
+            lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` is set after it
         )
         self.logs = LogManager(startup.fs, startup.directory, startup.config, services)
         self.remote_end_offsets = member.remote_end_offsets(self.logs)
@@ -96,15 +96,15 @@ class InCluster(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return self.member.group_settings(settings, topic)
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return self.member.marker_destinations(self.logs, local)
 
     def make(self, coordination: Coordination) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         startup, member = self._startup, self.member
         self._cleaning = coordination.cleaning
         transactions = coordination.transactions
@@ -129,38 +129,38 @@ class InCluster(BrokerMode):
         member.keeper.read()
 
     def view(self, _: Advertised) -> MetadataCache:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return self.member.cache
 
     async def reserve_producer_ids(self) -> range:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return await self.member.producer_ids.reserve(BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """See `BrokerMode`; the controller deletes topics, and waits for no group."""
+        """Does nothing: the controller deletes topics, and does not wait for groups."""
 
     async def may_listen(self) -> None:
-        """See `BrokerMode`: the session of the process before this one must be over."""
+        """Waits until the ZooKeeper session of the broker's previous process is over."""
         await self.member.registration.until_free()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Takes part in the cluster: who asks here waits until the broker is registered."""
+        """Registers the broker in the cluster; requests wait until it is registered."""
         await self.member.start(endpoints)
 
     def first_stops(self) -> Sequence[Stop]:
-        """See `BrokerMode`: what is led here is given away while it is served."""
+        """Hands over leaderships while the partitions are still served, then stops."""
         return (self.member.hand_over, self.member.stop, self.stores.stop)
 
     def last_stops(self) -> Sequence[Stop]:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return ()
 
     async def leave(self) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         await self.member.leave()
 
     def _learnt(self, learnt: Learnt) -> None:
-        """The controller has told of topics, partitions and brokers."""
+        """Applies topics, partitions and brokers that the controller has sent."""
         for topic in self.member.learnt(learnt):
             self._startup.long_polls.wake_topic(topic.name)
             self._cleaning.topic_deleted(topic)
@@ -168,9 +168,9 @@ class InCluster(BrokerMode):
 
 
 async def join(startup: StartupParts, connect: Connect) -> InCluster:
-    """Comes into the cluster through ZooKeeper, and opens the logs of what is replicated here.
+    """Joins the cluster through ZooKeeper, and opens the logs of this broker's replicas.
 
-    Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
+    Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with a message.
     """
     reach = await startup.time.in_thread(reaching_brokers, startup.config)
     settings = cluster_settings(startup.config, reach)

@@ -1,4 +1,4 @@
-"""The data directory of a broker that is stopped, for commands that change its files themselves."""
+"""The data directory of a stopped broker, for commands that change its files themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.topics.registry import BadDirectory
 from log.files.filesystem import FileSystem, OsFileSystem
 
 _ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
-"""One of these is in every directory that a broker, or a command in its place, has written to."""
+"""Every directory that a broker, or a command, has written to contains one of these."""
 _ROOT = 0
 
 
@@ -23,9 +23,10 @@ def files() -> FileSystem:
 
 
 def found(directory: str) -> FileSystem:
-    """The files of a data directory that is there, to be read; a broker may run on it.
+    """The files of an existing data directory, to be read; a broker may run on it.
 
-    Raises BadDirectory for any other directory: read as an empty one, it would give wrong answers.
+    Raises BadDirectory for any other directory: reading it as an empty one would give wrong
+    answers.
     """
     fs = files()
     try:
@@ -43,9 +44,9 @@ def found(directory: str) -> FileSystem:
 
 @contextmanager
 def held(directory: str) -> Iterator[FileSystem]:
-    """``with`` this no broker has the directory, which is made where there is none yet.
+    """Within the block no broker can use the directory; creates it if it does not exist.
 
-    Raises DirectoryLocked where one has it, BadDirectory where it is another user's, and OSError.
+    Raises DirectoryLocked if a broker uses it, BadDirectory if it is another user's, and OSError.
     """
     fs = files()
     fs.make_directory(os.path.abspath(directory))
@@ -58,9 +59,9 @@ def held(directory: str) -> Iterator[FileSystem]:
 
 
 def _check_owner(directory: str) -> None:
-    """Raises BadDirectory where the broker's user is another than the one who runs this.
+    """Raises BadDirectory if the broker runs as another user than this command.
 
-    What is written here is readable by its owner alone: the broker would not start again.
+    Only their owner can read the files written here: the broker would not start again.
     """
     owner = _owner(directory)
     user = os.geteuid()
@@ -80,9 +81,9 @@ def _check_owner(directory: str) -> None:
 
 
 def _owner(directory: str) -> int | None:
-    """Whose the broker is, by what it has written; before its first start, by the directory.
+    """The broker's user, by its files; before its first start, by the directory.
 
-    None where that tells nothing: a volume's own directory may be root's, for a group to write to.
+    None if that is inconclusive: root may own a volume's directory, writable by a group.
     """
     try:
         return _made_by(os.path.join(directory, META_FILE))
@@ -96,7 +97,7 @@ def _made_by(path: str) -> int:
 
 
 def _name(user: int) -> str | None:
-    """A user's name; None for one that this machine does not know, such as a container's."""
+    """A user's name; None for a user that this machine does not know, such as a container's."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

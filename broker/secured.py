@@ -1,7 +1,7 @@
-"""What protects a broker: who may log in, who decides what clients may do, what they were denied;
-and quotas, which protect its clients from each other.
+"""The security of a broker: authentication, authorization, the audit log; and quotas.
 
-`Broker` makes one of its configuration, and opens it before it answers anybody.
+Quotas protect its clients from each other. `Broker` makes one `Secured` from its configuration, and
+opens it before it answers a request.
 """
 
 from __future__ import annotations
@@ -47,37 +47,33 @@ logger = structlog.get_logger(__name__)
 
 
 class Secured:
-    """See the module."""
+    """The security parts of one broker."""
 
     def __init__(self, config: Config, time: Time, errors: InternalErrors) -> None:
         self._config = config
         self._time = time.real
         self.listeners = listeners_of(config)
-        """By which clients come."""
         self.http = http_listener(config)
-        """The HTTP side's; None where it is off."""
+        """The HTTP side's listener; None if it is off."""
         with_http = [*self.listeners, *filter(None, [self.http])]
         self.certificates = Certificates(config, with_http, time.real)
-        """What the listeners with TLS show."""
         self.overrides = Overrides(config, time.real)
-        """How many connections some addresses may have."""
+        """Connection limits of single addresses."""
         self.audit = Audit(time, errors)
-        """What clients were denied, and what they changed."""
+        """Denied operations and security changes of clients."""
         self.authorizer: Authorizer = AllowsAll()
-        """Decides what clients may do."""
         self.acls: AclChanges | None = None
-        """The entries by which it judges."""
+        """The ACLs of the authorizer."""
         self.quotas = QuotaChanges(ClientQuotas(config, time))
-        """What is set for clients."""
         self.users: Users | None = None
-        """Who has a password for SCRAM; since `open`."""
+        """The users with SCRAM credentials; set by `open`."""
         self.tokens: Tokens | None = None
-        """Delegation tokens; None where there is no secret key for them."""
+        """Delegation tokens; None without a secret key for them."""
         self.logins = Logins(self._time)
-        """What all logins share."""
+        """State that all logins share."""
 
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
-        """Reads what protects a broker alone. Raises BadDirectory."""
+        """Opens the stores of a standalone broker. Raises BadDirectory."""
         if has_authorizer(self._config):
             from broker.authorizer.acl_store import FileAcls
 
@@ -93,7 +89,7 @@ class Secured:
             self.tokens.keep_in(kept, kept.tokens.values())
 
     def open_in_cluster(self, stores: ClusterStores) -> None:
-        """What protects a broker of a cluster has been read."""
+        """Takes the open stores of a broker in a cluster."""
         if stores.acls is not None:
             self.judge_by(stores.acls)
         self.quotas.keep_in(stores.quotas)
@@ -101,7 +97,7 @@ class Secured:
         self.tokens = None if stores.tokens is None else stores.tokens.tokens
 
     def judge_by(self, store: AclStore) -> None:
-        """The authorizer is that of these entries."""
+        """Makes the authorizer with these ACLs."""
         from broker.authorizer.acl_authorizer import AclAuthorizer
         from broker.authorizer.acl_changes import AclChanges
 
@@ -118,14 +114,14 @@ class Secured:
             )
 
     def apply_quotas(self, server: Server, fetch_sessions: FetchSessions) -> None:
-        """From now on quotas hold for what a server answers."""
+        """Applies quotas to the responses of a server."""
         server.limit_rates(ListenerRates(self._config, self._time))
         Measuring(self.quotas.quotas, server, fetch_sessions)
 
     def protect(self, listener: Listener) -> None:
-        """Has those who come by a listener log in, where its protocol says so.
+        """Requires a login on a listener if its protocol says so.
 
-        Raises CannotListen where the keys of tokens can't be had.
+        Raises CannotListen if the keys of tokens can't be read.
         """
         if not listener.endpoint.has_sasl:
             return
@@ -142,14 +138,14 @@ class Secured:
         listener.before_login = lambda connection: LoginProtocol(logins, sasl, connection)
 
     async def start(self, background: Background) -> None:
-        """Follows its files, and what ends with time."""
+        """Starts following its files, and expiring tokens."""
         await self.certificates.start(background)
         await self.overrides.start()
         if self.tokens is not None:
             self.tokens.start(background)
 
     def stop(self) -> None:
-        """Nothing more is asked of it."""
+        """Stops the parts."""
         self.certificates.stop()
         if self.tokens is not None:
             self.tokens.stop()

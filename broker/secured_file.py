@@ -1,8 +1,8 @@
-"""A small file of JSON that only its owner may read: what protects, and what must stay secret.
+"""A small JSON file that only its owner may read, for secrets and security settings.
 
-It is written as a whole beside the old one, fsynced and renamed, so that a crash leaves the old one
-or the new one. It has a version, and one of a newer version is refused: what an older Muster does
-not understand might be what protects.
+It is written as a new file, fsynced and renamed, so that a crash leaves either the old or the new
+one. It has a version, and a newer version is refused: an older Muster might not understand a part
+that protects the broker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from log.files.filesystem import FileSystem, read_whole
 
 _VERSION = "version"
 _LINES_AT_ONCE = 500
-"""Lines that are written at a time; none takes so long that other threads have to wait."""
+"""Lines that are written in one step, so that other threads do not wait long."""
 
 
 class SecuredFile:
-    """One such file; used by one thread at a time. What `read` returns is what `write` took."""
+    """One such file; used by one thread at a time. `read` returns what `write` was given."""
 
     def __init__(self, fs: FileSystem, path: str, version: int) -> None:
         self.path = path
@@ -31,9 +31,9 @@ class SecuredFile:
         self._version = version
 
     def read(self) -> dict[str, Any] | None:
-        """What the file says, None when there is none.
+        """The content of the file; None if it does not exist.
 
-        Raises BadDirectory for a file that is damaged or newer, never with anything out of it.
+        Raises BadDirectory for a damaged or newer file; the error contains nothing of the file.
         """
         if not self._fs.exists(self.path):
             return None
@@ -52,10 +52,10 @@ class SecuredFile:
         return dict(value)
 
     def write(self, value: Mapping[str, Any]) -> None:
-        """Puts ``value`` in the place of what is there; on the disk when this returns.
+        """Replaces the content by ``value``, which is on disk when this returns.
 
-        A part that is an iterator is written as a list, and never lies in memory whole. Raises
-        OSError: the file is as it was, unless the directory could not be fsynced.
+        A part that is an iterator is written as a list, and is never completely in memory. Raises
+        OSError: the file is unchanged then, unless the directory could not be fsynced.
         """
         fs, temporary = self._fs, self.path + ".tmp"
         fs.remove(temporary)
@@ -70,7 +70,7 @@ class SecuredFile:
             fs.rename(temporary, self.path)
         except OSError:
             with suppress(OSError):
-                fs.remove(temporary)  # a full disk has no room for half a file
+                fs.remove(temporary)  # half a file would only use space on a full disk
             raise
         fs.fsync_directory(os.path.dirname(self.path))
 

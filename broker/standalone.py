@@ -1,4 +1,4 @@
-"""A broker by itself: its topics, settings and offsets of the old consumer are in its directory."""
+"""A standalone broker: its directory has its topics, settings and offsets of the old consumer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Standalone(BrokerMode):
-    """See `BrokerMode`."""
+    """A `BrokerMode`."""
 
     duties = TransactionDuties
     marker_wait_ms = NEVER
@@ -73,7 +73,7 @@ class Standalone(BrokerMode):
             logger.info("topics from the data directory added to the topic list", topics=len(found))
 
     def _highest_producer_id(self) -> int:
-        """The highest that the logs know: producers have it, and transactional ids may."""
+        """The highest id in the logs, of producers and of transactional ids."""
         named = [each.log.producers.highest_id for each in self.logs.all()]
         state = self.logs.topics.get(TRANSACTION_TOPIC)
         if state is not None:
@@ -83,15 +83,15 @@ class Standalone(BrokerMode):
     def group_settings(
         self, settings: RuntimeSettings, _: Mapping[str, Any] | None
     ) -> RuntimeSettings:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return settings
 
     def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return lambda *_: local
 
     def make(self, coordination: Coordination) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         startup, registry = self._startup, self.registry
         self._coordination = coordination
         self.deletions = Deletions(
@@ -126,22 +126,22 @@ class Standalone(BrokerMode):
         )
 
     def view(self, advertised: Advertised) -> AloneView:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return AloneView(self.registry.node_id, self.logs, advertised.node)
 
     async def reserve_producer_ids(self) -> range:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return await self._startup.disk_changes.run(self.registry.reserve_producer_ids, BLOCK)
 
     def offsets_dropped(self, name: str) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         self.deletions.dropped(name)
 
     async def may_listen(self) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`; there is nothing to wait for."""
 
     async def start(self, _: Sequence[Endpoint]) -> None:
-        """Loads what the coordinators' topics have, and goes on with deletions."""
+        """Loads the coordinators' topics, and continues deletions."""
         groups, transactions = self._coordination.groups, self._coordination.transactions
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
@@ -154,26 +154,28 @@ class Standalone(BrokerMode):
         self.deletions.resume()
 
     def first_stops(self) -> Sequence[Stop]:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return (self.deletions.stop,)
 
     def last_stops(self) -> Sequence[Stop]:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`."""
         return (self.old_offsets.stop,)
 
     async def leave(self) -> None:
-        """See `BrokerMode`."""
+        """Overrides `BrokerMode`; a standalone broker does not leave a cluster."""
 
-    # -- what the parts are given
+    # -- callbacks of the parts
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
-        """``__consumer_offsets`` has been made, or has more partitions."""
+        """Starts the group coordinator on ``__consumer_offsets``, which was created or has
+        grown.
+        """
         if not self._coordination.groups.is_started:
             self._coordination.settings_changed()
             self._coordination.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
-        """``__transaction_state`` has been made."""
+        """Starts the transaction coordinator on ``__transaction_state``, which was created."""
         if not self._coordination.transactions.is_started:
             self._coordination.settings_changed()
             self._coordination.transactions.start(topic.partitions)

@@ -1,7 +1,7 @@
-"""Faults that the start finds after the settings themselves: in stores, keys and the cluster's.
+"""Faults that the start finds after those of settings: in stores, keys and the cluster's settings.
 
-`muster config check` asks for them beforehand. They come from the functions that the start calls;
-nothing is bound or written, and no other machine is asked.
+`muster config check` finds them in advance, through the functions that the start calls; nothing is
+bound or written, and no other machine is contacted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _BEARER: Final = "OAUTHBEARER"
 
 
 def startup_faults(config: Config) -> Iterator[Fault]:
-    """What would end the start of a broker with these settings; reads the files of stores."""
+    """The faults that would fail the start of a broker with these settings; reads the files of
+    stores.
+    """
     for endpoint in [*config.listeners, *filter(None, [http_endpoint(config)])]:
         if endpoint.has_tls:
             yield from _store_faults(config, endpoint)
@@ -54,7 +56,9 @@ def _store_faults(config: Config, endpoint: Endpoint) -> Iterator[Fault]:
 
 
 def _names_in(config: Config, listener: str, sentence: str) -> tuple[str, ...]:
-    """The settings of a listener's stores that a sentence is about: it has a name, or a file."""
+    """The settings of a listener's stores that a message is about: it contains their name or
+    file.
+    """
     start = f"{HTTP}." if listener == HTTP else f"{START}{listener.lower()}."
     general = () if listener == HTTP else ("",)
     given = {

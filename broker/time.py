@@ -1,21 +1,21 @@
-"""Time: the one place of the product that reads a clock, waits, makes timers, threads, processes,
-ids and random numbers.
+"""Time: the only module that reads a clock, waits, or makes timers, threads, processes, ids and
+random numbers.
 
-Every part of the broker that does one of these has a `Time` and asks it; a test that reads the
-syntax trees holds that. So one subclass, on an event loop of virtual time, makes a whole broker
-that does the same again from the same seed.
+Every part of the broker that needs one of these uses its `Time`; a test that reads the syntax trees
+enforces that. So one subclass, on an event loop with virtual time, makes a whole broker that
+repeats the same run from the same seed.
 
-There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. What
-expires by the clock (sessions, joins, transactions, offsets, records) asks the `Time` itself. What
-waits for a peer, a disk or an operator asks `Time.real`, which follows the system's clock: a
+There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. Work by
+which things expire (sessions, joins, transactions, offsets, records) uses the `Time` itself. Work
+that waits for a peer, a disk or an operator uses `Time.real`, which follows the system's clock: a
 client's long poll, a connection that closes, a write that is retried.
 
-Everything that waits here waits for somebody else: a session for its member's heartbeat, a join for
-those who have still to join. While the event loop stands (the process was stopped, the machine
-gives it no time, a piece of our own work is long) nobody's request is read, so that this time must
-count against nobody (law 9). The monotonic clock of `Time.now` leaves it out: with it all deadlines
-move at once, and nobody who keeps one has to know. `broker/loop/pause_detector.py` is what proves
-that the loop goes round.
+Each such wait is a wait for another party: a session waits for its member's heartbeat, a join for
+the missing members. While the event loop does not run (the process was stopped, the machine gives
+it no time, a piece of its own work is long) no request is read, so that this time must not count
+against any client (law 9). The monotonic clock of `Time.now` leaves it out, which moves all
+deadlines at once, without a change by their owners. `broker/loop/pause_detector.py` confirms that
+the loop runs.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TRUSTED_MS = 200
-"""So long after a sign of life of the loop the clock goes on without another one."""
+"""How long the clock advances after a sign of life of the loop without another one."""
 ALTERED_S_MAX = 1.0
-"""How long it takes at most until an altered pause is seen."""
+"""The longest time until a changed pause takes effect."""
 _ALWAYS = 1 << 62
 
 
 class Time:
-    """The system's time; a test gives the broker one of its own."""
+    """The system's time; a test passes its own to the broker."""
 
     __slots__ = (
         "_last", "_system_ms", "_trusted_until_ms",
@@ -61,17 +61,16 @@ class Time:
         chance: random.Random | None = None,
     ) -> None:
         self.monotonic_s = monotonic_s
-        """The system's monotonic clock as it is, pauses counted; of the event loop too."""
+        """The system's monotonic clock, pauses included; also the event loop's."""
         self.wall_s = wall_s
         """The wall clock, in seconds since 1970; from any thread."""
         self.ticks_ns = ticks_ns
-        """The performance counter: what a piece of work took. From any thread."""
+        """The performance counter, to measure pieces of work. From any thread."""
         self.cpu_s = cpu_s
-        """The CPU time that the process has used."""
         self.chance = chance or random.Random()
-        """Random numbers, none of which has to be a secret."""
+        """Random numbers; not for secrets."""
         self.left_out_ms = 0
-        """How much of the system's monotonic time is not in `Now.mono_ms`."""
+        """The part of the system's monotonic time that is not in `Now.mono_ms`."""
         self._system_ms = -1
         """The system's monotonic clock at the last reading."""
         self._last = Now(-1, -1)
@@ -79,49 +78,51 @@ class Time:
 
     @property
     def real(self) -> Time:
-        """The time of whoever waits for a peer, a disk or an operator.
+        """The time for waits on a peer, a disk or an operator.
 
-        It is this one, but where a test has the broker's clock in its hand.
+        It is this one, unless a test controls the broker's clock.
         """
         return self
 
-    # -- the clocks by which the broker waits and stores
+    # -- the clocks for waiting and for stored times
 
     def now(self) -> Now:
-        """Both clocks in milliseconds: monotonic for what waits, wall for what is stored.
+        """Both clocks in milliseconds: monotonic for waits, wall for stored times.
 
-        Within one millisecond the same reading serves again.
+        Within one millisecond the same reading is returned.
         """
         system_ms = int(self.monotonic_s() * 1000)
         if system_ms != self._system_ms:
             if system_ms > self._trusted_until_ms:
-                # Whoever reads first after a pause, a timer or a socket, finds it left out. Until
-                # the next sign of life the clock stands at its last reading: it never goes back.
+                # The first reader after a pause, a timer or a socket, leaves the pause out. Until
+                # the next sign of life the clock keeps its last reading: it never goes back.
                 self.left_out_ms = system_ms - self._last.mono_ms
             self._system_ms = system_ms
             self._last = Now(system_ms - self.left_out_ms, int(self.wall_s() * 1000))
         return self._last
 
     def loop_lives(self) -> None:
-        """The event loop has just looked at its sockets; call it at least every `TRUSTED_MS`."""
-        self.now()  # what has passed until now is left out, if it has to be
+        """Call it when the event loop has read its sockets, at least every `TRUSTED_MS`."""
+        self.now()  # leaves out the time until now, if needed
         self._trusted_until_ms = int(self.monotonic_s() * 1000) + TRUSTED_MS
 
     def run_free(self) -> None:
-        """Nobody calls `loop_lives` any more: no time is left out from now on."""
+        """Call it when `loop_lives` will not be called any more: no time is left out from now
+        on.
+        """
         self.now()
         self._trusted_until_ms = _ALWAYS
 
     # -- waiting, on the event loop
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for so long; 0 is one iteration of the loop."""
+        """Let others run for this time; 0 is one iteration of the loop."""
         await asyncio.sleep(seconds)
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
     ) -> asyncio.TimerHandle:
-        """Call ``callback(*args)`` after so long, unless the handle is cancelled."""
+        """Call ``callback(*args)`` after this time, unless the handle is cancelled."""
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
 
     async def pause(
@@ -129,10 +130,10 @@ class Time:
         pause_s: Callable[[], float],
         idle_ms: Callable[[], int | None] | None = None,  # noqa: ARG002
     ) -> None:
-        """Wait between two rounds of work that is done again and again.
+        """Wait between two rounds of repeated work.
 
-        ``pause_s`` is asked again while the pause lasts: it may be altered meanwhile. ``idle_ms``
-        is for a time that is moved by hand: see `broker/test_mode/clock/mock_time.py`.
+        ``pause_s`` is called again during the pause, since it may change. ``idle_ms`` is for a time
+        that a test controls: see `broker/test_mode/clock/mock_time.py`.
         """
         paused_s = 0.0
         while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
@@ -141,17 +142,17 @@ class Time:
         await self.sleep(max(left_s, 0.0))
 
     def within(self, seconds: float) -> asyncio.Timeout:
-        """``async with`` this: TimeoutError for a block that takes longer."""
+        """An ``async with`` block that raises TimeoutError if it takes longer."""
         return asyncio.timeout(seconds)
 
-    # -- work elsewhere
+    # -- work in threads and processes
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
-        """What ``work(*args)`` returns or raises, run in one of the threads that all share."""
+        """Run ``work(*args)`` in one of the shared threads; returns or raises its result."""
         return await asyncio.to_thread(work, *args)
 
     def threads(self, count: int, name: str) -> Threads:
-        """At most ``count`` threads of their own, for work that must not wait behind others'."""
+        """At most ``count`` separate threads, for work that must not wait for other work."""
         return Threads(count, name)
 
     def start_thread(self, work: Callable[[], None], name: str) -> None:
@@ -161,14 +162,15 @@ class Time:
     def wait_in_thread(
         self, condition: Condition, until: Callable[[], bool], seconds: float
     ) -> bool:
-        """Wait for others to make ``until`` true, not for longer; in a thread that may stand."""
+        """Wait until ``until`` is true, at most ``seconds``; for a thread that may block."""
         return condition.wait_for(until, seconds)
 
     async def start_process(
         self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
     ) -> Process:
-        """A process with pipes for stdin and stdout, whose answers are lines of at most so many
-        bytes. Ctrl-C is for the broker, which ends the process.
+        """A process with pipes for stdin and stdout, which answers in lines of limited length.
+
+        Ctrl-C reaches only the broker, which ends the process.
         """
         return await asyncio.create_subprocess_exec(
             *command,
@@ -182,9 +184,9 @@ class Time:
     # -- ids
 
     def fresh_id(self) -> bytes:
-        """16 bytes that nobody else has: those of a random UUID (RFC 9562, version 4).
+        """A unique id: the 16 bytes of a random UUID (RFC 9562, version 4).
 
-        Two microseconds less than `uuid.uuid4`, of each member's first JoinGroup.
+        It saves two microseconds of `uuid.uuid4` at each member's first JoinGroup.
         """
         id_bytes = bytearray(os.urandom(16))
         id_bytes[6] = id_bytes[6] & 0x0F | 0x40
@@ -193,7 +195,7 @@ class Time:
 
 
 class Threads:
-    """A bounded number of threads, which begin with their first work; use from one thread."""
+    """A bounded number of threads, which start with their first work; use from one thread."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -201,20 +203,20 @@ class Threads:
         self._executor: ThreadPoolExecutor | None = None
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """What ``work()`` returns or raises; on the event loop."""
+        """Run ``work`` in a thread; returns or raises its result. On the event loop."""
         return asyncio.get_running_loop().run_in_executor(self._started(), work)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """What ``work`` makes of each item, in their order, once all are done; never on the loop.
+        """The results of ``work`` for all items, in order, once all are done; never on the loop.
 
-        Raises what the first of those raised that failed. The threads have ended then.
+        Raises the exception of the first item that failed. The threads have ended then.
         """
         with self._started() as executor:
             self._executor = None
             return list(executor.map(work, items))
 
     def stop(self) -> None:
-        """Let the threads end after the work that they are at; what waits for one is cancelled."""
+        """Let the threads end after their current work; waiting work is cancelled."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None

@@ -1,9 +1,9 @@
-"""Which authorizer the settings ask for: Kafka's own, by access control entries, or none.
+"""The authorizer that the settings ask for: Kafka's own, with ACLs, or none.
 
-Its three classes judge by the same rules, but for their age, and so does ours under each of these
-names. Any other class, and super.users without an authorizer, end the start: a resource that the
-operator expects to be protected must not be open. allow.everyone.if.no.acl.found=false is Kafka's
-default, which files spell out, and starts.
+Kafka's three classes differ in age and follow the same rules, and so does Muster's authorizer under
+each of these names. Any other class, and super.users without an authorizer, fail the start: a
+resource that the operator expects to be protected must not be open.
+allow.everyone.if.no.acl.found=false is Kafka's default, which files spell out, and is accepted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Settings(Protocol):
 
 
 def has_authorizer(settings: Settings) -> bool:
-    """Whether one of the classes is asked for."""
+    """Whether an authorizer is configured."""
     return bool(settings[_CLASS].strip())
 
 
 def authorizer_faults(settings: Settings) -> Iterator[Fault]:
-    """What is wrong with the settings of the authorizer."""
+    """The faults of the authorizer's settings."""
     asked = settings[_CLASS].strip()
     if asked and asked not in CLASSES:
         yield Fault(

@@ -1,8 +1,8 @@
-"""Configuration: Kafka's properties as typed values, and what follows from them.
+"""Configuration: Kafka's properties as typed values, and values derived from several of them.
 
-Owns the check against the tables of `broker/config/config_table.py`, changes at run time, and the
-settings that a topic takes from the broker. Everything is checked before the broker touches its
-data. Where properties come from is in `broker/config/sources.py`.
+This module checks properties against the tables of `broker/config/config_table.py`, applies changes
+at run time, and derives the settings that a topic inherits from the broker. Everything is checked
+before the broker touches its data. `broker/config/sources.py` reads the properties.
 """
 
 from __future__ import annotations
@@ -45,28 +45,27 @@ _MINUTE_MS = 60_000
 
 
 class BadConfig(Exception):
-    """The configuration cannot be used; the text says all that is wrong, in one line."""
+    """The configuration can't be used; the text names all faults in one line."""
 
     def __init__(self, sentence: str, faults: Sequence[Fault] = ()) -> None:
         super().__init__(sentence)
         self.faults = faults
-        """What is wrong with settings, one by one."""
 
 
 class WrongUse(BadConfig):
-    """An option can't be understood, or its file not read."""
+    """An option can't be parsed, or its file can't be read."""
 
 
 class Config:
     """Every setting by Kafka's name: ``config["log.retention.ms"]``, typed, None for null.
 
-    ``given`` holds the texts that were set, by name; ``unknown`` the names that Kafka does not
-    know. Raises BadConfig with every fault: values that their settings do not take, settings that
-    don't go together, and those that protect and would not (`broker/config/protection.py`).
+    ``given`` has the texts that were set, by name; ``unknown`` the names that Kafka does not know.
+    Raises BadConfig with every fault: invalid values, settings that contradict each other, and
+    security settings that Muster does not support (`broker/config/protection.py`).
     """
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
-        """``preset`` holds typed values, weaker than ``given``."""
+        """``preset`` has typed values, which ``given`` overrides."""
         known = {name: text for name, text in given.items() if row_of(name) is not None}
         self._named = list(given)
         self.given = {name: str(value) for name, value in preset.items()} | known
@@ -77,11 +76,11 @@ class Config:
             for name, text in sorted(given.items())
             if (instead := not_followed(bases[name], text, given)) is not None
         }
-        """Settings that ask for what Muster does not do, and what is so instead."""
+        """Settings that Muster does not follow, and what it does instead."""
         self.dynamic_default: Mapping[str, str] = {}
-        """What was changed at run time for every broker, by name."""
+        """Settings changed at run time for every broker, by name."""
         self.dynamic_own: Mapping[str, str] = {}
-        """What was changed at run time for this broker; stronger."""
+        """Settings changed at run time for this broker; they take precedence."""
         self._static: dict[str, Value] = dict(preset)
         self._values = self._static
         self._topic_defaults: dict[str, Any] | None = None
@@ -94,13 +93,13 @@ class Config:
         return values[name] if name in values else row(name).default
 
     def of_listener(self, name: str) -> ListenerSettings:
-        """The settings as they are for one listener, the HTTP side's among them."""
+        """The settings of one listener, or of the HTTP side."""
         if name == HTTP:
             return HttpTlsSettings(self)
         return ListenerSettings(self, name)
 
     def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """The settings as they are for one mechanism of one listener."""
+        """The settings of one mechanism on one listener."""
         return MechanismSettings(self, listener, mechanism)
 
     def is_given(self, name: str) -> bool:
@@ -108,11 +107,11 @@ class Config:
         return name in self.given
 
     def static(self, name: str) -> Any:
-        """The value without what was changed at run time."""
+        """The value without changes at run time."""
         return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
-        """A copy with these settings of run time, for every broker and for this one.
+        """A copy with these changes at run time, for every broker and for this one.
 
         Raises BadValue.
         """
@@ -125,7 +124,7 @@ class Config:
         return other
 
     def with_static(self, fresh: Config, names: Iterable[str]) -> Config:
-        """A copy in which these settings are what ``fresh`` has from before the start.
+        """A copy with the values of ``fresh`` for these settings, as set before the start.
 
         Raises BadValue.
         """
@@ -138,14 +137,14 @@ class Config:
         return other.with_dynamic(self.dynamic_default, self.dynamic_own)
 
     def adopt(self, other: Config) -> None:
-        """Takes over a copy that `with_dynamic` or `with_static` made."""
+        """Replaces the values by those of a copy made by `with_dynamic` or `with_static`."""
         self.given, self._static = other.given, other._static
         self.dynamic_default, self.dynamic_own = other.dynamic_default, other.dynamic_own
         self._values, self._topic_defaults = other._values, other._topic_defaults
 
     @property
     def topic_defaults(self) -> Mapping[str, Any]:
-        """Every setting of a topic without its own; worked out once, for thousands of topics."""
+        """Every setting of a topic without its own; computed once, for thousands of topics."""
         if self._topic_defaults is None:
             self._topic_defaults = {
                 name: _from_broker(self, setting) for name, setting in TOPIC.items()
@@ -153,11 +152,11 @@ class Config:
         return self._topic_defaults
 
     def first_given(self, *names: str) -> str | None:
-        """The first of ``names`` that was set to something, the strongest first."""
+        """The first of ``names`` that has a value; the first name takes precedence."""
         return next((name for name in names if self._values.get(name) is not None), None)
 
     def _take(self, given: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Fault]:
-        """Takes what was set; everything that is wrong with it."""
+        """Parses the given texts; yields every fault."""
         protecting = protection_fault(given)
         if protecting is not None:
             yield protecting
@@ -186,7 +185,7 @@ class Config:
             raise BadValue(fault.sentence)
 
     def _faults(self) -> Iterator[Fault]:
-        """What no single value's type and bounds show."""
+        """Faults that the type and bounds of single values do not show."""
         yield from group_faults(self)
         yield from authorizer_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
@@ -234,11 +233,11 @@ class Config:
             yield from name_faults(set_ones, named, self._controllers)
             yield from listener_faults(self)
 
-    # -- what follows from several settings
+    # -- derived from several settings
 
     @cached_property
     def listeners(self) -> list[Endpoint]:
-        """Where to listen: for clients, not for the controller that a file of Kafka may name."""
+        """The listeners for clients, without those of a controller that Kafka's file may name."""
         found = self._for_clients(self["listeners"])
         if not found:
             raise BadValue("listeners has only listeners of a controller: add one for clients")
@@ -262,7 +261,7 @@ class Config:
         return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
     def advertised(self, bound_ports: Iterable[int]) -> list[Endpoint]:
-        """The addresses that clients of each listener get, given the ports that are bound."""
+        """The addresses that clients of each listener get, with the bound ports."""
         endpoints = advertise(self.listeners, self._advertised)
         return [
             endpoint._replace(port=endpoint.port or port)
@@ -271,24 +270,24 @@ class Config:
 
     @cached_property
     def directories(self) -> list[str]:
-        """``log.dirs``, else ``log.dir``."""
+        """``log.dirs``, otherwise ``log.dir``."""
         text = self["log.dirs"] or self["log.dir"]
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether the broker is to join a cluster, through ``zookeeper.connect``."""
+        """Whether ``zookeeper.connect`` is set, so that the broker joins a cluster."""
         return bool((self["zookeeper.connect"] or "").strip())
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener by which brokers reach each other; there may be none."""
+        """The name of the inter-broker listener; ``listeners`` may not have it."""
         name = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
         return str(name).strip().upper()
 
     @property
     def configured_id(self) -> int | None:
-        """``node.id``, else ``broker.id``; None when neither is set."""
+        """``node.id``, otherwise ``broker.id``; None if neither is set."""
         for name in ("node.id", "broker.id"):
             if self[name] >= 0:
                 return int(self[name])
@@ -321,7 +320,7 @@ def _raised(
 
 
 def row(name: str) -> Setting:
-    """The row of a setting that is known, whatever is before its name."""
+    """The row of a known setting, with or without a prefix. Raises BadValue."""
     found = row_of(name)
     if found is None:
         raise BadValue(f"Unknown broker config name: {name}")
@@ -334,7 +333,7 @@ def row(name: str) -> Setting:
 def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, Any]:
     """Every topic setting, typed: the topic's own, else the broker's, else the default.
 
-    Raises BadValue for an unknown name or a value that its setting does not take.
+    Raises BadValue for an unknown name or an invalid value.
     """
     values = dict(config.topic_defaults)
     for name, text in overrides.items():
@@ -347,7 +346,7 @@ def topic_settings(config: Config, overrides: Mapping[str, str]) -> dict[str, An
 
 
 def _topic_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
-    """What no single value of a topic's settings shows; named as the broker's defaults are."""
+    """Faults between values of a topic's settings, with the names of the broker's defaults."""
     yield from _raised(
         BROKER_NAME_OF_TOPIC_SETTING["message.format.version"],
         lambda: format_magic(values["message.format.version"]),
@@ -369,7 +368,7 @@ def _from_broker(config: Config, setting: Setting) -> Any:
 
 
 def _scaled(name: str, value: Any) -> Any:
-    """The broker's hours and minutes as the milliseconds of the topic's setting."""
+    """The broker's hours and minutes in the milliseconds of the topic's setting."""
     if name.endswith(".hours"):
         return value * _HOUR_MS if value >= 0 else -1
     if name.endswith(".minutes"):
@@ -378,7 +377,7 @@ def _scaled(name: str, value: Any) -> Any:
 
 
 def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
-    """What a log reads of its topic's settings."""
+    """The settings of a topic that its logs use."""
     fields = {
         field: settings[name]
         for field in LogConfig.__dataclass_fields__
@@ -388,9 +387,9 @@ def log_config(settings: Mapping[str, Any], config: Config) -> LogConfig:
 
 
 def timestamp_bounds(settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """How far behind and ahead of the clock timestamps may be; None for no bound.
+    """How far before and after the clock timestamps may be; None: unbounded.
 
-    message.timestamp.difference.max.ms counts where the newer setting was left at its default.
+    message.timestamp.difference.max.ms applies where the newer setting has its default.
     """
     old = settings["message.timestamp.difference.max.ms"]
     before = settings["message.timestamp.before.max.ms"]

@@ -1,9 +1,9 @@
-"""The tables of settings: every broker property and topic setting that Kafka 3.9.2 knows, and ours.
+"""The tables of settings: every broker property and topic setting of Kafka 3.9.2, and Muster's own.
 
 A row has name, type, default, bounds in Kafka's notation, and one sentence on its effect. A row
-without that sentence is known to Kafka and accepted, but has no effect here. Three defaults are our
-own: ``listeners`` and ``log.dir``, for a first start, and no linger in
-``group.coordinator.append.linger.ms``. The settings of ``_MUSTER`` exist only here.
+without that sentence is known to Kafka and accepted, but has no effect in Muster. Three defaults
+differ from Kafka's: ``listeners`` and ``log.dir``, for a first start, and
+``group.coordinator.append.linger.ms``, which is 0. The settings of ``_MUSTER`` exist only here.
 ``docs/operate/configuration.md`` is made from these tables.
 """
 
@@ -26,11 +26,11 @@ Value = bool | int | float | str | None
 OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
 TRANSACTION_RECORDS: Final = "__transaction_state-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-"""What a list of throttled replicas takes, besides ``*``."""
+"""The form of a list of throttled replicas; ``*`` is valid too."""
 
 
 TRANSACTION_VERSION: Final = "transaction.version"
-"""The setting, and the feature of Kafka that it gives a level."""
+"""Both the setting and the Kafka feature whose level it sets."""
 TRANSACTION_VERSION_MAX: Final = 2
 
 
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
     @property
     def has_effect(self) -> bool:
-        """Whether Muster does anything with it."""
+        """Whether the setting has an effect in Muster."""
         return bool(self.doc)
 
 
@@ -252,9 +252,9 @@ _MUSTER: Final = (
         LIST,
         "",
         "",
-        "Files and logs known to be lost from the data directory, by the names in the"
-        " refused start: TOPIC-PARTITION, TOPIC-*, or a file. The broker starts without"
-        " them. Set it for one start. Muster's own.",
+        "Partitions and files that are known to be missing from the data directory, named as in"
+        " the error of the failed start: TOPIC-PARTITION, TOPIC-*, or a file name. The broker"
+        " starts without them. Set it for one start only. Muster's own.",
     ),
     S(
         "log.recovery.truncate",
@@ -317,7 +317,7 @@ _COMPRESSION: Final = (
         "Compression level for batches that compression.type converts to zstd.",
     ),
 )
-"""Of a broker and of a topic, under the same names."""
+"""Settings of brokers and topics with the same names."""
 
 _KAFKA: Final = (
     S(
@@ -1618,7 +1618,7 @@ _KAFKA: Final = (
     S("zookeeper.ssl.truststore.type", STRING, None, ""),
 )
 
-# Kafka 4.3.1's group coordinator has these besides.
+# Further settings of Kafka 4.3.1's group coordinator.
 _KAFKA_4: Final = (
     S(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -1865,7 +1865,7 @@ _AUTHORIZER: Final = (
         " No ACL denies them anything.",
     ),
 )
-"""Those of Kafka's authorizer, which its broker hands on without knowing them."""
+"""Settings of Kafka's authorizer, which Kafka's broker passes to it without a definition."""
 
 HTTP_TLS: Final = (
     "ssl.allow.dn.changes",
@@ -1883,7 +1883,7 @@ HTTP_TLS: Final = (
     "ssl.truststore.location",
     "ssl.truststore.password",
 )
-"""The settings of listeners that the HTTP side has for itself, behind ``http.``."""
+"""Listener settings that the HTTP side also has, with the prefix ``http.``."""
 _HTTP: Final = tuple(
     each._replace(name=f"http.{each.name}", doc=f"{each.name} of http.listener. Muster's own.")
     for each in _KAFKA
@@ -1893,10 +1893,8 @@ _HTTP: Final = tuple(
 BROKER: Final[dict[str, Setting]] = {
     setting.name: setting for setting in (*_KAFKA, *_KAFKA_4, *_AUTHORIZER, *_MUSTER, *_HTTP)
 }
-"""Broker properties by name."""
 
 TOPIC: Final[dict[str, Setting]] = {setting.name: setting for setting in _TOPIC}
-"""Topic settings by name."""
 
 ONLY_IN_KAFKA_4: Final = frozenset(
     (
@@ -1982,7 +1980,7 @@ BROKER_NAME_OF_TOPIC_SETTING: Final[dict[str, tuple[str, ...]]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
-"""The broker properties that a topic without its own value takes, the strongest first.
+"""The broker properties that set the default of a topic setting; the first takes precedence.
 
 Source: Kafka 3.9 ``ServerTopicConfigSynonyms``.
 """

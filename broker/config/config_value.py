@@ -1,4 +1,4 @@
-"""One setting's value: its text checked against the table, and back to text."""
+"""One setting's value: parsed and checked against the table, and rendered as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RECORDS = {
 """Records of an internal topic."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-"""What Java's `Integer.parseInt` and `Double.parseDouble` take; no ``1_000``, no ``NaN``."""
+"""The syntax of Java's `Integer.parseInt` and `Double.parseDouble`; no ``1_000``, no ``NaN``."""
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
 WIRE_TYPES = {
@@ -41,19 +41,19 @@ WIRE_TYPES = {
 
 
 class BadValue(ValueError):
-    """A value that its setting does not take; the text says which and what it takes."""
+    """An invalid value; the text names the setting and its valid values."""
 
 
 class Fault(NamedTuple):
-    """What is wrong with one setting, or with several together."""
+    """A fault of one setting, or of several together."""
 
     names: tuple[str, ...]
-    """The settings that decide it."""
+    """The settings that cause it."""
     sentence: str
 
 
 def parse_value(setting: Setting, text: str) -> Value:
-    """The typed value of ``text``; BadValue when the setting's type or bounds refuse it."""
+    """The typed value of ``text``; BadValue if the setting's type or bounds refuse it."""
     text = text.strip()
     if setting.type == BOOLEAN:
         if text.lower() not in ("true", "false"):
@@ -77,7 +77,7 @@ def parse_value(setting: Setting, text: str) -> Value:
 
 
 def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
-    """Least, greatest, and the one value allowed besides; None where there is none."""
+    """Minimum, maximum, and one further allowed value; None for each that does not exist."""
     found = _BOUNDS.fullmatch(setting.valid)
     if found is None:
         return None, None, None
@@ -86,7 +86,7 @@ def bounds(setting: Setting) -> tuple[int | None, int | None, int | None]:
 
 
 def choices(setting: Setting) -> tuple[str, ...]:
-    """The words that a setting takes; empty when it takes any."""
+    """The words that a setting accepts; empty if it accepts any."""
     if setting.valid.startswith("[") and "..." not in setting.valid:
         return tuple(setting.valid[1:-1].split(", "))
     return ()

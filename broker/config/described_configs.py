@@ -1,7 +1,7 @@
 """Settings for DescribeConfigs: value, source and synonyms.
 
-Source: Kafka 3.9 ``ConfigHelper``; as there, a setting that nobody set has no synonyms unless its
-own broker property is the one with the default.
+Source: Kafka 3.9 ``ConfigHelper``; as there, an unset setting has no synonyms unless its own broker
+property has the default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DYNAMIC_DEFAULT_SOURCE = 3
 STATIC_BROKER_SOURCE = 4
 DEFAULT_SOURCE = 5
 
-_NO_EFFECT = "Known, and without effect here."
+_NO_EFFECT = "Accepted, but without effect in Muster."
 
 
 def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -44,7 +44,7 @@ def topic_entries(config: Config, overrides: Mapping[str, str]) -> Iterator[dict
 def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
     """Every property of this broker; passwords without their values.
 
-    ``http`` is where HTTP is found, which a port of 0 in its settings does not say.
+    ``http`` is the address of the HTTP listener, which its settings do not have if their port is 0.
     """
     for name, setting in sorted(BROKER.items()):
         value = render(setting, config[name])
@@ -59,7 +59,7 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
 
 
 def _listener_entry(config: Config, name: str) -> dict[str, Any]:
-    """A setting of one listener or mechanism, with the broker's that it is stronger than."""
+    """A setting of one listener or mechanism, with the broker's setting that it overrides."""
     setting = row(name)
     found = split(name)
     synonyms = list(_synonyms(config, (name, found.base) if found else (name,)))
@@ -76,7 +76,7 @@ def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """A property and those that stand in for it, such as log.retention.hours for .ms."""
+    """A property and its alternatives, such as log.retention.hours for log.retention.ms."""
     for names in BROKER_NAME_OF_TOPIC_SETTING.values():
         if names[0] == name:
             return names
@@ -84,7 +84,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """What would give the value, the strongest first, from the property's own name on."""
+    """The sources of a value in order of precedence, from the property's own name on."""
     rows = {name: row(name) for name in names}
     changed = [
         (name, render(rows[name], parse_value(rows[name], texts[name])), source)
@@ -108,7 +108,7 @@ def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]
     found = [*changed, *given, *defaults]
     while found and found[0][0] != names[0]:
         if found[0][2] == STATIC_BROKER_SOURCE:
-            break  # Kafka drops it; hiding where the value comes from helps nobody
+            break  # Kafka omits this source; Muster shows where the value is set
         found.pop(0)
     for name, value, source in found:
         yield {"name": name, "value": value, "source": source}

@@ -1,8 +1,8 @@
-"""Which of the broker's properties can be changed while it runs.
+"""The broker properties that can be changed at run time.
 
-Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Of those that no topic takes as its
-default, the ones without effect here (threads of pools that this broker does not have, listeners)
-are refused: nobody should wait for an effect that never comes.
+Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Except for defaults of topic settings,
+properties without effect in Muster (thread pools that it does not have, listeners) are refused: an
+operator would wait for an effect that never comes.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ RELOADED = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Settings of the certificates of one listener, which are read again when they change."""
+"""Settings of one listener's certificates, which are reloaded when they change."""
 _OF_A_LISTENER = RELOADED | {"max.connection.creation.rate", "max.connections"}
-"""What can be changed for one listener, under its prefix."""
+"""Settings that can be changed for one listener, with its prefix."""
 
 SHOWN_WHEN_SET = frozenset(
     {
@@ -67,12 +67,15 @@ SHOWN_WHEN_SET = frozenset(
         "super.users",
     }
 )
-"""Properties that Kafka's broker does not know by itself: DescribeConfigs names them once they are
-set."""
+"""Properties that Kafka's broker does not define: DescribeConfigs lists them only if they are
+set.
+"""
 
 NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
-"""What Kafka's tools delete behind a reassignment, whether it was set or not. No replica moves
-between directories here: setting it is refused, and there is nothing to delete."""
+"""Kafka's tools delete this after a reassignment, whether it was set or not.
+
+No replica moves between directories here, so setting it is refused, and deleting it does nothing.
+"""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """``config_operation`` of IncrementalAlterConfigs."""
@@ -80,7 +83,7 @@ _WORDS = ("set", "delete", "append to", "subtract from")
 
 
 class NotAList(BadValue):
-    """An operation of lists on another setting."""
+    """A list operation on a setting that is not a list."""
 
 
 def is_dynamic(name: str) -> bool:
@@ -94,8 +97,8 @@ def is_dynamic(name: str) -> bool:
 def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
-    ``of_every_broker``: not of one broker by its id. Unprotected when it would protect: whoever
-    sets it must not believe that it does.
+    ``of_every_broker``: the change is the default of all brokers. Raises Unprotected for a security
+    setting, so that the sender does not believe that it has an effect.
     """
     for name in configs:
         if is_dynamic(name):
@@ -132,9 +135,9 @@ def with_operation(
     text: str,
     current: str,
 ) -> dict[str, str]:
-    """``configs`` after one operation; ``current`` is the value that now holds.
+    """``configs`` after one operation; ``current`` is the value in effect.
 
-    Raises NotAList for an operation that the setting does not take.
+    Raises NotAList if the setting does not support the operation.
     """
     changed = dict(configs)
     if operation == SET:
@@ -157,7 +160,7 @@ def with_operation(
 
 
 def topic_setting(name: str) -> Setting:
-    """The row of a topic setting; BadValue when there is none."""
+    """The row of a topic setting; BadValue for an unknown name."""
     if name not in TOPIC:
         raise BadValue(f"Unknown topic config name: {name}")
     return TOPIC[name]

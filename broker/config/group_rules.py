@@ -1,8 +1,8 @@
-"""How ``group.*`` and ``offsets.*`` settings must fit together.
+"""The rules between ``group.*`` and ``offsets.*`` settings.
 
 Source: Kafka 3.9 ``GroupCoordinatorConfig``, ``ShareGroupConfig`` and ``KafkaConfig``. The settings
-of the consumer and share protocols have no effect while those are not served. But a file that Kafka
-would refuse is refused here too, so that its mistakes show at once.
+of the consumer and share protocols have no effect, since Muster does not serve these. But a file
+that Kafka would refuse is refused here too, so that its mistakes show at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Settings(Protocol):
 
 
 def group_faults(config: Settings) -> Iterator[Fault]:
-    """Settings of groups that don't fit together, each with its sentence."""
+    """The faults of settings of groups."""
     for low, high in _AT_MOST:
         if config[low] > config[high]:
             yield Fault(
@@ -95,5 +95,5 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _shown(config: Settings, name: str) -> str:
-    """The setting as it was written, or that it was not."""
+    """The setting with its value, marked if it is the default."""
     return f"{name}={config[name]}" + ("" if config.is_given(name) else " (the default)")

@@ -1,8 +1,8 @@
-"""How ``http.*`` settings must fit together: who reaches the HTTP side, and what protects it.
+"""The rules between ``http.*`` settings: which machines reach the HTTP side, and its protection.
 
-An address that other machines reach is refused where nobody has to say who he is, and where a
-password would cross the network in the clear, unless ``http.unprotected.allowed`` asks for it. On
-loopback whoever is on the machine may read, as always.
+An address that other machines can reach is refused without authentication, and if a password would
+cross the network without TLS, unless ``http.unprotected.allowed`` is set. On loopback everybody on
+the machine may read, as always.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from broker.config.listeners import Endpoint, parse_host_and_port
 from security.name_mapping import parse_mapping_rules
 
 HTTP: Final = "http"
-"""The name of the HTTP side among listeners: no other has one in lower case."""
+"""The HTTP side's name among listeners: other listeners' names are upper case."""
 OFF: Final = "off"
 BASIC: Final = "basic"
 CERTIFICATE: Final = "certificate"
 HTTPS: Final = "SSL"
-"""The value of ``http.security.protocol``."""
+"""The value of ``http.security.protocol`` for TLS."""
 ALLOWED: Final = "http.unprotected.allowed"
 _PROTOCOL: Final = "http.security.protocol"
 _WAYS: Final = "http.authentication"
@@ -41,7 +41,7 @@ class Settings(Protocol):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address or a name."""
+    """Whether only this machine can reach an address or a name."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -49,7 +49,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpTlsSettings(ListenerSettings):
-    """The settings ``http.ssl.*`` by the names that they have for other listeners."""
+    """The settings ``http.ssl.*`` under the names that they have for other listeners."""
 
     def __init__(self, config: Values) -> None:
         super().__init__(config, HTTP)
@@ -58,30 +58,30 @@ class HttpTlsSettings(ListenerSettings):
         return self._config[f"{HTTP}.{setting}"]
 
     def own(self, setting: str) -> Any:
-        """What is set; None where nothing is."""
+        """The value if it is set; otherwise None."""
         found = self._config.first_given(f"{HTTP}.{setting}")
         return None if found is None else self._config[found]
 
 
 def http_endpoint(settings: Settings) -> Endpoint | None:
-    """The HTTP side as a listener; None where it is off."""
+    """The HTTP side as a listener; None if it is off."""
     if settings["http.listener"] == OFF:
         return None
     return Endpoint(HTTP, *parse_host_and_port(settings["http.listener"]), settings[_PROTOCOL])
 
 
 def ways_in(settings: Settings) -> frozenset[str]:
-    """How readers say who they are: `BASIC`, `CERTIFICATE`; none, and they need not."""
+    """The enabled ways to authenticate, `BASIC` and `CERTIFICATE`; empty without authentication."""
     return frozenset(filter(None, settings[_WAYS].split(",")))
 
 
 def is_protected(settings: Settings) -> bool:
-    """Whether a reader has to say who he is."""
+    """Whether readers must authenticate."""
     return bool(ways_in(settings)) or settings[_TOKEN] is not None
 
 
 def http_faults(settings: Settings) -> Iterator[Fault]:
-    """What is wrong with them."""
+    """The faults of the settings."""
     hosts: dict[str, str] = {}
     for name, nothing in (("http.listener", OFF), ("http.advertised.listener", "")):
         if settings[name] != nothing:

@@ -1,7 +1,7 @@
-"""How the settings of listeners must fit: names, protocols, TLS, SASL, the one between brokers.
+"""The rules between settings of listeners: names, protocols, TLS, SASL, the inter-broker listener.
 
-Source: Kafka 3.9 ``KafkaConfig``, ``ChannelBuilders`` and ``DefaultSslEngineFactory``. What only
-the files of certificates show is found when they are read, before the broker touches its data.
+Source: Kafka 3.9 ``KafkaConfig``, ``ChannelBuilders`` and ``DefaultSslEngineFactory``. Faults in
+the files of certificates are found when these are read, before the broker touches its data.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ class Settings(Protocol):
         """The settings of one listener."""
 
     def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
-        """The settings of one mechanism there."""
+        """The settings of one mechanism on one listener."""
 
     @property
     def listeners(self) -> list[Endpoint]:
-        """Where to listen."""
+        """The listeners for clients."""
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener by which brokers reach each other."""
+        """The name of the inter-broker listener."""
 
     @property
     def is_in_cluster(self) -> bool:
-        """Whether the broker is to join a cluster."""
+        """Whether the broker joins a cluster."""
 
 
 def name_faults(
     names: Iterable[str], listeners: Iterable[str], elsewhere: Iterable[str]
 ) -> Iterator[Fault]:
-    """Names of settings that would be looked up by nobody.
+    """Faults of names of settings that would have no effect.
 
-    ``elsewhere`` are listeners that a file of Kafka may name, and that are not for clients.
+    ``elsewhere`` are listeners of a controller, which Kafka's file may name.
     """
     known = list(listeners)
     beside = tuple(f"{START}{each.lower()}." for each in elsewhere)
@@ -68,13 +68,13 @@ def name_faults(
 
 
 def listener_faults(config: Settings) -> Iterator[Fault]:
-    """What does not fit in the settings of all listeners."""
+    """Faults in the settings of all listeners."""
     delay, idle = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
     if config.is_given(delay) and 0 <= config[idle] <= config[delay]:
         yield Fault((delay, idle), f"{delay} must be below {idle}")
     for endpoint in config.listeners:
         if endpoint.has_tls or endpoint.has_sasl:
-            # A start without one waits for none of what reads certificates and logins.
+            # A start without such listeners does not import the code for certificates and logins.
             from broker.config.secured_listener_rules import secured_listener_faults
 
             settings = config.of_listener(endpoint.name)
@@ -97,7 +97,7 @@ def _inter_broker_faults(config: Settings) -> Iterator[Fault]:
                 (name, "listeners"),
                 f"{name}={config[name]}: not in listeners ({', '.join(endpoints)})",
             )
-        return  # in a cluster its settings say so
+        return  # the cluster's settings report it
     mechanism = "sasl.mechanism.inter.broker.protocol"
     if config.is_in_cluster and endpoint.has_sasl:
         enabled = config.of_listener(endpoint.name)["sasl.enabled.mechanisms"].split(",")

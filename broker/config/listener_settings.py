@@ -1,12 +1,12 @@
-"""Settings of single listeners and mechanisms: how their names are read, and which value holds.
+"""Settings of single listeners and mechanisms: parsing of their names, and precedence.
 
-    listener.name.internal.ssl.keystore.location            of the listener INTERNAL
-    listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism there
-    scram-sha-256.sasl.jaas.config                          of the mechanism everywhere
+  listener.name.internal.ssl.keystore.location            of the listener INTERNAL
+  listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism there
+  scram-sha-256.sasl.jaas.config                          of the mechanism everywhere
 
-The listener and the mechanism are written in lower case: Kafka never looks a name up that is not,
-so that what it protects stays open. Here such a name ends the start, as does one of a listener that
-is not there, and one that is no setting of a listener. Source: KIP-103, KIP-226.
+The listener and the mechanism are in lower case: Kafka never looks up any other name, so that its
+protection has no effect. Here such a name fails the start, and so does the name of a listener that
+does not exist, or of a setting that listeners do not have. Source: KIP-103, KIP-226.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from broker.config.config_value import BadValue
 from broker.config.variables import as_variable
 
 START: Final = "listener.name."
-"""What begins the name of a setting of one listener."""
+"""The prefix of the settings of one listener."""
 VARIABLE_START: Final = "LISTENER_NAME_"
-"""The same in a variable of the environment, behind MUSTER_."""
+"""The same prefix in an environment variable, after MUSTER_."""
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""The mechanisms of SASL that are served."""
+"""The SASL mechanisms that Muster supports."""
 UNSERVED: Final = "GSSAPI"
-"""Kafka's other one, whose settings are known by their names."""
+"""Kafka's other mechanism, whose settings are recognized by name."""
 
 _FAMILIES: Final = ("ssl.", "sasl.")
 _SINGLE: Final = frozenset(
@@ -44,26 +44,26 @@ OF_LISTENERS: Final = frozenset(
     for name in BROKER
     if name in _SINGLE or (name.startswith(_FAMILIES) and name not in ONLY_IN_KAFKA_4)
 )
-"""The settings that a listener may have for itself."""
+"""The settings that a listener may override."""
 OF_MECHANISMS: Final = frozenset(name for name in OF_LISTENERS if name.startswith("sasl.")) | {
     "connections.max.reauth.ms"
 }
-"""Those that a mechanism may have for itself."""
+"""The settings that a mechanism may override."""
 
 
 class SettingName(NamedTuple):
-    """A setting's name, taken apart."""
+    """A setting's name in parts."""
 
     listener: str
-    """As it is written; "" for one of the broker."""
+    """As written; "" for all listeners."""
     mechanism: str
-    """As it is written; "" for one of all mechanisms."""
+    """As written; "" for all mechanisms."""
     base: str
-    """The broker's setting that it stands before."""
+    """The broker's setting that it overrides."""
 
 
 def split(name: str) -> SettingName | None:
-    """What a name with a listener or a mechanism before it says; None for any other."""
+    """The parts of a name with a listener or a mechanism as prefix; None for any other."""
     listener, rest = "", name
     if name.lower().startswith(START):
         labels = name.split(".")[2:]
@@ -78,7 +78,7 @@ def split(name: str) -> SettingName | None:
 
 
 def row_of(name: str) -> Setting | None:
-    """The row of a setting, whatever is before its name; the row has the whole name."""
+    """The row of a setting, with or without a prefix; the row has the whole name."""
     if name in BROKER:
         return BROKER[name]
     found = split(name)
@@ -86,7 +86,9 @@ def row_of(name: str) -> Setting | None:
 
 
 def check_name(name: str, listeners: Collection[str]) -> None:
-    """Raises BadValue for a name of no use; ``listeners`` are the names of those there are."""
+    """Raises BadValue for a name without effect; ``listeners`` are the names of existing
+    listeners.
+    """
     found = split(name)
     if found is None:
         if name.lower().startswith(START):
@@ -108,7 +110,7 @@ def check_name(name: str, listeners: Collection[str]) -> None:
 
 
 def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
-    """The setting that a variable, without MUSTER_, names; None where it is none, or not clear.
+    """The setting of a variable's name after MUSTER_; None if unknown or ambiguous.
 
     Names of listeners may have dots, dashes and underscores, which are all underscores there.
     """
@@ -125,7 +127,7 @@ def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
 
 
 class Values(Protocol):
-    """What `ListenerSettings` asks of the whole configuration."""
+    """The part of the configuration that `ListenerSettings` uses."""
 
     def __getitem__(self, name: str) -> Any:
         """A value by its whole name."""
@@ -135,7 +137,7 @@ class Values(Protocol):
 
 
 class ListenerSettings:
-    """The settings of one listener: its own are stronger than the broker's."""
+    """The settings of one listener: its own override the broker's."""
 
     def __init__(self, config: Values, listener: str) -> None:
         self._config = config
@@ -146,13 +148,13 @@ class ListenerSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """What is set for this listener itself; None where nothing is."""
+        """The value that is set for this listener; otherwise None."""
         found = self._config.first_given(self._start + setting)
         return None if found is None else self._config[found]
 
 
 class MechanismSettings:
-    """The settings of one mechanism on one listener; where both have one, the listener's holds."""
+    """The settings of one mechanism on one listener; the listener's override the general ones."""
 
     def __init__(self, config: Values, listener: str, mechanism: str) -> None:
         start, mechanism = f"{START}{listener.lower()}.", f"{mechanism.lower()}."
@@ -165,7 +167,7 @@ class MechanismSettings:
         return self._config[found or setting]
 
     def own(self, setting: str) -> Any:
-        """What is set for this mechanism itself, here or everywhere; None where nothing is."""
+        """The value that is set for this mechanism, here or everywhere; otherwise None."""
         found = self._config.first_given(*(start + setting for start in self._own))
         return None if found is None else self._config[found]
 
@@ -182,7 +184,7 @@ def _of_mechanism(rest: str) -> tuple[str, str] | None:
 
 @cache
 def _names_by_variable() -> Mapping[str, str]:
-    """What may follow a listener, by its form as a variable."""
+    """The names that may follow a listener's, by their form in a variable."""
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]

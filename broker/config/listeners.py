@@ -1,4 +1,4 @@
-"""`listeners` and `advertised.listeners` as Kafka reads them: where to listen, where to connect."""
+"""Parses `listeners` and `advertised.listeners` as Kafka does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ _NAME = re.compile(r"(?:^|,)\s*([^:/,]+)://")
 _HOST_NAME = re.compile(r"(?![\d.]*$)[0-9A-Za-z_]([-.]?[0-9A-Za-z_])*\.?")
 _EVERYWHERE = ("", "0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""The security protocols that a listener may speak."""
 
 
 class Endpoint(NamedTuple):
@@ -23,7 +22,6 @@ class Endpoint(NamedTuple):
     host: str
     port: int
     protocol: str = "PLAINTEXT"
-    """Its security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
 
     @property
     def has_tls(self) -> bool:
@@ -32,22 +30,22 @@ class Endpoint(NamedTuple):
 
     @property
     def has_sasl(self) -> bool:
-        """Whether its clients log in before anything else."""
+        """Whether its clients log in first."""
         return self.protocol.startswith("SASL_")
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the host stands for all interfaces, which nobody can connect to by name."""
+        """Whether the host means all interfaces, which is not an address to connect to."""
         return self.host in _EVERYWHERE
 
     @property
     def address(self) -> str:
-        """HOST:PORT as people write it."""
+        """HOST:PORT, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_host_and_port(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` or ``[IPV6]:PORT``; ValueError, as a sentence, for anything else."""
+    """``HOST:PORT`` or ``[IPV6]:PORT``; ValueError with a message for anything else."""
     found = _HOST_AND_PORT.fullmatch(text.strip())
     if found is None or int(found[3]) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
@@ -55,7 +53,7 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is an IP address, perhaps with its scope, and no name."""
+    """Whether it is an IP address, possibly with a scope, and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -64,21 +62,20 @@ def is_address(host: str) -> bool:
 
 
 def is_name(host: str) -> bool:
-    """Whether it may be the name of a host; 1.2.3, which some libraries take for 1.2.0.3, is
-    none."""
+    """Whether it may be a host name; 1.2.3, which some libraries parse as 1.2.0.3, is not."""
     return _HOST_NAME.fullmatch(host) is not None
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a ``listeners`` value, whatever else may be wrong with it."""
+    """The names in a ``listeners`` value, even if it has faults."""
     return [name.strip().upper() for name in _NAME.findall(text)]
 
 
 def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
     """The endpoints of a ``listeners`` or ``advertised.listeners`` value.
 
-    ``protocols`` is listener.security.protocol.map. ValueError, which says all of it, for what
-    Kafka refuses too.
+    ``protocols`` is listener.security.protocol.map. Raises ValueError with all faults that Kafka
+    refuses too.
     """
     known = _protocol_map(protocols)
     endpoints: list[Endpoint] = []
@@ -114,8 +111,8 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
 def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[Endpoint]:
     """The addresses that clients of each listener get, in the order of ``listening``.
 
-    A listener that is not advertised is given as it is, or by this host's name when it listens
-    everywhere. ValueError for an advertised 0.0.0.0, or a name that is not listened to.
+    A listener that is not advertised keeps its own address, or this host's name if it listens on
+    all interfaces. ValueError for an advertised 0.0.0.0, or a name that is not in ``listening``.
     """
     by_name = {endpoint.name: endpoint for endpoint in advertised}
     for endpoint in advertised:

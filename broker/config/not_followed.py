@@ -1,8 +1,8 @@
-"""Settings that ask for what Muster does not do, though it starts with them.
+"""Settings that Muster accepts but does not follow.
 
-Most settings without effect ask for nothing that is missed: a pool's threads, a timer of Kafka's
-own. These do: whoever sets them expects a cluster, or a promise. The start's log and `muster config
-check` say what is so instead.
+Most settings without effect make no difference: a thread pool, a timer of Kafka's implementation.
+These do: the operator expects a cluster, or a guarantee. The log at start and `muster config check`
+say what happens instead.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _ALONE: Final = "it runs standalone"
 
 
 class NotFollowed(NamedTuple):
-    """When a setting asks for something, and what is so instead."""
+    """The values that Muster does not follow, and what it does instead."""
 
     asks: Callable[[str], bool]
     when: str
     instead: str
     unless: str = ""
-    """The setting with which it is followed: for a cluster's, that which joins one."""
+    """The setting that makes Muster follow it; for settings of a cluster the one that joins it."""
 
 
 def _parts(text: str) -> list[str]:
@@ -70,7 +70,7 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
         "to broker only or controller only",
-        f"Muster does not join a controller, nor is it one for others: {_ALONE}",
+        f"Muster neither connects to a KRaft controller nor can be one: {_ALONE}",
     ),
     "replica.selector.class": NotFollowed(
         _has_value,
@@ -90,7 +90,7 @@ _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
 def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str | None:
-    """How the broker differs from what the setting asks for; None where it does not.
+    """The difference between the setting and the broker's behaviour; None if the broker follows it.
 
     ``given`` has all settings as they were written.
     """
@@ -101,5 +101,5 @@ def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str |
 
 
 def refers_to_provider(text: str) -> bool:
-    """Whether Kafka, with config.providers, would put another value in the place of this one."""
+    """Whether Kafka, with config.providers, would replace this value."""
     return _REFERENCE.search(text) is not None

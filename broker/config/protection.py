@@ -1,9 +1,9 @@
-"""Settings that protect and that Muster does not serve: a broker with one does not start.
+"""Security settings that Muster does not support: a broker with one of them does not start.
 
-Owns the list of Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
-that is not served here, under all their names: their own, a listener's, a mechanism's, and as
-variables of the environment. A value that asks for nothing, such as Kafka's default, is accepted.
-Values are never shown: they may be secrets.
+This module lists Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
+that Muster does not support, under all their names: their own, a listener's, a mechanism's, and as
+environment variables. A value that requests nothing, such as Kafka's default, is accepted. Values
+are never shown: they may be secrets.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ FAMILIES: Final[Mapping[str, str]] = {
     "sasl.kerberos.": _GSSAPI,
     "zookeeper.ssl.": _ZOOKEEPER,
 }
-"""What settings ask for whose names begin so; names that nobody knows may be misspelt ones."""
+"""The feature of settings by prefix; unknown names with such a prefix may be misspelt."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
-"""Prefixes of settings that protect. An unknown name among them may be misspelt, or
-Bitnami's, whose image turns ``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``."""
+"""Prefixes of security settings.
+
+An unknown name among them may be misspelt, or Bitnami's, whose image turns
+``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``.
+"""
 
 SINGLE: Final[Mapping[str, str]] = {
     "alter.config.policy.class.name": _POLICIES,
@@ -58,21 +61,21 @@ SINGLE: Final[Mapping[str, str]] = {
     "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
-"""What each of the other settings that protect asks for."""
+"""The feature of each further security setting."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
-    # Settings that Kafka had before 3.0; these were their defaults.
+    # Settings of Kafka before 3.0; these were their defaults.
     "quota.consumer.default": (str(LONG_MAX),),
     "quota.producer.default": (str(LONG_MAX),),
-    # The handlers of Kafka that check signed tokens: here that is done without a class.
+    # Kafka's handlers that verify signed tokens: Muster verifies these without a class.
     "sasl.server.callback.handler.class": (
         "org.apache.kafka.common.security.oauthbearer.oauthbearervalidatorcallbackhandler",
         "org.apache.kafka.common.security.oauthbearer.secured.oauthbearervalidatorcallbackhandler",
     ),
-    # Which versions there are, ssl.enabled.protocols says.
+    # ssl.enabled.protocols sets the versions.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
-"""Values, in lower case, that ask for nothing either."""
+"""Values, in lower case, that request nothing either."""
 
 _USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN set sasl.jaas.config"
 _OF_IMAGES: Final[Mapping[str, str]] = {
@@ -86,19 +89,20 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""Advice by the part of a variable's name after KAFKA_: the scripts of Kafka's images read
-these to protect the broker, and no setting has a similar name."""
+"""Advice by the part of a variable's name after KAFKA_: the scripts of Kafka's images read these to
+secure the broker, and no setting has a similar name.
+"""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
 
 class Unprotected(BadValue):
-    """A setting that protects, and that would not; the text says which, and what is missing."""
+    """A security setting without effect in Muster; the text names it and the missing feature."""
 
 
 def asked_for(name: str, text: str) -> str | None:
-    """What Muster would need to follow this setting; None when nothing is lost by ignoring it."""
+    """The missing feature that this setting requests; None if it can be ignored without loss."""
     if (instead := _in_place_of(name)) is not None:
         return instead if text.strip() else None
     base = base_name(name)
@@ -109,7 +113,7 @@ def asked_for(name: str, text: str) -> str | None:
 
 
 def protects(name: str) -> bool:
-    """Whether a setting of this name protects, when it is set to something."""
+    """Whether a setting of this name, with a value, requests an unsupported security feature."""
     return asked_for(name, "something") is not None
 
 
@@ -129,7 +133,7 @@ def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
-    """The fault that names every setting that protects, when one is ``given``."""
+    """One fault that names every unsupported security setting in ``given``; None without any."""
     names: dict[str, list[str]] = {}
     of_images: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
@@ -151,7 +155,7 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 
 def base_name(name: str) -> str | None:
-    """The setting of Kafka that ``name`` sets, whatever is before it; None when there is none."""
+    """Kafka's setting that ``name`` sets, without its prefix; None if unknown."""
     found = split(name)
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED
@@ -165,7 +169,7 @@ def base_name(name: str) -> str | None:
         return plain
     pattern = _OF_A_MECHANISM if plain == name else _VARIABLE_OF_A_MECHANISM
     of_mechanism = pattern.fullmatch(plain)
-    # The mechanism is none that is served.
+    # The mechanism is not supported.
     return None if of_mechanism is None else f"gssapi.{of_mechanism[1]}"
 
 
@@ -185,7 +189,7 @@ def _is_known(name: str) -> bool:
 
 def _wanted(base: str) -> str | None:
     if base in ONLY_IN_KAFKA_4:
-        return None  # details of what other settings, which are older, switch on
+        return None  # these belong to other, older settings, which enable the feature
     if base in SINGLE:
         return SINGLE[base]
     found = next((wanted for start, wanted in FAMILIES.items() if base.startswith(start)), None)

@@ -1,4 +1,4 @@
-"""How the settings of a listener with TLS or SASL must fit: its certificate, its mechanisms.
+"""The rules between settings of a listener with TLS or SASL: certificate and mechanisms.
 
 Imported by the first such listener. Source: Kafka 3.9 ``DefaultSslEngineFactory``, ``JaasContext``.
 """
@@ -24,7 +24,7 @@ _STORES = ("JKS", "PKCS12", "PEM")
 _STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {PLAIN: MODULE, "SCRAM-SHA-256": _SCRAM, "SCRAM-SHA-512": _SCRAM}
-"""The login module of each mechanism that has settings of its own there."""
+"""The login module of each mechanism that may have settings in it."""
 _OWN = ("ssl.keystore.location", "ssl.keystore.key")
 
 
@@ -33,7 +33,7 @@ def secured_listener_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """What does not fit; ``of_mechanism`` is called with the listener's name and a mechanism's."""
+    """The faults; ``of_mechanism`` is called with the listener's name and a mechanism's."""
     if endpoint.has_tls:
         yield from _tls_faults(endpoint, settings)
     if endpoint.has_sasl:
@@ -81,7 +81,7 @@ def _login_module_faults(
     settings: ListenerSettings,
     of_mechanism: Callable[[str, str], MechanismSettings],
 ) -> Iterator[Fault]:
-    """Whether the login modules can be read; never with a value, which is mostly a password."""
+    """Faults of the login modules; the texts never contain a value, which is mostly a password."""
     name = "sasl.jaas.config"
     for mechanism in settings["sasl.enabled.mechanisms"].split(","):
         where = f"{mechanism.lower()}.{name}"

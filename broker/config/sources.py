@@ -1,4 +1,6 @@
-"""Where properties come from: a file, the environment, ``--set`` and flags; a later one wins."""
+"""The sources of properties: a file, the environment, ``--set`` and flags; later ones take
+precedence.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ from broker.config.variables import (
 from protocol.properties import parse
 
 _LETTERS_MAX = 16 << 20
-"""Of a file that are read: a device such as /dev/zero has no end."""
+"""Characters read from a file: a device such as /dev/zero has no end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
-"""What holds without a file: where the server.properties that Kafka ships, which its quick start
-runs with, differs from Kafka's defaults for one broker."""
+"""The defaults without a file.
+
+Kafka's own server.properties, with which its quick start runs, differs from Kafka's defaults in
+these for one broker.
+"""
 
 
 def load(
@@ -39,11 +44,11 @@ def load(
     *,
     kafka_env: bool = False,
 ) -> Config:
-    """The configuration of a process; ``preset`` is the weakest source.
+    """The configuration of a process; ``preset`` has the lowest precedence.
 
-    Raises BadConfig for all that is wrong with it, WrongUse for what can't be read. Without a
-    ``file`` the weakest source is QUICK_START. With ``kafka_env`` the variables of Kafka's images
-    are read too, weaker than those of Muster.
+    Raises BadConfig with all faults, WrongUse for a source that can't be read. Without a ``file``,
+    QUICK_START has the lowest precedence. With ``kafka_env`` the variables of Kafka's images are
+    read too, with lower precedence than Muster's.
     """
     given = {} if file is None else _from_file(file)
     variables = _from_environment(environment, kafka_env)
@@ -97,7 +102,9 @@ def _from_file(file: Path) -> dict[str, str]:
 
 
 def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[str, str]:
-    """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown one keeps its own name."""
+    """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown variable keeps its own
+    name.
+    """
     by_variable = {as_variable(name): name for name in BROKER}
     return {
         by_variable.get(name_after_prefix(variable) or "", variable): text
@@ -106,7 +113,7 @@ def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[s
 
 
 def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
-    """The variable that each setting comes from; a later one is stronger."""
+    """The variable that each setting comes from; a later one takes precedence."""
     found = {}
     for variable in variables:
         [name] = _from_environment({variable: ""}, kafka_env=True) or [variable]
@@ -116,14 +123,14 @@ def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
 
 
 def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
-    """The fault, which names the variables that its settings come from."""
+    """The fault with the variables that its settings come from."""
     variables = {origins[name] for name in fault.names if name in origins}
     shown = ", ".join(sorted(each for each in variables if each not in fault.sentence))
     return fault._replace(sentence=f"{fault.sentence} (from {shown})") if shown else fault
 
 
 def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
-    """The faults without those of ``listeners`` that advertised.listeners, its source, has too."""
+    """The faults without those of the derived ``listeners`` that advertised.listeners has too."""
     is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
     return [
         fault
@@ -133,13 +140,13 @@ def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
-    """Without ``listeners`` Kafka's images listen on the advertised ports of all addresses."""
+    """Without ``listeners``, Kafka's images listen on the advertised ports of all addresses."""
     advertised = variables.get("advertised.listeners", "")
     return {"listeners": re.sub(r"://[^:]*:", "://0.0.0.0:", advertised)} if advertised else {}
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
-    """The settings, those of listeners and mechanisms by their names: these listeners say them."""
+    """The settings with variables of listeners and mechanisms resolved by the listeners' names."""
     return {
         (
             name

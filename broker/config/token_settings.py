@@ -1,11 +1,11 @@
-"""Whether there are delegation tokens, and the secret that makes their passwords."""
+"""Whether delegation tokens are enabled, and the secret that derives their passwords."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
 _SECRET: Final = ("delegation.token.secret.key", "delegation.token.master.key")
-"""The newer name first: it wins."""
+"""The newer name first: it takes precedence."""
 
 
 class Settings(Protocol):
@@ -15,10 +15,10 @@ class Settings(Protocol):
 
 
 def token_secret(settings: Settings) -> str:
-    """What makes the passwords of tokens; "" where there are none."""
+    """The secret that derives the passwords of tokens; "" if tokens are disabled."""
     return next((settings[name] for name in _SECRET if settings[name]), "")
 
 
 def has_tokens(settings: Settings) -> bool:
-    """Whether there are any."""
+    """Whether tokens are enabled."""
     return bool(token_secret(settings))

@@ -1,9 +1,9 @@
-"""Variables of the environment: which of them name settings.
+"""Environment variables that name settings.
 
-``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have prefixes of their own:
+``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have their own prefixes:
 apache/kafka and confluentinc/cp-kafka read ``KAFKA_LOG_RETENTION_MS``, bitnami/kafka
-``KAFKA_CFG_LOG_RETENTION_MS``. They write a dash as ``___`` and an underscore as ``__``. Here a run
-of underscores is as good as one, since the names of settings and listeners decide what it means.
+``KAFKA_CFG_LOG_RETENTION_MS``. They write a dash as ``___`` and an underscore as ``__``. Here
+several underscores count as one, since the names of settings and listeners decide the meaning.
 Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1, kafka.properties.template of cp-kafka,
 kafka_configure_from_environment_variables of Bitnami's libkafka.sh.
 """
@@ -21,10 +21,10 @@ _OF_COMMANDS: Final = frozenset(
     ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
 _OF_TESTS: Final = "MUSTER_TEST_"
-"""Variables of the command line's other commands, and of the tests."""
+"""Prefix of the variables of tests; ``_OF_COMMANDS`` are those of other commands."""
 
 _OF_THE_JVM = re.compile(r"KAFKA_((\w+_)?OPTS|(TOOLS_)?LOG4J_\w+|JMX_\w+|DEBUG|HOME|VERSION)")
-"""Variables of Kafka's images and scripts that start its JVM; no setting's name is like them."""
+"""Variables of Kafka's images and scripts that start its JVM; no setting has a similar name."""
 
 _ONE_PORT = r"(MUSTER|KAFKA)_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)"
 _SHAPES = [
@@ -41,19 +41,20 @@ _SHAPES = [
 ]
 """Names and values of the variables that Kubernetes sets in every pod, and Docker for linked
 containers, for each service. A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and
-``MUSTER_SERVICE_HOST``, one called ``muster-http`` the same after ``MUSTER_HTTP_``. Source:
-Kubernetes, "Services: environment variables"."""
+``MUSTER_SERVICE_HOST``, a service ``muster-http`` the same after ``MUSTER_HTTP_``. Source:
+Kubernetes, "Services: environment variables".
+"""
 
 
 def name_after_prefix(variable: str) -> str | None:
-    """``LOG_RETENTION_MS`` of a variable that may name a setting; None of any other name."""
+    """``LOG_RETENTION_MS`` for a variable that may name a setting; None for any other name."""
     starts = (_PREFIX, *reversed(_OF_KAFKA))
     found = next((start for start in starts if variable.startswith(start)), None)
     return None if found is None else as_variable(variable.removeprefix(found))
 
 
 def dotted(name: str) -> str:
-    """``log.retention.ms`` of a variable; any other name as it is."""
+    """``log.retention.ms`` for a variable; any other name unchanged."""
     rest = name_after_prefix(name)
     return name if rest is None else rest.lower().replace("_", ".")
 
@@ -64,9 +65,9 @@ def as_variable(name: str) -> str:
 
 
 def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str]:
-    """The variables that are meant as settings, a stronger one after a weaker one.
+    """The variables that are meant as settings, in order of rising precedence.
 
-    Those of Kafka's images are among them with ``kafka``.
+    With ``kafka``, variables of Kafka's images are included.
     """
     found = kafka_settings_in(environment) if kafka else {}
     return found | {
@@ -80,7 +81,7 @@ def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str
 
 
 def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that Kafka's images take for settings, a stronger one after a weaker one."""
+    """The variables that Kafka's images read as settings, in order of rising precedence."""
     found = {
         variable: text
         for variable, text in environment.items()
@@ -92,7 +93,7 @@ def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:
-    """The variables that look like settings and only say where a service is."""
+    """The variables that look like settings and are a service's address."""
     return sorted(
         name
         for name, text in environment.items()
@@ -101,5 +102,5 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 
 def _is_of_a_service(variable: str, text: str) -> bool:
-    """``MUSTER_PORT=9092`` is not: a person wrote it and means a setting."""
+    """Whether it is a service's address; ``MUSTER_PORT=9092`` is not: a person set it."""
     return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

@@ -1,1 +1,1 @@
-"""What keeps the event loop free and the process whole: slices, threads, the watchdog."""
+"""Keeps the event loop responsive and the process stable: slices, threads, the watchdog."""

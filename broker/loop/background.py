@@ -1,6 +1,6 @@
-"""Work beside the requests: done once, repeated, or later in a thread.
+"""Background work: done once, repeated, or later in a thread.
 
-The watchdog measures the tasks, under the names that docs/operate/metrics.md has.
+The watchdog measures the tasks, under the names in docs/operate/metrics.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Background:
     def spawn(
         self, work: Coroutine[Any, Any, None], name: str = "background"
     ) -> asyncio.Task[None]:
-        """Runs ``work``, which handles its own errors; ``name`` is what the watchdog calls it."""
+        """Runs ``work``, which handles its own errors; ``name`` is its name in the watchdog."""
         task = self._watchdog.task(name, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -47,11 +47,11 @@ class Background:
         failed: Callable[[Exception], None],
         idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """`repeat`, watched under ``name``, until whoever asked for it cancels the task.
+        """Runs `repeat`, watched under ``name``, until the caller cancels the task.
 
-        Work by which things expire gives ``idle_ms``: in how many milliseconds at the earliest it
-        would find something to do, if nothing happens meanwhile; None for never. Its pauses are
-        the broker's time, those of other work real time.
+        For work by which things expire, ``idle_ms`` returns after how many milliseconds at the
+        earliest it would find something to do, if nothing happens before; None for never. Its
+        pauses use the broker's time, those of other work real time.
         """
         time = self._time.real if idle_ms is None else self._time
         return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))
@@ -67,7 +67,7 @@ class Background:
         self._timers[timer] = work
 
     async def stop(self) -> None:
-        """Waits for the tasks, not for ever, and does now what was put off."""
+        """Waits for the tasks, at most STOP_S_MAX, and runs delayed work now."""
         if self.tasks:
             with suppress(TimeoutError):
                 async with self._time.real.within(STOP_S_MAX):
@@ -91,14 +91,14 @@ async def repeat(
     failed: Callable[[Exception], None],
     idle_ms: Callable[[], int | None] | None = None,
 ) -> NoReturn:
-    """Pauses and works, again and again; the one such loop of the broker.
+    """Pauses and works in a loop; all repeated work of the broker uses it.
 
-    What ``work`` raises is handed to ``failed``, and the repeating goes on. For the pauses see
-    `Time.pause`.
+    An exception of ``work`` is passed to ``failed``, and the loop continues. `Time.pause` describes
+    the pauses.
     """
     while True:
         await time.pause(pause_s, idle_ms)
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - handed on
+        except Exception as error:  # noqa: BLE001 - passed on
             failed(error)

@@ -1,8 +1,7 @@
 """Reads that wait for the disk, in threads of their own.
 
 The event loop reads what the page cache has; a cold disk may take a second. The threads are not
-those of `Time.in_thread`, in which logs are flushed: many cold readers must delay no
-acknowledgement.
+those of `Time.in_thread`, which fsync logs: many cold reads must not delay an acknowledgement.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from broker.time import Time
 Result = TypeVar("Result")
 
 THREADS = 8
-"""As many as Apache Kafka's num.io.threads has by default."""
+"""The default of Apache Kafka's num.io.threads."""
 
 
 class DiskReads:
@@ -28,10 +27,10 @@ class DiskReads:
         """Reads since the process began."""
 
     def read(self, job: Callable[[], Result]) -> asyncio.Future[Result]:
-        """What ``job()`` returns or raises, which reads files and changes nothing."""
+        """Runs ``job``, which reads files and changes nothing; returns or raises its result."""
         self.done += 1
         return self._threads.run(job)
 
     def stop(self) -> None:
-        """Let the threads end after the reads that they are at."""
+        """Let the threads end after their current reads."""
         self._threads.stop()

@@ -1,9 +1,8 @@
-"""Python's garbage collector beside requests: it runs seldom, and is measured.
+"""Python's garbage collector: runs rarely, and is measured.
 
-A collection holds all threads. The objects of requests are freed by their reference counts; only
-errors and the HTTP side leave cycles. With Python's own thresholds everything is searched whenever
-the number of objects has grown by a quarter: one request for 20,000 groups held the loop for 30 to
-100 ms.
+A collection holds all threads. Reference counts free the objects of requests; only errors and the
+HTTP side leave cycles. With Python's own thresholds all objects are searched whenever their number
+has grown by a quarter: one request for 20,000 groups held the loop for 30 to 100 ms.
 """
 
 from __future__ import annotations
@@ -15,12 +14,14 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 
 THRESHOLDS = (2_000, 5, 500)
-"""New containers before the young ones are looked through; how many such looks before one at the
-middle-aged, some 10,000 (4 ms); how many of these before one at all, some 5 million more."""
+"""New containers before a collection of the young generation; such collections before one of the
+middle generation, about 10,000 objects (4 ms); such collections before a full one, about 5 million
+objects more.
+"""
 
 
 def collect_seldom(time: Time, watchdog: Watchdog) -> Callable[[], None]:
-    """Has the collector work as above; returns what undoes it."""
+    """Sets the thresholds and measures collections; returns a function that undoes both."""
     before = gc.get_threshold()
     began_ns = 0
 

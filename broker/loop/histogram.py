@@ -1,8 +1,8 @@
 """Cheap histograms for hot paths: a list of counts, one for each power of two.
 
-Values are whole numbers of some small unit (nanoseconds, records). Bucket n counts those of n bits,
-which are less than 2**n; one increment is a `bit_length` and two additions. The scrape says which
-buckets are shown, and in which unit.
+Values are whole numbers of a small unit (nanoseconds, records). Bucket n counts values of n bits,
+which are less than 2**n; one increment is a `bit_length` and two additions. The scrape chooses the
+exported buckets and their unit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Histogram:
 
     def __init__(self) -> None:
         self.counts = [0] * BUCKETS
-        """Index n: values with n bits. Hot paths add to it themselves."""
+        """Index n: values with n bits. Hot paths increment it directly."""
         self.total = 0
         """Sum of the values."""
 
@@ -33,7 +33,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values were counted."""
+        """Number of values."""
         return sum(self.counts)
 
     def cumulative(self, first_bits: int, last_bits: int) -> list[tuple[int, int]]:
@@ -46,7 +46,7 @@ class Histogram:
         return found
 
     def quantiles(self, shares: Sequence[float]) -> list[float]:
-        """For each share of 1 the value below which so many lie, straight between two bounds."""
+        """The quantile for each share of 1, interpolated linearly between two bounds."""
         count = self.count
         found = []
         for share in shares:
@@ -65,11 +65,11 @@ class Histogram:
 
 @slotted
 class Writes:
-    """What the appends to some logs cost."""
+    """The costs of appends to some logs."""
 
     append: Histogram = field(default_factory=Histogram)
     """Nanoseconds of each append."""
     records: Histogram = field(default_factory=Histogram)
     """Records of each append."""
     fsync: Histogram = field(default_factory=Histogram)
-    """Nanoseconds of each flush, as those who waited for it saw it."""
+    """Nanoseconds of each fsync, as its waiters saw it."""

@@ -1,8 +1,8 @@
 """Exceptions from bugs of the broker, caught before they harm others.
 
-Code that serves many observers, replies, shards or waiters in a row catches what one of them
-raises, reports it here, and goes on with the next (law 10). It is counted and logged here, and a
-repeated one is logged less and less often.
+Code that serves many observers, replies, shards or waiters in a row catches the exceptions of each,
+reports them here, and continues with the next (law 10). They are counted and logged here; repeated
+ones are logged less and less often.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PLACES = (
 
 
 class InternalErrors:
-    """The count of a broker; use from the event loop's thread alone."""
+    """The counts of a broker; use from the event loop's thread alone."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter(dict.fromkeys(PLACES, 0))
@@ -38,11 +38,11 @@ class InternalErrors:
     def caught(self, place: str, error: Exception, **about: object) -> None:
         """Count an exception and log the 1st, 2nd, 4th, 8th ... of its place; never raises.
 
-        ``about`` are more fields of the line.
+        ``about`` has further fields of the log line.
         """
         count = self.counts[place] = self.counts[place] + 1
         if count & (count - 1) == 0:
-            with suppress(Exception):  # whoever catches for others must not fail itself
+            with suppress(Exception):  # code that catches exceptions must not fail itself
                 logger.error(
                     "internal error",
                     place=place,
@@ -53,7 +53,7 @@ class InternalErrors:
 
     @contextmanager
     def reporting(self, what: str) -> Iterator[None]:
-        """Around code that only reports: the work goes on whatever it raises (law 10)."""
+        """Wrap code that only reports: the work continues whatever it raises (law 10)."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`

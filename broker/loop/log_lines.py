@@ -1,8 +1,8 @@
-"""Log lines: structlog set up once for the whole process.
+"""Log lines: structlog configured once for the whole process.
 
-`--set log.format=json` gives a JSON object a line, `console` a readable one (coloured on a
-terminal), both on standard error, which `muster serve` has a thread write
-(broker/loop/log_writer.py). What peers send (client ids, group ids) is escaped.
+`--set log.format=json` writes one JSON object per line, `console` a readable line (coloured on a
+terminal), both to standard error, which `muster serve` writes through a thread
+(broker/loop/log_writer.py). Text from peers (client ids, group ids) is escaped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def _escaped(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Make every text printable: what a peer calls itself can't break a line or a terminal.
+    """Make every text printable: text from a peer can't break a line or a terminal.
 
-    A traceback of ours keeps its lines, each of them made printable.
+    A traceback keeps its lines, each of them made printable.
     """
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
@@ -37,7 +37,7 @@ def _printable(text: str) -> str:
 
 
 def _stamped(time: Time) -> Processor:
-    """What gives each line the wall clock's time: UTC to the millisecond, as `muster` shows it."""
+    """Adds the wall clock's time to each line: UTC to the millisecond, as `muster` shows it."""
 
     def stamp(_logger: Any, _method: str, event: EventDict) -> EventDict:
         at = datetime.fromtimestamp(time.wall_s(), UTC)
@@ -48,7 +48,9 @@ def _stamped(time: Time) -> Processor:
 
 
 def _never_failing(processors: list[Processor]) -> Processor:
-    """One processor that does what these do; what can't be shown costs its line, not the work."""
+    """Combines processors into one; text that can't be rendered loses its line, and nothing
+    else.
+    """
 
     def render(logger: Any, method: str, event: EventDict) -> Any:
         shown: Any = event
@@ -57,7 +59,7 @@ def _never_failing(processors: list[Processor]) -> Processor:
             for process in processors:
                 shown = process(logger, method, shown)
             return shown
-        except Exception as error:  # noqa: BLE001 - whoever logs must feel nothing of it (law 10)
+        except Exception as error:  # noqa: BLE001 - logging must not affect its caller (law 10)
             return _printable(f"{method}: {what!s:.200} ({type(error).__name__} in its log line)")
 
     return render

@@ -1,9 +1,10 @@
 """The writer of log lines: a thread that writes queued lines to descriptors.
 
-Standard error may be a file on a full disk, a pipe whose reader is gone, or one whose reader does
-not read: the first two fail, the last one blocks. Code that logs must not notice (law 10). So lines
-are queued and a thread writes them. When the queue is full the oldest lines are dropped: the last
-ones say why a broker stopped. Lost lines are counted, and a line says how many.
+Standard error may be a file on a full disk, a pipe without a reader, or a pipe whose reader does
+not read: writes to the first two fail, to the last one block. Code that logs must not be affected
+(law 10). So lines are queued and a thread writes them. When the queue is full the oldest lines are
+dropped, since the last ones say why a broker stopped. Lost lines are counted, and a line reports
+their number.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ logger = structlog.get_logger(__name__)
 QUEUED_BYTES_MAX = 1 << 20
 """Bytes of lines that wait to be written."""
 END_WITHIN_S = 2.0
-"""How long the end of the process waits for what is still to be written."""
+"""How long the end of the process waits for queued lines."""
 _AT_ONCE_BYTES = 1 << 16
 
 
 class LogWriter:
-    """The queue and its thread, which begins with the first line; use from any thread."""
+    """The queue and its thread, which starts with the first line; use from any thread."""
 
     def __init__(self, time: Time, queued_bytes_max: int = QUEUED_BYTES_MAX) -> None:
         self._time = time
         self.lost = 0
         """Lines that were not written."""
         self._reported = 0
-        """How many of them there is a line about."""
+        """The number of lost lines that have been reported."""
         self._max = queued_bytes_max
         self._queue: deque[tuple[int, bytes]] = deque()
         """Descriptor and line."""
@@ -46,9 +47,9 @@ class LogWriter:
         self._changed = threading.Condition()
         self._started = False
         self._idle = True
-        """The thread waits for lines."""
+        """True while the thread waits for lines."""
         self._torn: set[int] = set()
-        """Descriptors to which a part of a line was written."""
+        """Descriptors whose last write ended within a line."""
 
     def put(self, descriptor: int, line: bytes) -> None:
         """Queue one line, its end included; never waits for the descriptor and never raises."""
@@ -66,7 +67,7 @@ class LogWriter:
                 self._changed.notify_all()
 
     def drain(self, within_s: float = END_WITHIN_S) -> bool:
-        """Wait until all that is queued was written or lost; False when that takes too long."""
+        """Wait until all queued lines are written or lost; False on timeout."""
         with self._changed:
             return self._time.wait_in_thread(self._changed, lambda: self._idle, within_s)
 
@@ -80,7 +81,7 @@ class LogWriter:
                     logger.warning("log lines lost: they could not be written", lines=lost)
 
     def _next(self) -> tuple[int, list[bytes]]:
-        """The oldest lines that go to one descriptor; waits until there are any."""
+        """The oldest lines for one descriptor; waits until there are any."""
         with self._changed:
             while not self._queue:
                 self._idle = True
@@ -96,8 +97,8 @@ class LogWriter:
             return descriptor, lines
 
     def _write(self, descriptor: int, lines: list[bytes]) -> bool:
-        """Whether all of ``lines`` was written; those that were not are counted."""
-        # What stands behind a part of a line begins on a line of its own.
+        """Whether all ``lines`` were written; the others are counted as lost."""
+        # After a partial line, the next one begins on a line of its own.
         begin = b"\n" if descriptor in self._torn else b""
         data = memoryview(begin + b"".join(lines))
         done = 0
@@ -105,7 +106,8 @@ class LogWriter:
             while done < len(data):
                 try:
                     done += os.write(descriptor, data[done:])
-                except BlockingIOError:  # somebody who shares it made it so
+                # another process that shares the descriptor made it non-blocking
+                except BlockingIOError:
                     waiting = select.poll()
                     waiting.register(descriptor, select.POLLOUT)
                     waiting.poll()
@@ -124,23 +126,23 @@ class LogWriter:
 
 
 class Stream(io.TextIOBase):
-    """Standard output or error of a process whose lines a `LogWriter` writes."""
+    """Standard output or error of a process, written by a `LogWriter`."""
 
     def __init__(self, writer: LogWriter, descriptor: int, encoding: str) -> None:
         self._writer = writer
         self._descriptor = descriptor
         self._encoding = encoding
         self._begun = ""
-        """A line without its end so far."""
+        """The beginning of a line without its end."""
         self._lock = threading.RLock()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """What its bytes are in."""
+        """The encoding of its bytes."""
         return self._encoding
 
     def write(self, text: str) -> int:
-        """Queue the lines that end in ``text``; the rest waits for its end."""
+        """Queue the complete lines of ``text``; the rest waits for its end."""
         with self._lock:
             whole, newline, self._begun = (self._begun + text).rpartition("\n")
             if newline:
@@ -149,10 +151,10 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: nobody waits for a line to be written."""
+        """Do nothing: no caller waits for a line to be written."""
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def fileno(self) -> int:
@@ -160,7 +162,7 @@ class Stream(io.TextIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether a terminal shows it."""
+        """Whether it is a terminal."""
         return os.isatty(self._descriptor)
 
 
@@ -168,15 +170,15 @@ _writers: list[LogWriter] = []
 
 
 def lost_lines() -> int:
-    """How many lines of this process were lost so far."""
+    """Lines of this process that were lost so far."""
     return sum(writer.lost for writer in _writers)
 
 
 @contextmanager
 def standard_streams(time: Time) -> Iterator[LogWriter]:
-    """Within the block all that goes to standard output and error is written by a `LogWriter`.
+    """Within the block a `LogWriter` writes standard output and error.
 
-    That is what we log, and what Python and its libraries print. At its end what is queued is
+    This includes log lines, and the output of Python and its libraries. At the end queued lines are
     written, unless that takes longer than `END_WITHIN_S`.
     """
     _open_missing()
@@ -196,7 +198,9 @@ def standard_streams(time: Time) -> Iterator[LogWriter]:
 
 
 def _open_missing() -> None:
-    """Open what was closed of the three: else the next file opened would take all that is said."""
+    """Open those of the three that are closed: otherwise the next opened file would receive the
+    output.
+    """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

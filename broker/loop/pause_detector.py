@@ -1,8 +1,8 @@
-"""The pulse: tells the clock that the event loop runs, and the operator when it did not.
+"""Detects pauses of the event loop, reports them, and keeps them out of the broker's clock.
 
-Ten times a second it moves the time up to which the clock is trusted. After a pause the clock
-stands still until the sockets have been read once: what members sent meanwhile is read before any
-of the deadlines that they would have met can fall due.
+Ten times a second it extends the time up to which the clock is trusted. After a pause the clock
+does not advance until the sockets have been read once: requests that members sent during the pause
+are read before any of their deadlines can expire.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ logger = structlog.get_logger(__name__)
 
 BEAT_S = 0.1
 LOGGED_MS = 1000
-"""Pauses from this length on get a line in the log."""
+"""Pauses from this length on are logged."""
 
 
 class PauseDetector:
-    """One for a broker, in its event loop."""
+    """The detector of a broker, in its event loop."""
 
     def __init__(self, time: Time) -> None:
         self.pauses = 0
-        """How often the loop stood still for so long that the clock left it out."""
+        """Pauses that the clock left out."""
         self._time = time
         self._left_out_ms = 0
-        """What the clock had left out at the last beat."""
+        """The time that the clock had left out at the last beat."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def paused_s(self) -> float:
-        """How long all pauses were together."""
+        """The length of all pauses together."""
         return self._time.left_out_ms / 1000
 
     def start(self) -> None:
-        """Beat from now on."""
+        """Start beating."""
         self._left_out_ms = self._time.left_out_ms
         self._arm()
         self._time.loop_lives()
 
     def stop(self) -> None:
-        """Beat no more; the clock runs on as the system's does."""
+        """Stop beating; the clock then follows the system's."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -58,8 +58,8 @@ class PauseDetector:
         if self._time.left_out_ms == self._left_out_ms:
             self._time.loop_lives()
             return
-        # A timer that is late runs before the sockets are looked at, and so does what it calls
-        # soon (in uvloop); what that calls soon in its turn runs after them.
+        # A late timer runs before the sockets are read, and so does a callback that it schedules by
+        # call_soon (in uvloop); a callback scheduled by that one runs after them.
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.call_soon, self._paused)
 

@@ -1,8 +1,8 @@
 """Long work in the loop's thread, cut into slices; requests are served between them (law 9).
 
-A handler whose work may be long is a coroutine that looks at ``slices.over`` after each element and
-awaits ``slices.pause()`` when it is. However much long work there is, one slice runs between two
-reads of the sockets: the `Slicer` runs waiting work in the order in which it came.
+A handler whose work may be long is a coroutine that checks ``slices.over`` after each element and
+awaits ``slices.pause()`` when it is true. However much long work is waiting, one slice runs between
+two reads of the sockets: the `Slicer` runs waiting work in order of arrival.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ Result = TypeVar("Result")
 SLICE_NS = 4_000_000
 """How long one slice may hold the loop."""
 RESUMED_NS = 100_000
-"""How long those may hold it together that go on at once behind a wait: one larger request, or a
-few small ones."""
+"""How long work that continues directly after a wait may hold the loop in total: one larger
+request, or a few small ones.
+"""
 
 
 class Slicer:
-    """Whose slice is next; one for a broker, used from the event loop's thread alone."""
+    """Chooses the next slice; one for a broker, used from the event loop's thread alone."""
 
     def __init__(
         self, time: Time, watchdog: Watchdog | None = None, slice_ns: int = SLICE_NS
@@ -36,21 +37,21 @@ class Slicer:
         self.time = time
         self.watchdog = watchdog or Watchdog(time)
         self.slice_ns = slice_ns
-        """How long one slice may hold the loop, where its work asks for nothing else."""
+        """How long one slice may hold the loop by default."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
         self._resumed_until_ns = 0
 
     def work(self, name: str, slice_ns: int | None = None) -> Slices:
-        """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
+        """The slices of a piece of work that begins now; ``name`` is its name in the watchdog."""
         return Slices(self, name, self.slice_ns if slice_ns is None else slice_ns)
 
     def direct_until_ns(self) -> int:
-        """Until when work that a request has just brought may be done at once, without a slice.
+        """The time until which new requests may work without a slice.
 
-        By the performance counter. One allowance for all requests of an iteration of the loop, so
-        that a hundred small pieces don't become a long one.
+        By the performance counter. All requests of one iteration of the loop share the time, so
+        that a hundred small pieces of work do not become a long one.
         """
         if not self._direct_until_ns:
             self._direct_until_ns = self.time.ticks_ns() + self.slice_ns
@@ -62,15 +63,17 @@ class Slicer:
 
     @property
     def crowded(self) -> bool:
-        """Whether others have gone on behind a wait in this iteration of the loop, for so long that
-        who comes now lets it read the sockets first."""
+        """Whether work after waits has used up its time in this iteration of the loop.
+
+        If so, further work must let the loop read the sockets first.
+        """
         now_ns = self.time.ticks_ns()
         if not self._resumed_until_ns:
             self._resumed_until_ns = now_ns + RESUMED_NS
-            asyncio.get_running_loop().call_soon(self._nobody_resumed)
+            asyncio.get_running_loop().call_soon(self._reset_resumed)
         return now_ns > self._resumed_until_ns
 
-    def _nobody_resumed(self) -> None:
+    def _reset_resumed(self) -> None:
         self._resumed_until_ns = 0
 
     async def turn(self) -> None:
@@ -96,11 +99,11 @@ class Slicer:
 
 
 class Slices:
-    """The slices of one piece of work; the first one runs from when this is made."""
+    """The slices of one piece of work; the first one starts when this is made."""
 
     def __init__(self, slicer: Slicer, name: str, slice_ns: int) -> None:
         self.held_s = 0.0
-        """How long the ended slices have held the loop, all together."""
+        """The total time that completed slices have held the loop."""
         self._slicer = slicer
         self._name = name
         self._slice_ns = slice_ns
@@ -109,7 +112,7 @@ class Slices:
 
     @property
     def over(self) -> bool:
-        """Whether others should have their turn."""
+        """Whether the slice's time is used up."""
         return self._ticks_ns() - self._since_ns > self._slice_ns
 
     def end(self) -> float:
@@ -122,13 +125,13 @@ class Slices:
         return self.held_s
 
     async def pause(self) -> None:
-        """Let the others have their turn. Long work that begins by a request begins with this."""
+        """Let others run. Long work of a request begins with this call."""
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
 
     async def through(self, steps: Iterator[object]) -> Any:
-        """Work steps off, with pauses between them; what a generator returns, as `yield from`."""
+        """Run steps, with pauses between them; returns the generator's value, like `yield from`."""
         while True:
             try:
                 next(steps)
@@ -138,16 +141,16 @@ class Slices:
                 await self.pause()
 
     async def resume(self) -> None:
-        """Go on behind a wait that ended for many at once: now, or in a turn of one's own.
+        """Continue after a wait that ended for many tasks at once: now, or in a slice of its own.
 
-        One record lets many Produce requests go on. What the others' clients ask next is answered
-        between them, EndTxn above all.
+        One record may release many Produce requests. The loop reads new requests between them,
+        above all EndTxn.
         """
         if self._slicer.crowded:
             await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """What ``work`` gives; where it waits for others, that does not count as held."""
+        """Return the result of ``work``; the time in which it waits does not count as held."""
         return await self._stepped(work)
 
     @types.coroutine
@@ -162,18 +165,18 @@ class Slices:
             self.end()
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # noqa: BLE001 - it is the work's to handle
+            except BaseException as error:  # noqa: BLE001 - the work handles it
                 step = partial(work.throw, error)
             self._since_ns = self._ticks_ns()
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Wait for others to be done with that, whether well or not; it does not count as held."""
+        """Wait until ``done`` is done or has failed; the wait does not count as held."""
         self.end()
         await asyncio.wait((done,))
         self._since_ns = self._ticks_ns()
 
     async def wait_for(self, what: Awaitable[object], at_most_s: float) -> None:
-        """Wait for what others do, and not for longer than that; it does not count as held."""
+        """Wait for ``what``, at most ``at_most_s``; the wait does not count as held."""
         self.end()
         with suppress(TimeoutError):
             async with self._slicer.time.within(at_most_s):

@@ -1,4 +1,4 @@
-"""The watchdog: which pieces of work held the loop for longer than law 9 allows, by name.
+"""The watchdog counts, by name, pieces of work that held the loop longer than law 9 allows.
 
 While a piece of work holds the event loop, no other client is served. The code that runs a piece
 measures it and reports it here; nothing is measured twice and nothing is sampled. A piece has a
@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 logger = structlog.get_logger(__name__)
 
 HELD_NS_MAX = 20_000_000
-"""Pieces above this are counted. The law says 10 ms; a busy machine doubles what is measured."""
+"""Longer pieces are counted. The law says 10 ms; a busy machine doubles what is measured."""
 LOGGED_NS = 200_000_000
-"""Pieces above this get a line in the log."""
+"""Longer pieces are logged."""
 
 
 class Watchdog:
@@ -34,26 +34,29 @@ class Watchdog:
     def __init__(self, time: Time) -> None:
         self._ticks_ns = time.ticks_ns
         self.counts: defaultdict[str, int] = defaultdict(int)
-        """Name to how many pieces held the loop for longer than `HELD_NS_MAX`."""
+        """Name -> pieces that held the loop for longer than `HELD_NS_MAX`."""
         self.longest_ns: defaultdict[str, int] = defaultdict(int)
-        """Name to the longest of them."""
-        self._told_ns = 0
+        """Name -> the longest of them."""
+        self._counted_ns = 0
         """When a piece was last counted, by the performance counter."""
 
     def ended(self, name: str, began_ns: int) -> None:
-        """Take in that the piece ``name`` ends now; not counted again if a part of it was."""
+        """Report the end of piece ``name``; it is not counted again if a part of it was."""
         now_ns = self._ticks_ns()
-        if now_ns - began_ns > HELD_NS_MAX and self._told_ns < began_ns:
+        if now_ns - began_ns > HELD_NS_MAX and self._counted_ns < began_ns:
             self.held(name, now_ns - began_ns)
 
     def task(self, name: str, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """A task of ``work``, watched. A stop before its first step closes ``work`` as well."""
+        """A watched task for ``work``.
+
+        If it is cancelled before its first step, ``work`` is closed too.
+        """
         task = asyncio.get_running_loop().create_task(self.watched(name, work))
         task.add_done_callback(lambda _: work.close())
         return task
 
     async def watched(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
-        """``work``, of which each step between two waits is a piece of that name."""
+        """Run ``work``; each step between two waits is a piece with that name."""
         return await self._stepped(name, work)
 
     @types.coroutine
@@ -70,15 +73,15 @@ class Watchdog:
                 self.ended(name, began_ns)
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # noqa: BLE001 - it is the work's to handle
+            except BaseException as error:  # noqa: BLE001 - the work handles it
                 step = partial(work.throw, error)
 
     def held(self, name: str, held_ns: int) -> None:
-        """Take in that the piece ``name`` held the loop for ``held_ns``; short ones are ignored."""
+        """Report that piece ``name`` held the loop for ``held_ns``; short ones are ignored."""
         if held_ns <= HELD_NS_MAX:
             return
         self.counts[name] += 1
-        self._told_ns = self._ticks_ns()
+        self._counted_ns = self._ticks_ns()
         self.longest_ns[name] = max(self.longest_ns[name], held_ns)
         if held_ns > LOGGED_NS:
             logger.warning("event loop blocked", work=name, held_ms=held_ns // 1_000_000)

@@ -1,8 +1,8 @@
 """The worker: long pure work (decoding, decompressing, encoding) in one thread.
 
-One thread bounds the memory and the share of the GIL that such work takes, however many clients ask
-for it. Clients take turns: each has a queue of its own, and the thread takes one job of each in
-rotation, so that a client with thirty large batches delays another's by one of them.
+One thread bounds the memory and the share of the GIL that such work takes, however many clients
+cause it. Clients take turns: each has its own queue, and the thread takes one job of each in
+rotation, so that a client with thirty large batches delays another client by only one of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 from broker.time import Time
 
 SWITCH_S = 0.001
-"""For so long the thread may keep the interpreter while the loop wants it; Python's own 5 ms would
-be added to every look at the sockets."""
+"""How long the thread may keep the GIL while the loop wants it; Python's own 5 ms would delay every
+read of the sockets.
+"""
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -30,16 +31,16 @@ class Worker:
     def __init__(self, time: Time) -> None:
         self._threads = time.threads(1, "worker")
         self._queues: dict[Hashable, deque[_Job]] = {}
-        """By client, those whose turn is next first."""
+        """By client; the client whose turn is next comes first."""
         self._served: Hashable = None
-        """Whose job runs now; the rest of its queue comes behind the others."""
+        """The client of the running job; its queue moves after the others."""
         self._running: asyncio.Future[Any] | None = None
-        """What becomes of the job that the thread is at."""
+        """The future of the running job."""
 
     async def run(self, client: Hashable, job: Callable[[], Result]) -> Result:
-        """What ``job()`` returns or raises; ``client`` is whom it takes turns for.
+        """Runs ``job`` and returns or raises its result; jobs of one ``client`` share a queue.
 
-        The job must touch nothing that the loop's thread changes meanwhile.
+        The job must not touch anything that the loop's thread changes.
         """
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append((job, done))
@@ -48,7 +49,7 @@ class Worker:
         return await done
 
     def stop(self) -> None:
-        """Let the thread end after the job that it is at; whoever waits is cancelled."""
+        """Let the thread end after its current job; waiting callers are cancelled."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             for _, done in queue:
@@ -67,7 +68,7 @@ class Worker:
                 del self._queues[client]
                 continue
             job, done = queue.popleft()
-            if not done.done():  # else whoever wanted it was cancelled
+            if not done.done():  # otherwise its caller was cancelled
                 self._start(client, job, done)
                 return
 
@@ -88,8 +89,9 @@ class Worker:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """What the job had in hand goes with it: an error holds the frames that it went through, in
-    circles that only a collection would end."""
+    """Clears the frames of an error: it references the frames that it passed, in cycles that only a
+    garbage collection would free.
+    """
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__context__

@@ -1,6 +1,6 @@
-"""One look at the replicas of this broker and at what it follows, for a scrape.
+"""Counts, for one scrape, the replicas of this broker and the partitions that it follows.
 
-A broker by itself leads all that it has, and nothing can be out of sync there.
+A standalone broker leads all its partitions, and none of them can be out of sync.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")
-"""Why a replica is not in sync: its broker is gone; it does not fetch; it fetches and is behind; a
-reassignment adds it."""
+"""Why a replica is out of sync: its broker is dead; it does not fetch; it fetches and lags; a
+reassignment is adding it.
+"""
 
 
 @dataclass(slots=True)
 class OutOfSync:
-    """The replicas that are not in sync for one reason."""
+    """The replicas that are out of sync for one reason."""
 
     count: int = 0
     oldest_ms: int = 0
@@ -37,42 +38,42 @@ class OutOfSync:
 
 @dataclass(slots=True)
 class LeaderLag:
-    """How far this broker is behind one leader."""
+    """How far this broker lags behind one leader."""
 
     records: int = 0
-    """The most of one partition."""
+    """The lag of the partition that lags most, in records."""
     oldest_ms: int = 0
-    """For how long a partition has lacked records; the longest of them."""
+    """How long the partition that has lagged longest has lagged."""
 
 
 class ClusterLook(View):
-    """See the module; made anew for each scrape."""
+    """The counts of one scrape."""
 
     def __init__(self, sources: Sources) -> None:
         self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
-        """Partitions here by this broker's role."""
+        """Replicas of this broker by role."""
         self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
-        """Of the partitions that are led here."""
+        """Partitions that this broker leads."""
         self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
         self.waiting_records = 0
-        """Records above the high watermark, of the partitions that are led here."""
+        """Records after the high watermark, in partitions that this broker leads."""
         self.stands_ms = 0
-        """For how long a high watermark has stood below its log's end, at most."""
+        """The longest time that a high watermark has been below the log end offset."""
         self.behind: dict[int, LeaderLag] = {}
-        """By leader."""
+        """By broker id of the leader."""
         self.fetching = self.failing = 0
-        """Fetchers that get answers, and those that do not."""
+        """Fetchers whose last request succeeded, and those whose last request failed."""
         self.stopped = 0
-        """Partitions that are not fetched until the controller names another leader epoch."""
+        """Partitions whose fetching waits for a new leader epoch from the controller."""
         self.followed_by: Callable[[Fetcher, Followed], None] = lambda *_: None
-        """Is told of each partition that is followed."""
+        """Called for each partition that this broker follows."""
         self._sources = sources
         self._now_ms = sources.time.now().mono_ms
 
-    # -- the partitions here
+    # -- the replicas of this broker
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:  # noqa: ARG002
-        """Some of them."""
+        """Counts some partitions of a topic."""
         for each in partitions:
             if not isinstance(each, Replica):
                 self.roles[Role.LEADER.value] += 1
@@ -105,10 +106,12 @@ class ClusterLook(View):
         fetched_ms = led.followers[replica_id].fetched_ms
         return "silent" if self._now_ms - fetched_ms > led.rules.lag_time_max_ms else "behind"
 
-    # -- what is followed
+    # -- fetchers and the controller
 
     def fetchers(self) -> Iterator[int]:
-        """Looks at the fetchers, and then at the controller; yields how much each step did."""
+        """Counts the fetchers' partitions, then the controller's; yields the number that a step
+        counted.
+        """
         member = self._sources.member
         if member is None:
             return
@@ -132,6 +135,6 @@ class ClusterLook(View):
 
 
 def is_under_replicated(led: LedReplicas) -> bool:
-    """Whether replicas are missing that no reassignment is about to add."""
+    """True if the ISR lacks a replica that is not being added by a reassignment."""
     state = led.state
     return len(state.replicas) - len(state.adding) > len(state.isr)

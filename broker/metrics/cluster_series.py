@@ -1,7 +1,7 @@
-"""Series of a broker in a cluster: its replicas, its fetchers, its session and the controller.
+"""The series of a broker in a cluster: its replicas, fetchers, ZooKeeper session and controller.
 
-A broker by itself has none of them: nothing there can be out of sync. Nothing is counted here;
-docs/operate/metrics.md has names, labels and meanings.
+A standalone broker has none of these series. Nothing is counted here; docs/operate/metrics.md has
+names, labels and meanings.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from broker.cluster.cluster_broker import ClusterBroker
 
 _REQUEST_BITS = (17, 35)
-"""131 us to 34 s."""
+"""131 us to 34 s, in nanoseconds."""
 _NANOSECONDS = 1_000_000_000
 
 
 class ClusterSeries:
-    """Writes them all."""
+    """Writes the series that only a broker in a cluster has."""
 
     def __init__(self, member: ClusterBroker, look: ClusterLook, families: Families) -> None:
         self._member = member
@@ -28,7 +28,7 @@ class ClusterSeries:
         self._families = families
 
     def write(self) -> None:
-        """The series of one scrape."""
+        """Writes the series of one scrape."""
         self._replicas()
         self._followed()
         self._bytes()

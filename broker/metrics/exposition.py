@@ -1,7 +1,7 @@
-"""`/metrics`, read at scrape from the shards, the logs, the routes and the totals.
+"""`/metrics`: families read at scrape time from the shards, the logs, the server and the totals.
 
-This module has the series whose number does not grow with groups and topics, and the order of the
-whole; `broker/metrics/labelled_series.py` has the others. Nothing is counted here.
+This module writes the series whose number does not grow with groups and topics, and orders all
+series; `broker/metrics/labelled_series.py` writes the others. Nothing is counted here.
 docs/operate/metrics.md has every name with its labels and meaning.
 """
 
@@ -49,13 +49,13 @@ from protocol.errors import (
 from protocol.messages import BY_KEY
 
 REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
-"""Why offsets are dropped."""
-# Counters with few label values show all of them from the start, at 0: `rate` and `increase` do not
-# see the first event of a series that begins with it.
+"""Why committed offsets are removed."""
+# A counter with few label values exports all of them from the start, at 0: `rate` and `increase`
+# miss the first event of a series that begins with that event.
 
 
 class BrokerCollector(Collector):
-    """The families of one scrape; ``scan`` has looked at every group already."""
+    """The families of one scrape; ``scan`` has already run."""
 
     def __init__(self, sources: Sources, scan: Scan, families: Families) -> None:
         self.sources = sources
@@ -326,14 +326,16 @@ class BrokerCollector(Collector):
 
 NANOSECONDS = 1_000_000_000
 _TIME_BITS = (14, 35)
-"""16 us to 34 s, counted in nanoseconds."""
+"""16 us to 34 s, in nanoseconds."""
 _COUNT_BITS = (0, 13)
 _PHASE_BITS = (3, 19)
 """8 ms to 9 minutes."""
 
 
 def add_histograms(sources: Sources, families: Families) -> None:
-    """Those of requests, turns, writes and rebalances; APIs that nobody used have none."""
+    """Adds the histograms of requests, turns, writes and rebalances; an API without requests has
+    none.
+    """
     requests = families.family(
         "muster_request_seconds", "Time from the arrival of a request to its response.", "histogram"
     )
@@ -366,7 +368,7 @@ def add_histograms(sources: Sources, families: Families) -> None:
 
 
 async def render(sources: Sources) -> AsyncIterator[bytes]:
-    """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
+    """Yields a scrape in Prometheus' text format, version 0.0.4, in chunks."""
     families = Families(sources.config["metrics.series.max"])
     native = NativeView(sources, families)
     look = ClusterLook(sources)

@@ -1,7 +1,7 @@
-"""The facts by which a group is judged, gathered from its shard, the logs, and what is remembered.
+"""Gathers the facts for a group's verdict from its shard, the logs and earlier scans.
 
-A look at a group goes in steps of at most BLOCK partitions or members, or the assignment of one, so
-that its caller can give others their turn between two of them.
+The facts about a group are gathered in steps of at most BLOCK partitions, BLOCK members or one
+member's assignment, so that the caller can yield to other work between steps.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ from verdicts.facts import (
 )
 
 PAUSE_MS = 5_000
-"""The wall clock is ahead of the other by so much more than at the look before: a pause."""
+"""The process was paused if the wall clock gained this much on the monotonic clock between two
+scans.
+"""
 
 Owners = dict[str, dict[int, str]]
 """Member id by topic and partition."""
 
 
 class GroupLooks:
-    """Looks at groups, and remembers what the next look needs."""
+    """Gathers facts about groups, and keeps what the next scan needs."""
 
     def __init__(self, lags: Lags, journal: Journal, lso_blockers: LsoBlockers) -> None:
         self.progress = Progress()
@@ -55,14 +57,16 @@ class GroupLooks:
         self._lso_blockers = lso_blockers
         self._time = lags.time
         self._last = self._time.now()
-        """When a look began last."""
+        """When the last scan of a group began."""
         self._resumed_ms = 0
-        """When the broker went on after its last pause, wall time."""
+        """When the broker resumed after its last pause, wall time."""
 
     def facts(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int
     ) -> Generator[int, None, GroupFacts]:
-        """The facts about a group now, step by step; yields how much each step looked at."""
+        """Gathers the facts about a group step by step; yields the number of elements that a step
+        read.
+        """
         now = self._time.now()
         self._note_pause(now)
         read = self._all_read(hosted, group, lagging_ms, now)
@@ -105,16 +109,17 @@ class GroupLooks:
         return (yield from self._group(group, partitions, now))
 
     def _note_pause(self, now: Now) -> None:
-        """While the broker, or its machine, stood, nobody could make progress (law 9)."""
+        """Notes a pause of the process or its machine: clients could make no progress (law 9)."""
         last, self._last = self._last, now
         if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
             self._resumed_ms = now.wall_ms
 
     def _counts_from(self, group: GroupView, now: Now) -> int | None:
-        """From when its time in its state counts: at the earliest from a start of the broker on.
+        """The wall time from which the time in the group's state counts; None if all of it counts.
 
-        Its members need time to go on: pauses of the broker do not count, and a long one begins
-        the count again. None: all its time counts; a group without members is so whatever runs.
+        It is not before the start of the broker, and not before the end of the last long pause,
+        since members need time to resume. An empty group is empty whether the broker runs or not,
+        so all its time counts.
         """
         if group.state is State.EMPTY and group.protocol_type and group.state_timestamp_ms >= 0:
             return None
@@ -123,9 +128,10 @@ class GroupLooks:
     def _all_read(
         self, hosted: HostedGroups, group: GroupView, lagging_ms: int, now: Now
     ) -> int | None:
-        """How many partitions a group has, if all are read to the end; None where that is not so.
+        """The number of the group's partitions if all are read to the end and no partition changed
+        owner.
 
-        Most looks at most groups find this, at a tenth of the cost. Whoever owns what is as it was.
+        Otherwise None. Most scans of most groups end here, at a tenth of the cost.
         """
         offsets = hosted.core.view.offsets
         found: dict[str, Columns] = {}
@@ -149,7 +155,7 @@ class GroupLooks:
         return sum([len(partitions) for partitions, _ in found.values()])
 
     def _owners(self, group: GroupView) -> Generator[int, None, Owners]:
-        """Whose each partition is; nobody's while the group rebalances."""
+        """The owner of each partition; empty while the group rebalances."""
         owners: Owners = {}
         if group.state is not State.STABLE:
             return owners
@@ -166,7 +172,7 @@ class GroupLooks:
         rows: Sequence[tuple[int, int, int, int]],
         now_ms: int,
     ) -> list[PartitionFacts]:
-        """Partitions with a committed offset."""
+        """The facts about partitions that have a committed offset."""
         late: list[Key] = []
         facts = []
         for partition, offset, committed_ms, _ in rows:
@@ -186,13 +192,14 @@ class GroupLooks:
             key = (found.topic_id, partition, place.first_unread)
             time = self._lags.times.known(key) if place.first_unread < end else None
             if time is not None and time.none_below >= end:
-                end, stands_ms = place.first_unread, None  # only markers: all records are read
+                # only markers follow: all records are read
+                end, stands_ms = place.first_unread, None
             elif place.first_unread < end:
                 timestamp_ms = self._timestamp(group_id, key, now_ms)
                 since_ms = unread_since(found.marks, place, timestamp_ms, now_ms)
                 is_late = since_ms <= found.marks[0].at_ms
                 is_here = at is not None and place.first_unread < at.high_watermark
-                has_markers = at is not None and len(at.log.producers) > 0  # maybe nothing else
+                has_markers = at is not None and len(at.log.producers) > 0  # perhaps only markers
                 if is_here and (is_late or has_markers) and (place.is_still or found.is_due):
                     late.append(key)
             if stands_ms is not None and timestamp_ms is not None:
@@ -217,14 +224,14 @@ class GroupLooks:
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
-        """The transaction that a group waits for which has read all below it."""
+        """The transaction that blocks a group whose committed offset is the last stable offset."""
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         blocker = self._lso_blockers.of(at)
         if blocker is None:
             return None
         if blocker.transactional_id is None and not blocker.hangs and not blocker.is_elsewhere:
-            return None  # whose it is will be known soon
+            return None  # the transactional id will be known soon
         return HoldFacts(
             blocker.transactional_id,
             blocker.producer_id,
@@ -238,7 +245,9 @@ class GroupLooks:
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
-        """That of its first unread record, or of the one before; None while neither is known."""
+        """The timestamp of the first unread record, or of the one before it; None while both are
+        unknown.
+        """
         times = self._lags.times
         time = times.known(key)
         if time is None:
@@ -248,7 +257,7 @@ class GroupLooks:
     def _group(
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
     ) -> Generator[int, None, GroupFacts]:
-        """What is known of it beside its partitions, step by step."""
+        """Gathers the facts about the group other than its partitions, step by step."""
         journal = self._journal.get(group.group_id)
         losses = [
             each
@@ -283,7 +292,7 @@ class GroupLooks:
         )
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
-        """Clients whose joins are refused until somebody changes a setting; also of no group."""
+        """Clients whose joins fail until a setting changes; the group need not exist."""
         journal = self._journal.get(group_id)
         kept = () if journal is None else journal.rejected
         return [
@@ -301,7 +310,7 @@ class GroupLooks:
         ]
 
     def _returns(self, journal: GroupJournal) -> list[ReturnFacts]:
-        """Clients that came back under new ids, and members that changed what they want."""
+        """Clients that returned under new member ids, and members with a changed subscription."""
         found = [
             ReturnFacts(
                 each.member_id,

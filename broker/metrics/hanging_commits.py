@@ -1,8 +1,9 @@
-"""Offset commits that are pending in a transaction which its coordinator does not have open.
+"""Finds offset commits that are pending in a transaction that their coordinator does not have open.
 
-A log of an earlier version may have them: accepted after the transaction's end, by a client of TV1,
-whose epoch stays (broker/cores/groups/records.py). Their group gets UNSTABLE_OFFSET_COMMIT until
-the producer's next transaction, which would commit them. The log names the command that drops them.
+A log of an earlier version may contain them: they were accepted after the end of the transaction
+from a client of transaction version 1, which keeps its epoch (broker/cores/groups/records.py).
+Their group gets UNSTABLE_OFFSET_COMMIT until the producer's next transaction, which would commit
+them. The log line names the command that drops them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EVERY_S = 20.0
 
 
 class HangingCommits:
-    """Logs each transaction that hangs in a partition of the offsets topic, once."""
+    """Logs each transaction that hangs in a partition of ``__consumer_offsets``, once."""
 
     def __init__(
         self,
@@ -42,18 +43,20 @@ class HangingCommits:
         self._internal_errors = internal_errors
         self._background = background
         self._hung: dict[int, tuple[int, int]] = {}
-        """By partition, producer id and start offset of what hung at the last look."""
+        """By partition: producer id and start offset of the transaction that hung at the last
+        check.
+        """
         self._logged: dict[int, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to look, in the running loop."""
+        """Starts the periodic check, in the running loop."""
         self._task = self._background.every(
             "hanging commits", lambda: EVERY_S, self.look, self._failed
         )
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the periodic check."""
         if self._task is not None:
             self._task.cancel()
 
@@ -61,7 +64,7 @@ class HangingCommits:
         self._internal_errors.caught("observer", error)
 
     async def look(self) -> None:
-        """Looks at the partitions with open transactions."""
+        """Checks the partitions of ``__consumer_offsets`` that have open transactions."""
         held = [
             hosted.partition
             for hosted in readable(self._groups)
@@ -77,8 +80,11 @@ class HangingCommits:
         slices.end()
 
     def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
-        """A transaction that began since the coordinators were asked seems to hang: it is logged
-        when it is seen twice."""
+        """Logs a transaction that hangs at two checks in a row.
+
+        At one check it may only seem to hang, if it began after the transactional ids were
+        collected.
+        """
         blocker = self._lso_blockers.of(partition)
         if blocker is None or not blocker.hangs:
             return

@@ -1,7 +1,7 @@
 """Kafka's names for replicas, fetchers, controller and ZooKeeper, by jmx_exporter's usual rules.
 
-A broker by itself answers as an Apache broker that is alone in its cluster, without what ZooKeeper
-and leaders elsewhere are needed for. Of a partition its leader alone tells.
+A standalone broker exports what an Apache broker alone in its cluster exports, without the series
+of ZooKeeper and of fetchers. Only the leader exports the series of a partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REPLICA = label("clientId", "Replica")
 
 
 class KafkaClusterNames:
-    """Writes them in one scrape."""
+    """Writes the series of one scrape."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class KafkaClusterNames:
         )
 
     def partitions(self, topic: str, partitions: Sequence[Partition]) -> None:
-        """Those of some partitions."""
+        """Adds the series of some partitions."""
         for each in filter(is_led, partitions):
             if not self._families.has_room(6):
                 continue
@@ -80,7 +80,7 @@ class KafkaClusterNames:
             self._stable_lag.add(at, each.high_watermark - each.last_stable_offset)
 
     def _followed(self, fetcher: Fetcher, followed: Followed) -> None:
-        """That of a partition which is followed."""
+        """Adds the lag of a partition that this broker follows."""
         if self._families.has_room(1):
             topic, index = followed.place
             client = f"ReplicaFetcherThread-{fetcher.number}-{fetcher.leader}"
@@ -88,7 +88,7 @@ class KafkaClusterNames:
             self._lag.add(at, followed.lag)
 
     def write(self) -> None:
-        """Those of the broker."""
+        """Writes the series of the broker."""
         self._replica_manager()
         self._controller()
         self._fetchers()

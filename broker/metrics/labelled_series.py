@@ -1,4 +1,4 @@
-"""One series for each group, member, topic or partition: kafka_exporter's and ours.
+"""The series by group, member, topic or partition: kafka_exporter's names, and Muster's own.
 
 Nothing is counted here; docs/operate/metrics.md has names, labels and meanings.
 """
@@ -20,11 +20,11 @@ from protocol.now import Now
 from verdicts.spelling import plain_host
 
 PARTS = [f".{each:03d}" for each in range(1000)]
-"""Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
+"""The milliseconds of a number of seconds, as text: formatting a float takes twice as long."""
 
 
 class NativeView(View):
-    """kafka_exporter's names, and ours for what it has none for."""
+    """kafka_exporter's series, and Muster's own where kafka_exporter has none."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         self.sources = sources
@@ -129,7 +129,7 @@ class NativeView(View):
         self._first_expiry_ms: int | None = None
 
     def begin_group(self, seen: Seen) -> None:
-        """Its members, generation and the time in its state."""
+        """Adds the group's verdict, members, generation and time in its state."""
         self._group = label("consumergroup", seen.group_id)
         group = seen.group
         if group is None or not self.families.has_room(5):
@@ -148,9 +148,9 @@ class NativeView(View):
     def offsets(
         self,
         lags: Sequence[PartitionLag],
-        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views want them
+        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views need them
     ) -> None:
-        """Committed offset, lag in records and in seconds of each."""
+        """Adds committed offset, lag in records and lag in seconds of each partition."""
         topics, partitions, offsets, starts, ends, records, ages, inexact, committed, expires = zip(
             *lags, strict=True
         )
@@ -193,7 +193,7 @@ class NativeView(View):
             )
 
     def _add_outside(self, lags: Sequence[PartitionLag]) -> None:
-        """Offsets that are not in their log."""
+        """Adds the committed offsets that are outside their log."""
         for lag in lags:
             is_above = lag.lag is not None and lag.lag < 0
             if (is_above or lag.lost) and self.families.has_room(1):
@@ -202,7 +202,7 @@ class NativeView(View):
                 self._outside.add(f"{self._group},{at}", 1)
 
     def end_topic(self, topic: str) -> None:
-        """What is one a group and topic."""
+        """Adds the series by group and topic."""
         if self.families.has_room(5):
             labels = f"{self._group},{label('topic', topic)}"
             self._committed_sum.add(labels, self._sum)
@@ -217,7 +217,7 @@ class NativeView(View):
         self._reset_topic()
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Each member's lag."""
+        """Adds each member's lag."""
         for lag in lags:
             if not self.families.has_room(3):
                 continue
@@ -233,10 +233,10 @@ class NativeView(View):
                 self._member_seconds.add(labels, lag.seconds)
 
     def end_group(self) -> None:
-        """Nothing more."""
+        """Adds nothing."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Offsets and replicas of each partition."""
+        """Adds offsets and replicas of each partition."""
         cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
         node_id, lso_blockers = self.sources.registry.node_id, self.sources.lso_blockers
@@ -249,7 +249,7 @@ class NativeView(View):
             if log.config.compacts:
                 self._topic_dirty += cleaned.dirty_bytes(log)
             if not has_room or (in_cluster and not is_led(partition)):
-                continue  # its leader shows it
+                continue  # its leader exports it
             labels = f'partition="{partition.index}",{topic}'
             self._end.add(labels, partition.high_watermark)
             self._start.add(labels, log.log_start_offset)
@@ -267,7 +267,7 @@ class NativeView(View):
                 self._held_seconds.add(labels, seconds_between(blocker.since_ms, self.now))
 
     def topic(self, entry: TopicLogs) -> None:
-        """What is one a topic."""
+        """Adds the series by topic."""
         if self.families.has_room(6):
             topic = label("topic", entry.topic.name)
             first = entry.partition(0)
@@ -283,7 +283,7 @@ class NativeView(View):
 
 
 def state_age_s(group: GroupView, now: Now) -> float | None:
-    """How long the group has been in its state; None where a load did not find it."""
+    """How long the group has been in its state; None if the state was loaded without a time."""
     if group.state_since_ms:
         return max(0, now.mono_ms - group.state_since_ms) / 1000
     if group.state_timestamp_ms < 0:
@@ -292,17 +292,17 @@ def state_age_s(group: GroupView, now: Now) -> float | None:
 
 
 def seconds_between(wall_ms: int, now: Now) -> float:
-    """From a wall time to now, at least 0."""
+    """Seconds from a wall time to now, at least 0."""
     return max(0, now.wall_ms - wall_ms) / 1000
 
 
 def least(values: Sequence[int | None]) -> int | None:
-    """The least of those that are not None."""
+    """The least value that is not None."""
     return min(known(values), default=None)
 
 
 def known(values: Sequence[int | None]) -> Sequence[int]:
-    """Those that are not None; mostly that is all of them, which costs one look."""
+    """The values that are not None; the common case, no None, costs one pass."""
     if None in values:
         return [value for value in values if value is not None]
     return cast(Sequence[int], values)

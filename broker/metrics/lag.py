@@ -1,20 +1,21 @@
-"""The lag of groups: in records and seconds, by partition and by member.
+"""The lag of groups in records and in seconds, by partition and by member.
 
-Lag in records is what Apache's tools say: the difference of two offsets, and a transaction's marker
-has one. A client that commits its position is behind no marker; one that commits the offset behind
-its last record is one behind, and zero seconds, since nothing is left to read.
+Lag in records is the difference of two offsets, as in Apache's tools; a transaction marker has an
+offset too. A client that commits its position has no lag after a marker. A client that commits the
+offset after its last record lags by one record and zero seconds, since nothing is left to read.
 
-Lag in records needs only the cache and the logs' ends. Lag in seconds is the age of the first
+Lag in records needs only the cache and the log end offsets. Lag in seconds is the age of the first
 unread record, which only the log knows: broker/metrics/record_times.py looks it up, and keeps it
-until the commit moves (or the log's start passes it). Until then it is unknown, never 0; a group
-that commits faster than records are looked up keeps the age that was found last.
+until the commit moves or the log start offset passes it. Until then it is unknown, never 0. A group
+that commits faster than records are looked up keeps the last known age.
 
-In a cluster the log may be another broker's. Where this one has a replica in sync, that tells; else
-the leader is asked, which says where its log begins and ends and not how old its records are. What
-either knows may be older than a commit: an offset above it is believed until newer ends are known.
+In a cluster another broker may lead the partition. If this broker has a replica in sync, its log is
+used. Otherwise the leader returns its log start and end offsets, but not the ages of its records.
+Both may be older than a commit: a committed offset above them is believed until newer end offsets
+are known.
 
-`/metrics`, `/api` and the page use this. Everything here is called in the loop's thread, and long
-work is an iterator, so that its caller can stop between two blocks of partitions.
+`/metrics`, `/api` and the page use this module. Everything here runs in the loop's thread, and long
+work is an iterator, so that the caller can pause between two blocks of partitions.
 """
 
 from __future__ import annotations
@@ -40,51 +41,53 @@ if TYPE_CHECKING:
     from broker.cluster.topics.remote_end_offsets import RemoteEndOffsets
 
 BLOCK = 128
-"""Partitions of which the lag is worked out at once."""
+"""Partitions whose lag is computed in one step."""
 
 _made: Callable[..., PartitionLag] = tuple.__new__
-"""A named tuple in half the time that its own constructor takes."""
+"""Makes a named tuple in half the time of its own constructor."""
 
 _NOWHERE: Mapping[int, Partition] = {}
 
 TopicPartition = tuple[str, int]
 Commits = Iterable[tuple[int, int, int, int]]
-"""Partition, offset, commit timestamp and expire timestamp of each, as columns give them."""
+"""Partition, offset, commit timestamp and expire timestamp of each commit."""
 ByTopic = Mapping[str, Mapping[int, "PartitionLag"]]
 """The lags of a group by topic and partition."""
 
 
 class PartitionLag(NamedTuple):
-    """How far one group is behind in one partition; None for what is not known."""
+    """The lag of a group in one partition; unknown fields are None."""
 
     topic: str
     partition: int
     offset: int
-    """Committed."""
+    """The committed offset."""
     log_start_offset: int | None
-    """None, as the end: there is no such partition, or its leader has not said it yet."""
+    """None, like the end, if the partition does not exist or its leader has not answered yet."""
     log_end_offset: int | None
     records: int | None
-    """From the committed offset, or the log's start if that is later, to the end; at least 0."""
+    """From the committed offset, or the log start offset if that is later, to the end; at least 0.
+    """
     age_ms: int | None
-    """Age of the first unread record; 0 when there is none, None until it has been looked up."""
+    """Age of the first unread record; 0 if all is read, None until it has been looked up."""
     approximate: bool
-    """The age is that of the first record of its (large) batch."""
+    """True if the age is that of the first record of its (large) batch."""
     committed_ms: int
     """Wall time of the commit."""
     expires_ms: int | None
-    """Wall time from which on retention may drop the offset if nothing happens; None: never."""
+    """Wall time after which retention may remove the offset without further activity; None: never.
+    """
 
     @property
     def lag(self) -> int | None:
-        """``records``; negative where the offset is above the end, as in Apache's tool."""
+        """``records``; negative if the committed offset is above the end, as in Apache's tool."""
         if self.log_end_offset is None or self.offset <= self.log_end_offset:
             return self.records
         return self.log_end_offset - self.offset
 
     @property
     def lost(self) -> int:
-        """Records below the log's start that were never read; they are in no lag."""
+        """Unread records before the log start offset; no lag includes them."""
         start = self.log_start_offset
         return 0 if start is None else max(0, start - self.offset)
 
@@ -95,22 +98,22 @@ class PartitionLag(NamedTuple):
 
 
 class MemberLag(NamedTuple):
-    """How far one member is behind in all that it is assigned."""
+    """The lag of one member in all its partitions."""
 
     member: MemberView
     partitions: int
-    """How many it owns."""
+    """Partitions that the member owns."""
     committed: int
-    """How many of them have a committed offset."""
+    """Owned partitions with a committed offset."""
     topics: Mapping[str, int]
-    """How many it owns of each topic."""
+    """Owned partitions by topic."""
     records: int
     seconds: float | None
-    """The largest of those known; None when none is."""
+    """The largest known lag in seconds; None if all are unknown."""
 
 
 class Lags:
-    """What this broker knows of its groups' lag; made once, used from the loop's thread."""
+    """The lag of this broker's groups; one instance, used from the loop's thread."""
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class Lags:
         time: Time,
         elsewhere: RemoteEndOffsets | None = None,
     ) -> None:
-        """``elsewhere``: what other brokers lead, in a cluster."""
+        """``elsewhere``: the end offsets of partitions that other brokers lead, in a cluster."""
         self.groups = groups
         self.logs = logs
         self.time = time
@@ -132,21 +135,21 @@ class Lags:
     # -- the logs
 
     def here(self, topic: str) -> Mapping[int, Partition]:
-        """The partitions of a topic whose replica here tells where they end."""
+        """The partitions of a topic whose end offsets this broker's own replica knows."""
         if self._elsewhere is not None:
             return self._elsewhere.trusted(topic)
         entry = self.logs.topics.get(topic)
         return _NOWHERE if entry is None else entry.by_index
 
     def topic_id(self, topic: str) -> bytes:
-        """That of a topic, or its name where it has none; b"" where there is no topic."""
+        """The id of a topic, or its name if it has no id; b"" if the topic does not exist."""
         if self._elsewhere is not None:
             return self._elsewhere.topic_id(topic)
         entry = self.logs.topics.get(topic)
         return b"" if entry is None else entry.topic.topic_id
 
     def high_watermarks(self, topic: str) -> array[int]:
-        """Those of all its partitions, by index; 0 where one is not known."""
+        """The high watermarks of all partitions by index; 0 if unknown."""
         if self._elsewhere is not None:
             return self._elsewhere.high_watermarks(topic)
         entry = self.logs.topics.get(topic)
@@ -157,10 +160,10 @@ class Lags:
     def ends(
         self, topic: str, partition: int, at: Partition | None, offset: int, committed_ms: int
     ) -> tuple[int, int] | None:
-        """Where a log begins and ends, at a commit; None where that is not known.
+        """The start and end offsets of a log for a commit; None if unknown.
 
-        ``at`` is the replica here, as `here` has it. It may be asked for any commit; who knows one
-        here that ends at or above the offset need not ask.
+        ``at`` is the replica of this broker, from `here`. The call is optional if that replica ends
+        at or above the offset.
         """
         if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
             return at.log.log_start_offset, at.high_watermark
@@ -178,12 +181,12 @@ class Lags:
             end = offset  # the commit is newer
         return start, end
 
-    # -- what is asked
+    # -- queries
 
     def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
         """Records that a group has not read: the sum over its committed offsets.
 
-        None where it has committed nothing: from where on it reads is for its members to know.
+        None without a committed offset: only its members know where they start to read.
         """
         fetched = hosted.core.view.offsets.fetch_all(group.group_id)
         if not fetched:
@@ -191,7 +194,9 @@ class Lags:
         return sum([self._records(each) for each in fetched])
 
     def in_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> tuple[int, int] | None:
-        """(partitions committed, records of lag) of a group in one topic; None if it has none."""
+        """The committed partitions of a group in a topic and their lag in records; None if it has
+        none.
+        """
         if topic not in hosted.core.view.offsets.topics(group_id):
             return None
         for fetched in hosted.core.view.offsets.fetch_all(group_id):
@@ -213,21 +218,21 @@ class Lags:
         return behind
 
     def of_group(self, hosted: HostedGroups, group_id: str) -> Iterator[PartitionLag]:
-        """Every committed offset of a group, topic by topic, partitions ascending."""
+        """Yields the lag at every committed offset of a group, by topic, partitions ascending."""
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             yield from self.of_topic(hosted, group_id, topic)
 
     def of_topic(self, hosted: HostedGroups, group_id: str, topic: str) -> Iterator[PartitionLag]:
-        """Those in one topic."""
+        """Yields the lags in one topic."""
         for block in self.blocks(hosted, group_id, topic):
             yield from block
 
     def blocks(
         self, hosted: HostedGroups, group_id: str, topic: str
     ) -> Iterator[list[PartitionLag]]:
-        """Those in one topic, at most BLOCK at a time; what changes between two is seen so.
+        """Yields the lags in one topic, at most BLOCK at a time; later blocks see later changes.
 
-        Ages that are not known are looked up from now on.
+        Unknown ages are queued for a lookup.
         """
         for block in self.blocks_or_none(hosted, group_id, topic, ask=True, whole=True):
             assert block is not None
@@ -236,9 +241,9 @@ class Lags:
     def blocks_or_none(
         self, hosted: HostedGroups, group_id: str, topic: str, *, ask: bool, whole: bool
     ) -> Iterator[list[PartitionLag] | None]:
-        """The same; unless ``whole``, None at an age that is not known, and that is the end.
+        """Like `blocks`; unless ``whole``, yields None at the first unknown age, and ends.
 
-        Unless ``ask``, which is for who has called `ask` before, none is looked up.
+        Unless ``ask``, no lookup is queued; the caller has called `ask` before.
         """
         rule = expiry_rule(hosted.core.view.groups.get(group_id))
         if rule is not None and topic in rule.kept_topics:
@@ -255,9 +260,10 @@ class Lags:
                 yield block
 
     def ask(self, hosted: HostedGroups, group_id: str) -> Iterator[int]:
-        """Has the ages of a group looked up that are not known; ``times.settled()`` awaits them.
+        """Queues lookups of the unknown ages of a group; ``times.settled()`` waits for them.
 
-        A fifth of what `blocks` costs. Yields how many offsets each step looked at, at most BLOCK.
+        This costs a fifth of `blocks`. Yields the number of offsets that a step read, at most
+        BLOCK.
         """
         for topic in list(hosted.core.view.offsets.topics(group_id)):
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
@@ -288,9 +294,10 @@ class Lags:
     def _block(
         self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
-        """The lag of some commits in one topic: of all here, what a scrape does most often.
+        """The lags at some commits in one topic; a scrape calls this most often of all methods
+        here.
 
-        Unless ``whole``, None as soon as an age is not known.
+        Unless ``whole``, None at the first unknown age.
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms
@@ -302,7 +309,8 @@ class Lags:
         stamped_ms = stamped_asked_ms = -2
         lags: list[PartitionLag] = []
         for partition, offset, committed_ms, asked_ms in commits:
-            if committed_ms != stamped_ms or asked_ms != stamped_asked_ms:  # one commit's agree
+            # offsets of one commit agree
+            if committed_ms != stamped_ms or asked_ms != stamped_asked_ms:
                 stamped_ms, stamped_asked_ms = committed_ms, asked_ms
                 if rule is not None:
                     expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
@@ -345,9 +353,9 @@ class Lags:
         return lags
 
     def of_member(self, group: GroupView, member: MemberView, lags: ByTopic) -> MemberLag | None:
-        """What a member of a "consumer" group is behind, from the lags of its group.
+        """The lag of a member of a "consumer" group, from the lags of its group.
 
-        None for one whose assignment is in another form.
+        None if its assignment has another format.
         """
         owned = self.owned_by(group, member)
         if owned is None:
@@ -365,7 +373,7 @@ class Lags:
 
     @staticmethod
     def owned_by(group: GroupView, member: MemberView) -> dict[str, list[int]] | None:
-        """The partitions of a member by topic; None when its bytes are not a consumer's."""
+        """The partitions of a member by topic; None if its assignment is not a consumer's."""
         if group.protocol_type != CONSUMER:
             return None
         try:
@@ -380,5 +388,5 @@ def readable(groups: GroupRuntime) -> list[HostedGroups]:
 
 
 def expiry_rule(group: GroupView | None) -> ExpiryRule | None:
-    """The rule by which a group's offsets expire now; None where they do not."""
+    """The rule by which a group's offsets expire now; None while they do not expire."""
     return rule_for(GroupCondition() if group is None else condition_of(group))

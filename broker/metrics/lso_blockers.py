@@ -28,34 +28,36 @@ from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
 STEP = 500
-"""Open transactions of one step."""
+"""Open transactions in one step."""
 
 
 class LsoBlocker(NamedTuple):
-    """The oldest transaction that is open in a partition."""
+    """The oldest open transaction of a partition."""
 
     transactional_id: str | None
-    """None: no id that is known here has this producer."""
+    """None if this broker knows no id with this producer."""
     producer_id: int
     producer_epoch: int
     start_offset: int
     """Where it begins, which is the last stable offset."""
     since_ms: int
-    """Wall time of its first partition; of its producer's last record where no id is known."""
+    """Wall time of its first partition; of its producer's last record if the id is unknown."""
     ends_ms: int | None
-    """When it is aborted at the latest; None where it is decided, or nobody will."""
+    """When it is aborted at the latest; None if its outcome is decided, or if no coordinator ends
+    it.
+    """
     state: str | None
-    """As the coordinator has it."""
+    """The state at its coordinator; None if the id is unknown."""
     client: Client
-    """Who moved it last."""
+    """The client that last sent a request for it."""
     hangs: bool = False
-    """Whether no id has it open there, so that nobody but an operator ends it."""
+    """True if no transactional id has it open, so that only an operator can end it."""
     is_elsewhere: bool = False
-    """Whether other brokers coordinate ids too, of which one may have it open."""
+    """True if another broker may be its coordinator."""
 
 
 class LsoBlockers:
-    """See the module."""
+    """Finds the transaction that holds back a partition's last stable offset."""
 
     def __init__(
         self, transactions: TransactionRuntime, partition_count: Callable[[], int], time: Time
@@ -66,12 +68,12 @@ class LsoBlockers:
         self._partition_count = partition_count
         self._by_producer: dict[int, Transaction] = {}
         self._has_all = False
-        """Whether no shard was missing: one that loads, can't be read, or is at another broker."""
+        """False if a shard is loading, can't be read, or is on another broker."""
         self._has_others = False
-        """Whether other brokers have shards."""
+        """True if other brokers have shards."""
 
     def refresh(self) -> Iterator[int]:
-        """Gathers whose each producer is; yields how many each step looked at."""
+        """Collects the transactions by producer id; yields the size of each step."""
         found: dict[int, Transaction] = {}
         hosted_shards = list(self._transactions.hosted_shards)
         self._has_others = len(hosted_shards) < self._partition_count()
@@ -89,12 +91,14 @@ class LsoBlockers:
         self._by_producer, self._has_all = found, has_all
 
     def transactional_id_of(self, producer_id: int) -> str | None:
-        """Whose an open transaction's producer is, as of the last look; None: not known here."""
+        """The transactional id of an open transaction's producer at the last refresh; None if
+        unknown.
+        """
         known = self._by_producer.get(producer_id)
         return None if known is None else known.transactional_id
 
     def of(self, partition: Partition) -> LsoBlocker | None:
-        """Who holds a partition back; None where nobody does."""
+        """The transaction that holds back a partition; None without one."""
         log = partition.log
         stable = partition.last_stable_offset
         if stable >= partition.high_watermark:
@@ -124,14 +128,14 @@ class LsoBlockers:
 
 
 def _has(known: Transaction, partition: Partition) -> bool:
-    """Whether a transaction has touched a partition, so that its end is one there too."""
+    """True if the transaction includes the partition, so that its end writes a marker there."""
     return any(
         topic == partition.topic and partition.index in ids for topic, ids in known.partitions
     )
 
 
 class BlockedGroups:
-    """See the module."""
+    """Reports the groups that wait for a transaction to the journal of transactions."""
 
     def __init__(self, transactions: TransactionRuntime, journal: Journal, time: Time) -> None:
         self._transactions = transactions
@@ -139,9 +143,9 @@ class BlockedGroups:
         self._time = time
 
     def see(self, facts: GroupFacts) -> None:
-        """Takes the facts about a group."""
+        """Reports the waits that the facts about a group show."""
         if not facts.members and facts.protocol_type:
-            return  # nobody is there who could wait
+            return  # a group without members does not wait
         for each in facts.partitions:
             if each.hold is not None and each.hold.transactional_id is not None:
                 self._wait(facts, each, each.hold, each.hold.transactional_id)
@@ -167,7 +171,7 @@ class BlockedGroups:
 
 
 def story_of(known: Transaction) -> Story:
-    """What the core knows of an open transaction of which the journal has nothing."""
+    """A journal entry from what the coordinator knows of an open transaction."""
     story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")

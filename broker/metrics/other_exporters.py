@@ -1,8 +1,8 @@
-"""The names of other exporters, for dashboards that were made for them: ``metrics.compat``.
+"""The series names of other exporters, for dashboards made for them: ``metrics.compat``.
 
 Each view writes the numbers of labelled_series.py under one exporter's names and labels: KMinion's,
 kafka-lag-exporter's, or those of Kafka's own JMX metrics by jmx_exporter's usual rules.
-docs/operate/metrics.md lists them, and what is left out.
+docs/operate/metrics.md lists the names, and those that are omitted.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from coordinator.read_only import MemberView
 from protocol.messages import BY_KEY
 
 LATE_MS = 300_000
-"""A transaction is late that is open for so much longer than the longest timeout, as in Kafka."""
+"""A transaction is late if it is open for this much longer than the longest timeout, as in Kafka.
+"""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
 class _View(View):
-    """A view to which nothing is shown."""
-
     def __init__(self, sources: Sources, families: Families) -> None:
         self.sources = sources
         self.families = families
 
 
 class KMinion(_View):
-    """KMinion's, with its default prefix."""
+    """KMinion's series, with its default prefix."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         super().__init__(sources, families)
@@ -71,7 +70,7 @@ class KMinion(_View):
         self.families[f"kminion_kafka_{name}"].add(at, value)
 
     def begin_group(self, seen: Seen) -> None:
-        """Its state and members."""
+        """Adds the group's state and members."""
         self._seen = seen
         self._group = label("group_id", seen.group_id)
         group = seen.group
@@ -90,9 +89,9 @@ class KMinion(_View):
     def offsets(
         self,
         lags: Sequence[PartitionLag],
-        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views want them
+        owners: dict[TopicPartition, MemberView],  # noqa: ARG002 - other views need them
     ) -> None:
-        """The lag of each."""
+        """Adds the lag of each partition."""
         self._offset_sum += sum([lag.offset for lag in lags])
         self._lag_sum += sum([lag.records or 0 for lag in lags])
         if self.families.has_room(len(lags)):
@@ -103,7 +102,7 @@ class KMinion(_View):
                     self._add("consumer_group_topic_partition_lag", each, lag.records)
 
     def end_topic(self, topic: str) -> None:
-        """The sums."""
+        """Adds the sums of the topic."""
         if self.families.has_room(2):
             at = f"{self._group},{label('topic_name', topic)}"
             self._add("consumer_group_topic_offset_sum", at, self._offset_sum)
@@ -111,7 +110,7 @@ class KMinion(_View):
         self._offset_sum = self._lag_sum = 0
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Who has how much of which topic."""
+        """Counts the members' partitions by topic."""
         for lag in lags:
             if lag.partitions:
                 self._busy.add(lag.member.member_id)
@@ -120,7 +119,7 @@ class KMinion(_View):
                 self._having[topic] += 1
 
     def end_group(self) -> None:
-        """What the members have together."""
+        """Adds the series that sum up the members."""
         group = self._seen.group
         if group is not None and self.families.has_room(1 + 2 * len(self._assigned)):
             idle = len(group.members) - len(self._busy)
@@ -134,7 +133,7 @@ class KMinion(_View):
         self._having.clear()
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Both ends of each."""
+        """Adds start and end offset of each partition."""
         has_room = self.families.has_room(2 * len(partitions))
         topic = label("topic_name", entry.topic.name)
         for partition in partitions:
@@ -150,7 +149,7 @@ class KMinion(_View):
                 self._add("topic_partition_high_water_mark", at, high)
 
     def topic(self, entry: TopicLogs) -> None:
-        """The sums."""
+        """Adds the sums of the topic."""
         if self.families.has_room(3):
             topic = label("topic_name", entry.topic.name)
             self._add("topic_low_water_mark_sum", topic, self._low)
@@ -160,7 +159,7 @@ class KMinion(_View):
         self._low = self._high = self._size = 0
 
     def end(self, scan: Scan) -> None:  # noqa: ARG002
-        """The broker."""
+        """Adds the series of the broker and the cluster."""
         node_id = str(self.sources.registry.node_id)
         host, port = self.sources.advertised.first
         listener = self.sources.advertised.endpoints[0].name
@@ -180,7 +179,7 @@ class KMinion(_View):
 
 
 class LagExporter(_View):
-    """kafka-lag-exporter's; ``cluster_name`` is the cluster id."""
+    """kafka-lag-exporter's series; ``cluster_name`` is the cluster id."""
 
     def __init__(self, sources: Sources, families: Families) -> None:
         super().__init__(sources, families)
@@ -202,7 +201,7 @@ class LagExporter(_View):
         self._oldest: float | None = None
 
     def begin_group(self, seen: Seen) -> None:
-        """A group."""
+        """Starts the sums of a group."""
         self._group = f"{self._cluster},{label('group', seen.group_id)}"
         self._simple = "false" if seen.group is not None and seen.group.protocol_type else "true"
         self._in_group = self._most = 0
@@ -211,7 +210,7 @@ class LagExporter(_View):
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Each, with who owns it now."""
+        """Adds offset and lag of each partition with its owner."""
         has_room = self.families.has_room(3 * len(lags))
         topic = label("topic", lags[0].topic)
         for lag in lags:
@@ -238,14 +237,14 @@ class LagExporter(_View):
                 self._seconds.add(at, lag.seconds)
 
     def end_topic(self, topic: str) -> None:
-        """The sum."""
+        """Adds the sum of the topic."""
         if self.families.has_room(1):
             self._topic_sum.add(f"{self._group},{label('topic', topic)}", self._in_topic)
         self._in_group += self._in_topic
         self._in_topic = 0
 
     def end_group(self) -> None:
-        """The group's own."""
+        """Adds the series of the group."""
         if self.families.has_room(3):
             at = f'{self._group},is_simple_consumer="{self._simple}"'
             self._sum.add(self._group, self._in_group)
@@ -254,7 +253,7 @@ class LagExporter(_View):
                 self._max_seconds.add(at, self._oldest)
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """Both ends of each."""
+        """Adds start and end offset of each partition."""
         if self.families.has_room(2 * len(partitions)):
             topic = label("topic", entry.topic.name)
             for partition in filter(is_led, partitions):
@@ -263,11 +262,11 @@ class LagExporter(_View):
                 self._earliest.add(at, partition.log.log_start_offset)
 
     def end(self, scan: Scan) -> None:
-        """Nothing more."""
+        """Adds nothing."""
 
 
 class Jmx(_View):
-    """Those of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
+    """The series of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
 
     def __init__(self, sources: Sources, families: Families, look: ClusterLook) -> None:
         super().__init__(sources, families)
@@ -278,11 +277,11 @@ class Jmx(_View):
         self._out = families.family(f"{topics}bytesout_total", "Bytes fetched.", "counter")
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
-        """The replicas of each."""
+        """Adds the replicas of each partition."""
         self._cluster.partitions(label("topic", entry.topic.name), partitions)
 
     def topic(self, entry: TopicLogs) -> None:
-        """What came and went."""
+        """Adds records, bytes in and bytes out of a topic."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
             led = filter(is_led, entry.partitions)
@@ -291,7 +290,7 @@ class Jmx(_View):
             self._out.add(topic, entry.bytes_out)
 
     def end(self, scan: Scan) -> None:
-        """Groups by state, and the requests."""
+        """Adds groups by state, requests, and the series of the cluster."""
         manager = "kafka_coordinator_group_groupmetadatamanager_num"
         offsets = sum(
             hosted.core.view.offsets.count() for hosted in self.sources.groups.hosted_shards
@@ -317,7 +316,6 @@ class Jmx(_View):
             requests.add(at, sum(self.sources.server.errors[key].values()))
 
     def _transactions(self, scan: Scan) -> None:
-        """What Kafka tells of transactions."""
         now_ms = self.sources.time.now().wall_ms
         longest_ms = self.sources.config["transaction.max.timeout.ms"] + LATE_MS
         late = sum(now_ms - since_ms > longest_ms for since_ms in scan.held_since_ms)
@@ -350,7 +348,7 @@ Compat = KMinion | LagExporter | Jmx
 
 
 def compat_views(sources: Sources, families: Families, look: ClusterLook) -> list[Compat]:
-    """The views that ``metrics.compat`` asks for."""
+    """The views that ``metrics.compat`` names."""
     wanted = [each for each in str(sources.config["metrics.compat"] or "").split(",") if each]
     made: dict[str, Callable[[], Compat]] = {
         "jmx": lambda: Jmx(sources, families, look),
@@ -361,10 +359,10 @@ def compat_views(sources: Sources, families: Families, look: ClusterLook) -> lis
 
 
 def wants_look(views: Sequence[View]) -> bool:
-    """Whether any of them shows what is looked at in a cluster."""
+    """True if a view shows the counts of `ClusterLook`."""
     return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:
-    """Whether any of them shows whose each partition is."""
+    """True if a view shows the owner of each partition."""
     return any(isinstance(view, LagExporter) for view in views)

@@ -1,11 +1,11 @@
-"""Since when committed offsets stand: what the judge of groups remembers between two looks.
+"""How long committed offsets have not moved: the memory of the verdicts between two scans.
 
-A commit timestamp does not tell: a stuck client may go on committing the same offset. So each look
-at a group is compared with the one before it, partition by partition, in arrays. A look that is the
-first one (after a start of the broker, too) begins with the times of the commits in the log.
+A commit timestamp is not enough: a stuck client may keep committing the same offset. So each scan
+of a group is compared with the one before, partition by partition, in arrays. The first scan of a
+group, also after a start of the broker, begins with the times of the commits in the log.
 
-`Arrivals` has the ends of topics as they were up to a minute ago: what lies below such an end and
-is still unread is at least that old, without a look into the log.
+`Arrivals` keeps the end offsets of topics of the last minute: an unread record below such an end is
+at least that old, without a read of the log.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARTITIONS_MAX = 1_000_000
-"""Places (group, topic, partition) that are remembered; those beyond have no history."""
+"""Entries (group, topic, partition) that are remembered; further ones have no history."""
 MARKS_KEPT = 8
 MARKS_EVERY = 6
-"""Marks in the time after which a record is old; a few more are kept than lie in it."""
+"""Marks within the time after which a record is old; MARKS_KEPT is a few more."""
 
 Columns = tuple[list[int], list[int]]
 """Partitions with a commit, ascending, and their offsets."""
@@ -28,7 +28,7 @@ _NEVER = -1
 
 
 class Place(NamedTuple):
-    """One partition at a look."""
+    """One partition in one scan."""
 
     partition: int
     offset: int
@@ -36,20 +36,20 @@ class Place(NamedTuple):
     start: int
     end: int
     moved_ms: int
-    """When the offset last became another one, as far as that was seen."""
+    """When the offset last changed, as far as scans saw it."""
     stands_ms: int
-    """Since when records wait without that; -1 where none do."""
+    """Since when records have waited while the offset did not move; -1 if none wait."""
     is_still: bool
-    """The offset is that of the look before."""
+    """The offset has not changed since the scan before."""
 
     @property
     def first_unread(self) -> int:
-        """Where reading would go on."""
+        """The offset at which reading would continue."""
         return max(self.offset, self.start)
 
 
 class Standing:
-    """What is remembered of one group in one topic, partitions ascending."""
+    """The memory of one group in one topic, partitions ascending."""
 
     __slots__ = ("moved", "offsets", "partitions", "seen_ms", "stands", "unclaimed")
 
@@ -59,38 +59,38 @@ class Standing:
         self.moved = array("q")
         self.stands = array("q")
         self.seen_ms = _NEVER
-        """When the look was; -1: there was none."""
+        """When the scan was; -1: not yet."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """Partitions that a member owns, or owned until it was lost, and has never committed."""
+        """Partitions without a commit that a member owns, or owned until it was removed."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
 
 
 class Unclaimed(NamedTuple):
-    """A partition without a commit, since its owner has it."""
+    """A partition without a commit, since its owner got it."""
 
     owner: str
-    """Its member id; the instance id of a static member, which keeps its place when it restarts."""
+    """The member id; for a static member the instance id, which a restart keeps."""
     end: int
-    """Of its log, when the owner was first seen."""
+    """The log end offset when the owner was first seen."""
     seen_ms: int
     grown_ms: int
-    """When records were first seen that came after that; -1 before."""
+    """When a scan first saw records after ``end``; -1 before that."""
 
 
 class Look:
-    """One look at a group in a topic: compares with the look before and makes the next memory."""
+    """One scan of a group in a topic, compared with the scan before; becomes the next memory."""
 
     def __init__(self, before: Standing | None, now_ms: int) -> None:
         self.before = before or Standing()
         self.after = Standing()
         self.now_ms = self.after.seen_ms = now_ms
         self._next = 0
-        """How far the look before has been walked."""
+        """How many partitions of the scan before have been compared."""
 
     def at(self, partition: int, offset: int, committed_ms: int, start: int, end: int) -> Place:
-        """Take in the next partition, in ascending order."""
+        """Add the next partition, in ascending order."""
         before, now_ms = self.before, self.now_ms
         known, place = before.partitions, self._next
         while place < len(known) and known[place] < partition:
@@ -120,7 +120,7 @@ class Look:
 
     @staticmethod
     def all_read(standing: Standing, offsets: list[int], now_ms: int) -> None:
-        """A look at a topic of which all is read, in the same partitions as before."""
+        """Record a scan of a topic in which all is read, in the same partitions as before."""
         before = standing.offsets.tolist()
         if before != offsets:
             for place, (was, offset) in enumerate(zip(before, offsets, strict=True)):
@@ -131,7 +131,7 @@ class Look:
         standing.seen_ms = now_ms
 
     def without_commit(self, partition: int, owner: str, end: int) -> Unclaimed:
-        """Take in a partition that its owner has never committed."""
+        """Add a partition that its owner has never committed."""
         kept = self.before.unclaimed.get(partition)
         if kept is None or kept.owner != owner:
             kept = Unclaimed(owner, end, self.now_ms, _NEVER)
@@ -141,7 +141,7 @@ class Look:
         return kept
 
     def after_owner(self, partition: int, end: int) -> Unclaimed:
-        """Take in a partition of the look before again, which nobody owns now."""
+        """Add again a partition of the scan before that has no owner now."""
         kept = self.before.unclaimed[partition]
         if kept.grown_ms == _NEVER and end > kept.end:
             kept = kept._replace(grown_ms=self.now_ms)
@@ -150,26 +150,28 @@ class Look:
 
 
 class Progress:
-    """The memory of all groups; bounded."""
+    """The memory of all groups; bounded by PARTITIONS_MAX."""
 
     def __init__(self) -> None:
         self.size = 0
         """Partitions remembered."""
         self._groups: dict[str, dict[str, Standing]] = {}
         self._generations: dict[str, int] = {}
-        """Of groups in which every partition that a member owns has a commit: as of when."""
+        """Groups in which every owned partition has a commit: the generation in which this was
+        seen.
+        """
 
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
-        """Begin a look at a group in a topic."""
+        """Begin a scan of a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
 
     def unclaimed(self, group_id: str) -> list[str]:
-        """The topics in which a member owned partitions at the last look and had not committed."""
+        """The topics in which a member owned partitions without a commit at the last scan."""
         known = self._groups.get(group_id, {})
         return [topic for topic, standing in known.items() if standing.unclaimed]
 
     def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
-        """Remember a look at all topics of a group instead of the one before."""
+        """Replace the memory of a group by a scan of all its topics."""
         self.forget(group_id)
         kept = {topic: look.after for topic, look in looks.items()}
         size = sum(map(len, kept.values()))
@@ -180,15 +182,17 @@ class Progress:
                 self._generations[group_id] = generation_id
 
     def forget(self, group_id: str) -> None:
-        """A group is gone."""
+        """Forget a group."""
         self.size -= sum(map(len, self._groups.pop(group_id, {}).values()))
         self._generations.pop(group_id, None)
 
     def unchanged(
         self, group_id: str, generation_id: int, offsets: Mapping[str, Columns]
     ) -> Mapping[str, Standing] | None:
-        """The memory of a group that has commits in the same partitions as at the last look, in all
-        that its members own; None where that is not so. What a generation owns does not change.
+        """The memory of a group with commits in the same partitions as at the last scan, else None.
+
+        Every owned partition must have a commit. The partitions that a generation owns do not
+        change.
         """
         known = self._groups.get(group_id)
         if known is None or self._generations.get(group_id) != generation_id:
@@ -202,14 +206,14 @@ class Progress:
 
 
 class Mark(NamedTuple):
-    """The ends of a topic's partitions at a time; 0 where one was not known."""
+    """The end offsets of a topic's partitions at a time; 0 if unknown."""
 
     at_ms: int
     ends: array[int]
 
 
 class Arrivals:
-    """Where topics ended at a few times of the last minute or so."""
+    """The end offsets of topics at a few times of about the last minute."""
 
     def __init__(self) -> None:
         self._marks: dict[bytes, deque[Mark]] = {}
@@ -218,34 +222,34 @@ class Arrivals:
     def mark(
         self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
-        """The marks of a topic, the oldest first; one of now is added when it is time for it."""
+        """The marks of a topic, oldest first; a mark of now is added when one is due."""
         self._used.add(topic_id)
         marks = self._marks.get(topic_id)
         if marks is None:
             marks = self._marks[topic_id] = deque(maxlen=MARKS_KEPT)
         elif marks[-1].at_ms > now_ms:
-            marks.clear()  # the wall clock went back
+            marks.clear()  # the wall clock was set back
         if not marks or now_ms - marks[-1].at_ms >= old_ms // MARKS_EVERY:
             marks.append(Mark(now_ms, ends()))
         return marks
 
     def forget_unused(self) -> None:
-        """Drop the topics that nobody asked for since the last call."""
+        """Drop the topics that were not used since the last call."""
         for topic_id in [each for each in self._marks if each not in self._used]:
             del self._marks[topic_id]
         self._used.clear()
 
 
 def unread_since(marks: Sequence[Mark], place: Place, timestamp_ms: int | None, now_ms: int) -> int:
-    """Since when the first unread record is there: its timestamp, within what the marks prove.
+    """Since when the first unread record exists: its timestamp, within what the marks prove.
 
-    Old timestamps of records that have just come (a copy of another topic) do not make a reader
-    late, and wrong ones of the future do not make it early. Without a timestamp: as late as it can
-    have come.
+    An old timestamp of a record that has just arrived (a copy of another topic) does not make a
+    reader late, and a timestamp in the future does not make it early. Without a timestamp, the
+    latest possible arrival is returned.
     """
     first = place.first_unread
     came_ms = now_ms
-    """It came before this."""
+    """The record arrived before this."""
     for mark in reversed(marks):
         end = mark.ends[place.partition] if place.partition < len(mark.ends) else 0
         if end <= first:

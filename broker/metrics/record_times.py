@@ -1,9 +1,8 @@
-"""The timestamps of groups' first unread records: a thread reads them from the logs.
+"""The timestamps of groups' first unread records, which a thread reads from the logs.
 
-A timestamp is kept by the position of its record, so that all groups share it. One that is asked
-for and not known is looked up by a thread, log by log with ascending offsets, with rests in
-between. Until it is found, the one found before is used, if there is one. Used from the loop's
-thread.
+A timestamp is kept by the position of its record, so that all groups share it. An unknown one is
+queued, and a thread looks it up, log by log with ascending offsets and with pauses. Until it is
+found, the timestamp found before is used, if there is one. Used from the loop's thread.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from log.record_time import RecordTime, TimeReader
 
 LOOKUPS_PER_STEP = 512
 STEP_NS = 2_000_000
-"""The thread looks for so long, or for so many records, before it rests: it holds the GIL."""
+"""The thread pauses after this time or this many records, since it holds the GIL."""
 REST = 3
-"""The thread rests so many times as long as a step took: a quarter of a core at most."""
+"""A pause is this many times as long as the step before it: at most a quarter of a core."""
 WANTED_MAX = 200_000
-"""Lookups that may wait; what is beyond is asked for again by the next scrape."""
+"""Lookups that may wait; the next scrape asks again for the rest."""
 BEFORE_MS_MAX = 120_000
-"""For so long the age of the look before may stand for one that is not known yet."""
+"""For at most this time, the age of the scan before replaces an unknown one."""
 KEPT_MIN = 10_000
-"""So many times of records, or twice the committed offsets, are kept before the old ones go."""
+"""Timestamps kept: this many, or twice the number of committed offsets, if that is more."""
 
 NOT_KNOWN = RecordTime(-1, False)
 
@@ -39,7 +38,7 @@ Key = tuple[bytes, int, int]
 
 
 class _Wanted(NamedTuple):
-    """Offsets of one log that are to be looked up."""
+    """Offsets of one log to look up."""
 
     topic_id: bytes
     partition: int
@@ -48,33 +47,35 @@ class _Wanted(NamedTuple):
 
 
 class _Asked:
-    """What was not known of a group in one topic when it was last asked for, by partition."""
+    """The unknown timestamps of a group in one topic, when it last asked, by partition."""
 
     __slots__ = ("before", "last")
 
     def __init__(self) -> None:
         self.last: dict[int, tuple[int, int]] = {}
-        """The first unread offset then, and the wall time of the question."""
+        """The first unread offset at that time, and the wall time of the request."""
         self.before: dict[int, tuple[RecordTime, int]] = {}
-        """The latest one asked for before it of which the time is known, and when that was."""
+        """The newest earlier request whose timestamp is known, and its wall time."""
 
 
 class RecordTimes:
-    """Times of records; ``live`` counts the committed offsets, by which the kept are bounded."""
+    """Timestamps of records; ``live`` counts the committed offsets, which bound their number."""
 
     def __init__(self, time: Time, live: Callable[[], int]) -> None:
         self._time = time
         self.lookups = 0
         """Records looked up since the process began."""
         self.unknown = 0
-        """Times that one was asked for which was not known, since the process began."""
+        """Requests for an unknown timestamp since the process began."""
         self.recent: dict[Key, RecordTime] = {}
-        """Those asked for lately: what is here need not be asked for again."""
+        """Timestamps that were used lately; these need no lookup."""
         self._older: dict[Key, RecordTime] = {}
-        """What has not been asked for since ``recent`` was last full; it goes when that is."""
+        """Timestamps not used since ``recent`` was last full; dropped when it is full again."""
         self._live = live
         self._kept_max = KEPT_MIN
-        """How many of either, or places in ``_asked``; found anew whenever it is reached."""
+        """The bound of each of them, and of the partitions in ``_asked``; computed again when
+        reached.
+        """
         self._asked: dict[tuple[str, bytes], _Asked] = {}
         """By group and topic id."""
         self._places = 0
@@ -88,9 +89,9 @@ class RecordTimes:
     def ask(
         self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
-        """Have those of one group in one topic looked up, as far as they are not known.
+        """Queue lookups of one group in one topic for the timestamps that are unknown.
 
-        ``partitions`` has theirs. What is asked for is remembered for `before`.
+        ``partitions`` has the replicas of the keys' partitions. The keys are kept for `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))
@@ -123,7 +124,7 @@ class RecordTimes:
                 last[partition] = (first, now_ms)
                 if was is not None:
                     time = self.known((topic_id, partition, was[0]))
-                    if time is not None:  # the newest of the two that is known
+                    if time is not None:  # the newest known one of the two
                         before[partition] = (time, was[1])
         self._places += len(last) - places
         if self._too_many(self._places):
@@ -133,10 +134,10 @@ class RecordTimes:
             self._running = asyncio.get_running_loop().create_task(self._look_up())
 
     def before(self, group_id: str, key: Key, now_ms: int) -> tuple[RecordTime, int]:
-        """For a time that is not known: the group's record of the look before, and when that was.
+        """The record time of the scan before, in place of an unknown one, and its wall time.
 
-        For groups that commit faster than records are looked up: their age is then exact, but as
-        of a moment ago. NOT_KNOWN where that is not known either, or was long ago.
+        Groups that commit faster than records are looked up need it: their age is then exact, but
+        as of a moment ago. NOT_KNOWN if that is unknown too, or older than BEFORE_MS_MAX.
         """
         topic_id, partition, first = key
         asked = self._asked.get((group_id, topic_id))
@@ -144,7 +145,7 @@ class RecordTimes:
             return NOT_KNOWN, now_ms
         before = asked.before.get(partition)
         was = asked.last.get(partition)
-        if was is not None and was[0] != first:  # the group has moved since it was asked for
+        if was is not None and was[0] != first:  # the commit has moved since then
             time = self.known((topic_id, partition, was[0]))
             if time is not None:
                 before = (time, was[1])
@@ -153,7 +154,7 @@ class RecordTimes:
         return before
 
     def known(self, key: Key) -> RecordTime | None:
-        """None while it is not."""
+        """The timestamp, if it has been looked up."""
         return self.recent.get(key) or self._older.get(key)
 
     def _forget(self, key: Key) -> None:
@@ -161,19 +162,19 @@ class RecordTimes:
         self._older.pop(key, None)
 
     async def settled(self) -> None:
-        """Returns when all that has been asked for so far has been looked up."""
+        """Return when all lookups queued so far are done."""
         while (task := self._running) is not None:
             await asyncio.wait([task])
 
     async def stop(self) -> None:
-        """Looks nothing more up."""
+        """Stop looking up."""
         self._stopped = True
         await self.settled()
 
     # -- what is kept
 
     def _too_many(self, kept: int) -> bool:
-        """Whether so many are more than are kept; the offsets are counted only now and then."""
+        """Whether the number reaches the bound; committed offsets are counted only when it does."""
         if kept < self._kept_max:
             return False
         self._kept_max = max(KEPT_MIN, 2 * self._live())
@@ -187,7 +188,7 @@ class RecordTimes:
     # -- looking up
 
     async def _look_up(self) -> None:
-        """Works off what is wanted, with rests; ends when nothing is."""
+        """Look up what is queued, with pauses, until the queue is empty."""
         try:
             while self._wanted and not self._stopped:
                 began_ns = self._time.ticks_ns()
@@ -210,7 +211,7 @@ class RecordTimes:
             self._running = None
 
     def _next_step(self) -> list[_Wanted]:
-        """Some of what is wanted, as much as possible of the same logs."""
+        """Some of the queued lookups, as many as possible of the same logs."""
         step: list[_Wanted] = []
         room = LOOKUPS_PER_STEP
         for wanted in self._wanted.values():
@@ -225,9 +226,9 @@ class RecordTimes:
 def _look_up(
     step: list[_Wanted], ticks_ns: Callable[[], int]
 ) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """In a thread: what was tried before its time was over, at least one, and what was found.
+    """Look up in a thread; returns the tried keys, at least one, and the timestamps found.
 
-    What is not there (yet) or can't be read now is left out.
+    Records that do not exist (yet) or can't be read now are omitted.
     """
     tried: list[Key] = []
     found: list[tuple[Key, RecordTime]] = []
@@ -245,7 +246,7 @@ def _look_up(
                 if reader.saw_end:
                     time = RecordTime(-1, False, end_offset)
             except CorruptLog:
-                time = NOT_KNOWN  # it will not get better; the log's reader logs it
+                time = NOT_KNOWN  # permanent; the log's reader logs it
             except (OSError, ValueError, struct.error):  # it is being closed, or the disk fails now
                 continue
             if time is not None:

@@ -1,8 +1,8 @@
 """One pass over all groups, their offsets and members, transactions and topics, for a scrape.
 
-A broker may have hundreds of thousands of them, and serves nobody during one step. The scan goes in
-steps of bounded work and gives each thing to its views, which write its series: those of
-labelled_series.py, and of other_exporters.py where ``metrics.compat`` asks for them.
+A broker may have hundreds of thousands of them, and answers no request during a step. The scan
+takes steps of bounded work and passes each thing to its views, which write the series: the views of
+labelled_series.py, and of other_exporters.py if ``metrics.compat`` names them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from transactions.states import State as TransactionState
 STEP = BLOCK
 """Offsets, members or partitions in one step at most."""
 LOOKUP_S_MAX = 1.0
-"""How long groups wait for the ages of their unread records; what comes later is left out."""
+"""How long a scrape waits for lookups of record ages; ages found later are omitted."""
 ASSIGNMENT_BYTES_MAX = 64 * 1024
-"""The lag of a member with a longer assignment (16,000 partitions) is left out."""
+"""The lag of a member with a longer assignment (16,000 partitions) is omitted."""
 
 
 class Seen(NamedTuple):
-    """A group as a scan shows it; ``group`` is None where only its offsets are there."""
+    """A group in a scan; ``group`` is None if only its offsets exist."""
 
     hosted: HostedGroups
     group_id: str
@@ -40,42 +40,42 @@ class Seen(NamedTuple):
 
 
 def is_led(partition: Partition) -> bool:
-    """Whether it is led here: of the brokers that have a replica one shows where its log ends."""
+    """True if this broker leads the partition: only the leader exports its end offset."""
     return partition.serving_error(-1) == NONE
 
 
 class View:
-    """What is shown: groups, each with its offsets, then its members; and topics.
+    """Writes series of groups, their offsets and members, and topics, as a scan shows them.
 
-    A view overrides what it writes series of.
+    A view overrides the methods whose series it writes.
     """
 
     def begin_group(self, seen: Seen) -> None:
-        """A group."""
+        """A group begins."""
 
     def offsets(
         self, lags: Sequence[PartitionLag], owners: dict[TopicPartition, MemberView]
     ) -> None:
-        """Some of its offsets, all in one topic; whose each is, where the view asked for that."""
+        """Some offsets of the group in one topic; ``owners`` is empty unless a view needs it."""
 
     def end_topic(self, topic: str) -> None:
-        """That was all in this topic."""
+        """All offsets in this topic have been shown."""
 
     def members(self, lags: Sequence[MemberLag]) -> None:
-        """Some of its members."""
+        """Some members of the group."""
 
     def end_group(self) -> None:
-        """That was all of the group."""
+        """All of the group has been shown."""
 
     def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
         """Some partitions of a topic."""
 
     def topic(self, entry: TopicLogs) -> None:
-        """A topic, behind its partitions."""
+        """A topic, after its partitions."""
 
 
 class Scan:
-    """One look at all groups and topics."""
+    """One pass over all groups and topics."""
 
     def __init__(self, sources: Sources, views: Sequence[View], with_owners: bool = False) -> None:
         self.sources = sources
@@ -86,27 +86,27 @@ class Scan:
         self.everybody = 0
         """Members of all groups."""
         self.assignments_left_out = 0
-        """Members whose assignment was too long to be read here."""
+        """Members whose assignment was too long to read."""
         self.poisoned = 0
-        """Logs that take no writes."""
+        """Logs that accept no writes."""
         self.transactions: Counter[str] = Counter(
             {state.wire_name: 0 for state in TransactionState if state is not TransactionState.DEAD}
         )
         """Transactional ids by state."""
         self.oldest_open_ms: int | None = None
-        """When the transaction began that has been open for longest."""
+        """When the oldest open transaction began."""
         self.held_since_ms: list[int] = []
-        """Since when the partitions are held back that are."""
+        """Since when each partition that is held back has been held back."""
         self.producers = 0
-        """Producers that partitions remember."""
+        """Producer ids that partitions keep state for."""
         self._late: list[Seen] = []
-        """Groups that are not shown yet, since ages of records are being looked up for them."""
+        """Groups that wait for lookups of record ages."""
 
     async def run(self) -> None:
-        """All of it; others get their turn between two slices.
+        """Scan everything, in slices.
 
-        What changes meanwhile is seen as it was or as it is. A group that has committed since the
-        last look needs records looked up: these are asked for, and it comes last.
+        A change during the scan is seen or not. A group that committed since the last scrape needs
+        record ages: these are queued, and the group is shown last.
         """
         await self.in_slices(self.steps())
         if self._late:
@@ -116,18 +116,18 @@ class Scan:
             await self.in_slices(self.late_steps())
 
     async def in_slices(self, steps: Iterator[int]) -> None:
-        """Does steps of such work; others get their turn between two slices."""
+        """Do steps of such work, in slices."""
         slices = self.sources.slicer.work("/metrics")
         await slices.through(steps)
         slices.end()
 
     def late_steps(self) -> Iterator[int]:
-        """The rest of `steps`: groups that waited; of what is not known now the seconds lack."""
+        """Show the groups that waited; ages that are still unknown are omitted."""
         for seen in self._late:
             yield from self._group(seen, late=True)
 
     def steps(self) -> Iterator[int]:
-        """Does it step by step; yields how much each looked at, at most STEP or one member."""
+        """Scan step by step; yields the size of each step, at most STEP or one member."""
         for hosted in list(self.sources.groups.hosted_shards):
             alone = [
                 each

@@ -1,4 +1,4 @@
-"""The families of what protects a broker: logins, quotas, TLS, denials and ACLs."""
+"""The families of security: logins, quotas, TLS, denials and ACLs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A scrape for a reader who may not see everything: without the series of what he may not see.
+"""A scrape reduced to the series that its reader may see.
 
-Series say in their labels which group or topic they are of. Those of the broker itself, its clients
-and its cluster do not, and are for those who see the cluster.
+The labels of a series name its group or topic. The series of the broker itself, its clients and its
+cluster do not, and need DESCRIBE on the cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOPICS: Final = frozenset((b"topic", b"topic_name"))
 
 
 class Sight(NamedTuple):
-    """What a reader sees."""
+    """The rights of a reader."""
 
     cluster: bool
     group: Callable[[str], bool]
@@ -25,7 +25,7 @@ class Sight(NamedTuple):
 
 
 async def seen(scrape: AsyncIterator[bytes], sight: Sight) -> AsyncIterator[bytes]:
-    """The scrape without the lines that are not for him, chunk by chunk of whole lines."""
+    """The scrape without the lines that the reader may not see, in chunks of whole lines."""
     verdicts: dict[tuple[bytes, bytes], bool] = {}
 
     def shows(line: bytes) -> bool:

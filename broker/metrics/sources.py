@@ -1,6 +1,6 @@
-"""Sources: the parts that `/metrics`, `/api` and the page read, and that nothing here changes.
+"""Sources: the parts of the broker that `/metrics`, `/api` and the page read without changing them.
 
-What `Services` is to handlers of requests: made once by the composition root, one for all.
+They correspond to `Services` for the handlers of requests: the composition root makes them once.
 """
 
 from __future__ import annotations
@@ -45,56 +45,55 @@ if TYPE_CHECKING:
 
 @slotted(frozen=True)
 class Sources:
-    """See the module."""
+    """The parts that `/metrics`, `/api` and the page read."""
 
     config: Config
     time: Time
     registry: Registry
     advertised: Advertised
-    """Where clients reach this broker."""
+    """The addresses at which clients reach this broker."""
     cluster: ClusterView
-    """Who is in the cluster and who leads what; see ``member``."""
+    """The cluster's brokers and leaders; see ``member``."""
     member: ClusterBroker | None
-    """This broker as a member of its cluster; None: it is the whole cluster."""
+    """This broker as a part of its cluster; None for a standalone broker."""
     groups: GroupRuntime
-    """The coordinator of groups."""
+    """The group coordinator."""
     transactions: TransactionRuntime
-    """The coordinator of transactions."""
+    """The transaction coordinator."""
     markers: MarkerSender
-    """The markers that are on their way."""
+    """The markers that are being sent."""
     logs: LogManager
     server: Server
     audit: Audit
-    """What clients were denied."""
+    """Denied operations."""
     acls: AclChanges | None
-    """The access control entries; None where no authorizer goes by them."""
+    """The ACLs; None without an ACL authorizer."""
     totals: Metrics
-    """What has been counted of groups and conversions."""
+    """Totals of groups and conversions."""
     journal: Journal
-    """Why groups rebalanced."""
+    """Rebalances and their causes."""
     transaction_journal: TransactionJournal
-    """Who opened which transaction, how it ended and who waited for that."""
+    """Transactions: their clients, outcomes and blocked groups."""
     lso_blockers: LsoBlockers
-    """Which transaction each partition's readers wait for."""
+    """The transaction that each partition's readers wait for."""
     lags: Lags
     trends: Trends
     verdicts: Verdicts
-    """What is wrong with groups."""
     fatal: Callable[[], str | None]
-    """Why the broker can't go on, None while it can."""
+    """Why the broker can't continue; None while it can."""
     cleaning: Cleaning
     pause_detector: PauseDetector
     watchdog: Watchdog
     internal_errors: InternalErrors
     slicer: Slicer
-    """Whose slice of long work is next."""
+    """Decides whose slice of long work is next."""
     worker: Worker
     """The thread for pure work that takes long."""
     logins: Logins
-    """What has been counted of logins."""
+    """Totals of logins."""
     quotas: ClientQuotas
-    """Who had to wait."""
+    """Quotas and the clients that they throttled."""
     certificates: Certificates
-    """What the listeners with TLS show."""
+    """The certificates of listeners with TLS."""
     disk_reads: DiskReads
     """The threads for reads that wait for the disk."""

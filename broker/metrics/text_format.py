@@ -1,7 +1,7 @@
 """Prometheus' text format, version 0.0.4, written by hand: prometheus_client takes 18 us a line.
 
-Owns `Family`, the series of one name, and `Families`, those of one scrape with their bound. Lines
-are turned into bytes a thousand at a time, so that no step is long.
+`Family` has the series of one name, and `Families` those of one scrape with their bound. Lines are
+encoded a thousand at a time, so that no step is long.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ class Family:
         self._chunks: list[bytes] = []
 
     def add(self, labels: str, value: int | float) -> None:
-        """A series with ``labels`` as they are written between the braces."""
+        """Add a series; ``labels`` is the text between the braces."""
         lines = self._lines
         lines.append(f"{self.name}{{{labels}}} {value}\n")
         if len(lines) >= LINES_PER_CHUNK:
             self._end_chunk()
 
     def add_lines(self, lines: Iterable[str]) -> None:
-        """Series as they are written, each with its name and its end of line."""
+        """Add whole lines, each with its name and line end."""
         self._lines += lines
         if len(self._lines) >= LINES_PER_CHUNK:
             self._end_chunk()
 
     def add_plain(self, value: int | float) -> None:
-        """The series without labels."""
+        """Add the series without labels."""
         self._lines.append(f"{self.name} {value}\n")
 
     def add_histogram(
         self, labels: str, histogram: Histogram, first_bits: int, last_bits: int, unit: int
     ) -> None:
-        """Its buckets from 2**first_bits to 2**last_bits values, of which ``unit`` make one."""
+        """Add the buckets from 2**first_bits to 2**last_bits; ``unit`` of these values make one."""
         name = self.name
         joined = f"{labels}," if labels else ""
         for bound, below in histogram.cumulative(first_bits, last_bits):
@@ -57,7 +57,7 @@ class Family:
         )
 
     def chunks(self) -> list[bytes]:
-        """All of it."""
+        """All lines, encoded."""
         self._end_chunk()
         return self._chunks
 
@@ -68,30 +68,30 @@ class Family:
 
 
 class Families:
-    """All families of one scrape, in the order in which they were asked for."""
+    """All families of one scrape, in the order in which they were added."""
 
     def __init__(self, series_max: int) -> None:
         self.room = series_max
-        """How many series more may be written of those that grow with groups and topics."""
+        """How many more series that grow with groups and topics may be written."""
         self.left_out = 0
-        """How many were not, since there was no room."""
+        """Series omitted because the bound was reached."""
         self._families: dict[str, Family] = {}
 
     def family(self, name: str, meaning: str, kind: str = "gauge") -> Family:
-        """A new family; a name is taken once."""
+        """Add a family; a name is used once."""
         assert name not in self._families, name
         found = self._families[name] = Family(name, meaning, kind)
         return found
 
     def plain(self, name: str, meaning: str, value: float, kind: str = "gauge") -> None:
-        """A new family of one series without labels."""
+        """Add a family of one series without labels."""
         self.family(name, meaning, kind).add_plain(value)
 
     def __getitem__(self, name: str) -> Family:
         return self._families[name]
 
     def has_room(self, series: int) -> bool:
-        """Whether ``series`` more may be written; counts them either way."""
+        """Whether ``series`` more fit; counts them either as written or as omitted."""
         if series > self.room:
             self.left_out += series
             return False
@@ -99,18 +99,18 @@ class Families:
         return True
 
     def chunks(self) -> Iterator[bytes]:
-        """All that was written, family by family."""
+        """All families, encoded."""
         for family in self._families.values():
             yield from family.chunks()
 
 
 def label(name: str, value: str) -> str:
-    """One label as it is written; ``value`` may hold anything."""
+    """One label with its value escaped."""
     if "\\" in value or "\n" in value or '"' in value:
         value = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return f'{name}="{value}"'
 
 
 def labels(pairs: Mapping[str, str]) -> str:
-    """Several of them."""
+    """Several labels."""
     return ",".join([label(name, value) for name, value in pairs.items()])

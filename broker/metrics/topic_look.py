@@ -1,4 +1,4 @@
-"""What a look at a group gathers of one topic, and its partitions without a commit."""
+"""The state of one topic in a scan of a group, and the group's partitions without a commit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
-"""So often the record at which a group that moves is late is looked up; one that stands, once."""
+"""How often the first unread record is looked up while a late group moves; once if it is stuck."""
 
 
 class TopicLook:
-    """A topic at a look at a group."""
+    """One topic in a scan of a group."""
 
     __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
 
@@ -30,7 +30,7 @@ class TopicLook:
         self.marks: Sequence[Mark] = ()
         before_ms = look.before.seen_ms
         self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """Whether this is the first look within the time of LOOK_UP_EVERY_MS."""
+        """Whether this is the first scan in its interval of LOOK_UP_EVERY_MS."""
 
 
 def owned_alone(found: TopicLook) -> list[int]:
@@ -59,9 +59,10 @@ def orphaned(found: TopicLook) -> list[int]:
 def after_owner(
     group: GroupView, found: TopicLook, partition: int, start: int, end: int
 ) -> PartitionFacts | None:
-    """The facts about such a partition of an empty group, whose last owner left records unread.
+    """The facts about a partition of `orphaned` whose last owner left unread records.
 
-    While the group rebalances it is only remembered: its owner may keep it.
+    None unless the group is empty. During a rebalance the partition is only remembered: its owner
+    may keep it.
     """
     if group.state is State.EMPTY and end <= start:
         return None

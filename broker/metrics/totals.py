@@ -1,6 +1,6 @@
-"""Totals of the core's events and of conversions: plain numbers, made into series at scrape.
+"""Totals of the cores' events and of conversions: plain numbers, made into series at scrape time.
 
-Nothing here knows prometheus. `broker/metrics/exposition.py` reads these numbers and those of the
+Nothing here imports prometheus. `broker/metrics/exposition.py` reads these numbers and those of the
 server's routes, the shards and the logs.
 """
 
@@ -38,7 +38,7 @@ ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
 
 @slotted
 class TransactionTotals:
-    """What has happened to transactions since the process began."""
+    """Totals of transactions since the process began."""
 
     committed: int = 0
     aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
@@ -46,13 +46,14 @@ class TransactionTotals:
     completion: Histogram = field(default_factory=Histogram)
     """Milliseconds from the decision to the last marker."""
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> requests of transactions that were refused."""
+    """Error code -> refused requests of transactions."""
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> batches and offsets that were refused: their partition is in no transaction of
-    theirs."""
+    """Error code -> batches and offsets refused because their partition is not in their
+    transaction.
+    """
 
     def observe(self, event: TransactionEvent) -> None:
-        """Count one fact of the core."""
+        """Count one event of the core."""
         if isinstance(event, TransactionTransition):
             if event.since_prepare_ms >= 0:
                 self.completion.add(event.since_prepare_ms)
@@ -69,7 +70,7 @@ class TransactionTotals:
 
 @slotted
 class Metrics:
-    """What has happened to groups and transactions since the process began."""
+    """Totals of groups and transactions since the process began."""
 
     rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> rebalances begun."""
@@ -80,27 +81,27 @@ class Metrics:
     phases: dict[str, Histogram] = field(
         default_factory=lambda: {"join": Histogram(), "sync": Histogram()}
     )
-    """Milliseconds of each phase of a rebalance that ended as it should."""
+    """Milliseconds of each phase of rebalances that completed."""
     writes: Writes = field(default_factory=Writes)
-    """What producers' appends cost, and their flushes."""
+    """Appends of producers and their fsyncs."""
     offsets_writes: Writes = field(default_factory=Writes)
-    """The same of the offsets topic."""
+    """Appends to ``__consumer_offsets`` and their fsyncs."""
     transaction_writes: Writes = field(default_factory=Writes)
-    """The same of ``__transaction_state``."""
+    """Appends to ``__transaction_state`` and their fsyncs."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> OffsetCommits refused, as a whole or for their metadata."""
     joins_refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> JoinGroups refused."""
     commits_moved_back: int = 0
-    """OffsetCommits that set an offset lower than it was."""
+    """OffsetCommits that set an offset lower than before."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Cause -> offsets dropped by retention or by deletion."""
+    """Cause -> offsets removed by retention or by deletion."""
     transactional_offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
-    """Whether their transaction was committed -> offsets that waited for its end."""
+    """True if their transaction was committed -> offsets that were pending until its end."""
     fetch_conversions: int = 0
-    """Records given to old clients in a form older than the log's."""
+    """Records converted for old consumers to an older format than the log's."""
     produce_conversions: int = 0
-    """Records stored in another form than they came in."""
+    """Records stored in another format than they arrived in."""
 
     transactions: TransactionTotals = field(default_factory=TransactionTotals)
 
@@ -108,7 +109,7 @@ class Metrics:
     """Groups that wait for an assignment, and since when (monotonic milliseconds)."""
 
     def observe(self, event: Event, now: Now) -> None:
-        """Count one fact of the core."""
+        """Count one event of the core."""
         if isinstance(event, Transition):
             self._moved(event, now.mono_ms)
         elif isinstance(event, GenerationFormed):

@@ -25,20 +25,20 @@ from protocol.errors import (
 )
 
 REFUSING = (INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED)
-"""What requests of transactions are refused with most often."""
+"""The most frequent errors of transactional requests."""
 FAILING = (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     TRANSACTION_ABORTABLE,
 )
-"""What batches are refused with that belong to no open transaction."""
+"""The errors of batches that belong to no open transaction."""
 _COMPLETION_BITS = (0, 16)
 """1 ms to 65 s."""
 
 
 def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
-    """Yields each family but the histogram."""
+    """Yields each family except the histogram."""
     ids = GaugeMetricFamily(
         "muster_transactional_ids", "Transactional ids by state.", labels=["state"]
     )
@@ -94,7 +94,7 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
 
 
 def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
-    """How many partitions of a coordinator are in which state; every state is there."""
+    """The partitions of a coordinator's topic by state; every state is exported."""
     phases = Counter({phase.value: 0 for phase in Phase})
     phases.update(hosted.phase.value for hosted in shards)
     found = GaugeMetricFamily(name, meaning, labels=["state"])
@@ -129,7 +129,7 @@ def _shards(sources: Sources) -> Iterator[Metric]:
 
 
 def add_completion(sources: Sources, families: Families) -> None:
-    """The histogram of how long markers take."""
+    """Adds the histogram of the time until the last marker."""
     completion = families.family(
         "muster_transaction_completion_seconds",
         "Time from the decision of a transaction's outcome to its last marker.",

@@ -1,4 +1,4 @@
-"""The last ten minutes of a broker and of its groups' lag, sampled for the page's small charts.
+"""Samples of the broker and of its groups' lag in the last ten minutes, for the page's charts.
 
 A sample is taken every five seconds, or less often with very many groups: sampling may take half a
 per cent of one core. Groups beyond ``GROUPS_KEPT`` have no chart.
@@ -22,9 +22,9 @@ EVERY_S = 5.0
 SAMPLES_KEPT = 120
 GROUPS_KEPT = 5000
 _IDLE_PER_BUSY = 200
-"""How much longer the pause is than the work before it."""
+"""The pause after a sample is at least this many times as long as the sample took."""
 _LOOK_S = 0.25
-"""How often the loop is asked how late it is."""
+"""How often the delay of the event loop is measured."""
 
 
 class Ring:
@@ -36,7 +36,7 @@ class Ring:
         self.values = array("d")
 
     def add(self, value: float) -> None:
-        """Add a sample; the oldest goes when there are too many."""
+        """Add a sample; drops the oldest if there are SAMPLES_KEPT."""
         if len(self.values) == SAMPLES_KEPT:
             del self.values[0]
         self.values.append(value)
@@ -69,22 +69,22 @@ class Trends:
         self.members = 0
         """Of all groups, at the last sample."""
         self.lag = 0
-        """Of all groups, at the last sample."""
+        """Of all groups in records, at the last sample."""
         self.rates: dict[str, Ring] = {
             name: Ring()
             for name in ("requests", "commits", "cpu", "memory_bytes", "connections", "delay_ms")
         }
-        """requests and commits a second, cpu in cores, how late the loop was at most."""
+        """Requests and commits per second, CPU in cores, the largest delay of the loop."""
         self._last: tuple[float, int, int, float] | None = None
         self._pause_s = 0.0
-        """How long until the next sample; the first is taken at once."""
+        """Time until the next sample; the first is taken at once."""
         self._looked_s = 0.0
-        """When the loop was last asked how late it is."""
+        """When the delay of the loop was last measured."""
         self._late_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to sample, in the running loop."""
+        """Start sampling, in the running loop."""
         every = self._background.every
         self._looked_s = self._time.monotonic_s()
         self._tasks = [
@@ -93,7 +93,7 @@ class Trends:
         ]
 
     async def stop(self) -> None:
-        """End it."""
+        """Stop sampling."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -111,7 +111,7 @@ class Trends:
         self._internal_errors.caught("observer", error)
 
     async def sample(self) -> float:
-        """Take one sample; returns how long that held the loop, in slices."""
+        """Take one sample; returns how long its slices held the loop, in seconds."""
         self._sample_broker()
         slices = self._slicer.work("trends")
         members = total = 0
@@ -151,13 +151,13 @@ class Trends:
         self._late_s = 0.0
 
     def of_group(self, group_id: str) -> list[int]:
-        """A group's lag, the oldest sample first; empty where none was taken."""
+        """A group's lag, the oldest sample first; empty without samples."""
         ring = self.lags.get(group_id)
         return [] if ring is None else [int(value) for value in ring.values]
 
 
 def memory_bytes() -> int:
-    """What the process holds in memory; 0 where the system does not say."""
+    """The resident memory of the process in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,9 +1,8 @@
-"""The judge of the broker: what is wrong with each group, and since when.
+"""The verdict of each group, and since when it holds.
 
-Every group is looked at every five seconds, or less often with very many groups: judging may take
-two per cent of one core. What is asked in between gets what the last look found; a group that is
-asked for by itself is judged anew. What was remembered is gone with the process; the first looks
-after a start begin with the times in the log.
+Every group is judged every five seconds, or less often with very many groups: judging may take two
+per cent of one core. Reads in between return the last verdict; `judged` judges one group now. A
+restart loses what was remembered; the first scans after a start begin with the times in the log.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
-"""How much longer the pause is than the work before it."""
+"""The pause after a round is at least this many times as long as the round held the loop."""
 PARTITIONS_AT_ONCE = 500
-"""A group with more is judged in a thread, and is not judged where an answer can't wait."""
+"""A larger group is judged in a thread, and is not judged where the answer can't wait."""
 
 
 class Held(NamedTuple):
-    """What was last found of a group."""
+    """The last verdict of a group."""
 
     verdict: Verdict
     since_ms: int
-    """Since when it has been so; for a new verdict the time of its finding, where that has one."""
+    """Since when the group has this verdict; the finding's own time if it has one."""
     sentence: str
     reads_nothing_since_ms: int | None = None
     """Since when no member has read although records wait."""
@@ -71,21 +70,21 @@ class Verdicts:
         self.looks = GroupLooks(lags, journal, lso_blockers)
         self._lso_blockers = lso_blockers
         self._seen = seen
-        """Takes the facts of each group that is looked at."""
+        """Called with the facts about each group that is judged."""
         self._held: dict[str, Held] = {}
         """By group."""
         self._pause_s = 0.0
-        """How long until the next round; the first one begins at once."""
+        """Time until the next round; the first begins at once."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to judge, in the running loop."""
+        """Start judging, in the running loop."""
         self._task = self._background.every(
             "verdicts", lambda: self._pause_s, self._round, self._failed
         )
 
     async def stop(self) -> None:
-        """End it."""
+        """Stop judging."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -100,7 +99,7 @@ class Verdicts:
     # -- judging
 
     async def judge_all(self) -> float:
-        """Judge every group; returns how long that held the loop, in slices."""
+        """Judge every group; returns how long the slices held the loop, in seconds."""
         slices = self._slicer.work("verdicts")
         await slices.through(self._lso_blockers.refresh())
         thresholds = self.thresholds()
@@ -144,12 +143,12 @@ class Verdicts:
         return judgement
 
     def judged_without_group(self, group_id: str) -> Judgement:
-        """What is wrong where a group does not exist: nobody could join."""
+        """The verdict of a group that does not exist: its members' joins may have failed."""
         facts = GroupFacts(group_id, DEAD, refused=self.looks.refused(group_id))
         return judge(facts, self.thresholds(), self._time.now().wall_ms)
 
     def thresholds(self) -> Thresholds:
-        """From when on the rules speak, as the settings have it now."""
+        """The thresholds of the rules, from the current settings."""
         return Thresholds.of({name: self._config[name] for name in (*SETTINGS, *OLD_SETTINGS)})
 
     def _hold(self, judgement: Judgement, now_ms: int) -> Held:
@@ -167,10 +166,10 @@ class Verdicts:
         )
         return held
 
-    # -- what is asked
+    # -- queries
 
     def of(self, hosted: HostedGroups, group: GroupView) -> Held:
-        """What was last found of a group; one that has not been judged yet is judged now."""
+        """The last verdict of a group; a group without one is judged now."""
         held = self._held.get(group.group_id)
         if held is not None:
             return held
@@ -192,8 +191,8 @@ def _at_once(steps: Generator[int, None, GroupFacts]) -> GroupFacts:
 
 
 def _judged_whole(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
-    """In a thread: the judgement with its sentence and the verdicts of its partitions made."""
+    """Judge in a thread, with the lazy sentence and verdicts of partitions computed."""
     judgement = judge(facts, thresholds, now_ms)
-    judgement.worst  # noqa: B018 - it is worked out here
+    judgement.worst  # noqa: B018 - computed here
     judgement.of_partition("", 0)
     return judgement
