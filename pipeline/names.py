@@ -1,4 +1,4 @@
-"""Names of groups as people give them: as they are, or with ``*`` for anything."""
+"""Group names in options: exact, or patterns with ``*`` for any characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def where_named(d: Dialect, groups: Sequence[str]) -> str:
-    """As SQL: rows with a `group_id` that one of these names or patterns matches."""
+    """SQL condition: the row's `group_id` matches one of these names or patterns."""
     names = [group for group in groups if "*" not in group]
     found = [f"group_id IN ({', '.join(map(d.text, names))})"] if names else []
     for pattern in sorted(set(groups) - set(names)):
@@ -21,10 +21,10 @@ def where_named(d: Dialect, groups: Sequence[str]) -> str:
 
 
 def means(pattern: str, name: str) -> bool:
-    """Whether a name or pattern means this group."""
+    """Whether a name or pattern matches this group."""
     return re.fullmatch(regex(pattern), name) is not None
 
 
 def regex(pattern: str) -> str:
-    """A pattern with ``*`` as a regular expression, the same to Java and to Python."""
+    """A pattern with ``*`` as a regular expression for both Java and Python."""
     return ".*".join(re.sub(r"([^\w\s])", r"\\\1", part) for part in pattern.split("*"))

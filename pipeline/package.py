@@ -12,17 +12,18 @@ from pathlib import Path
 
 ARCHIVE = "muster.zip"
 MAIN_FILE = "muster_submit.py"
-"""Names of what `write_package` writes."""
+"""Names of the files that `write_package` writes."""
 ROOMS = ("protocol", "offsets", "security", "client", "pipeline")
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
 
 
 def make_archive(folder: Path | None = None) -> Path:
-    """Write `muster-DIGEST.zip` into ``folder``, else a folder for temporary files; its path.
+    """Write `muster-DIGEST.zip` into ``folder``, by default one for temporary files; return its
+    path.
 
-    It holds `.py` files alone: what is compiled for this machine may not run on an executor.
-    Sources that run from an archive already are given as they are.
+    It holds only `.py` files: code compiled for this machine may not run on an executor. If the
+    sources already run from an archive, return that archive.
     """
     if _ROOT.is_file():
         return _ROOT
@@ -47,7 +48,7 @@ def make_archive(folder: Path | None = None) -> Path:
 
 
 def write_package(folder: Path) -> tuple[Path, Path]:
-    """Write the archive and the main file for spark-submit into a folder; their paths."""
+    """Write the archive and the main file for spark-submit into a folder; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     archive, main_file = folder / ARCHIVE, folder / MAIN_FILE
     make_archive(folder).replace(archive)
@@ -56,7 +57,7 @@ def write_package(folder: Path) -> tuple[Path, Path]:
 
 
 def main() -> None:
-    """Write what spark-submit needs into a folder; print the paths."""
+    """Write the files that spark-submit needs into a folder; print their paths."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.package", description=__doc__)
     parser.add_argument("folder", type=Path)
     print(*write_package(parser.parse_args().folder), sep="\n")

@@ -1,4 +1,4 @@
-"""A Spark session as the jobs want it: on this machine, on a cluster, or by Spark Connect.
+"""A Spark session for the jobs: on this machine, on a cluster, or by Spark Connect.
 
 Executors get the sources of `protocol`, `offsets` and `pipeline` as one archive of pure Python.
 """
@@ -25,26 +25,27 @@ from pipeline.sources.spark_history import MusterHistory
 APPLICATION: Final = "muster pipeline"
 LOCAL: Final = "local[*]"
 CONNECT: Final = "sc://"
-"""How the address of a server of Spark Connect begins."""
+"""The scheme of the address of a Spark Connect server."""
 CONNECT_PORT: Final = 15002
-"""Spark's own."""
+"""Spark's default."""
 CONNECT_WITHIN_S: Final = 30.0
 DRIVER_MEMORY: Final = "2g"
 FILES_AT_ONCE: Final = 8
-"""Days that one task writes at the same time; above it Spark sorts its rows by day."""
+"""The number of days that one task writes at the same time; for more, Spark sorts its rows by day.
+"""
 BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For work that ends before Java's second compiler would pay: a third of the CPU less."""
+"""For work that ends before Java's second compiler would pay off: a third less CPU time."""
 SHUFFLE_PARTITIONS_LOCAL: Final = 4
-"""On a laptop more of them only cost; Spark joins small ones by itself (adaptive execution)."""
+"""On a laptop more of them only cost time; Spark merges small ones itself (adaptive execution)."""
 _ANYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # eight bytes of a number rather than twelve that only Spark understands
+    # eight bytes per timestamp instead of the twelve that only Spark understands
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # rows come by days as it is: no sort before a table is laid out by day
+    # rows arrive ordered by day: no sort before a table is laid out by day
     "spark.sql.maxConcurrentOutputFileWriters": str(FILES_AT_ONCE),
 }
-"""What a session may be told at any time, and a server of Spark Connect by its clients."""
+"""Settings that can change at any time, also by clients of a Spark Connect server."""
 
 
 def open_session(
@@ -53,14 +54,13 @@ def open_session(
     brief: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start, or join, a session. PipelineError where there is no Java that Spark runs on.
-    Unreachable where no server of Spark Connect answers.
+    """Start or join a session. PipelineError if no Java for Spark is found.
 
-    Without a ``master`` it is spark-submit's, and so is everything that depends on it. One that
-    begins with `sc://` is a server of Spark Connect, which needs no Java here.
-
-    ``brief`` says that there is little to do, and has a session on this machine start Java so.
-    ``settings`` are Spark's, and stand as they are. Times are UTC throughout.
+    Unreachable if no Spark Connect server answers. Without a ``master``, spark-submit's is used,
+    and all settings that depend on it. An address that begins with `sc://` is a Spark Connect
+    server, which needs no Java here. ``brief`` declares that there is little work: a session on
+    this machine then starts Java with BRIEF_JAVA. ``settings`` are Spark's and override all others.
+    Times are UTC throughout.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_server = master is not None and master.startswith(CONNECT)
@@ -82,7 +82,7 @@ def open_session(
 
 
 def _check_server(master: str) -> None:
-    """Unreachable where nobody listens: Spark's client would try for minutes, and say nothing."""
+    """Raise Unreachable if nothing listens: Spark's client would retry silently for minutes."""
     address = urlsplit(master)
     host, port = address.hostname or "", address.port or CONNECT_PORT
     try:
@@ -94,7 +94,7 @@ def _check_server(master: str) -> None:
 
 
 def _settings(master: str | None, brief: bool) -> dict[str, str]:
-    """Of a session whose Java this process starts."""
+    """The settings of a session whose Java this process starts."""
     made = {
         # executors look for modules in the archive before the folder that they are started in
         "spark.executorEnv.PYTHONSAFEPATH": "1",

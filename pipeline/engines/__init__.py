@@ -1,1 +1,1 @@
-"""What runs the tables' SQL: DuckDB for what one machine holds, Spark for more."""
+"""The engines that run the tables' SQL: DuckDB for one machine, Spark for more data."""

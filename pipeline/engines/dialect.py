@@ -1,8 +1,8 @@
-"""The few words in which DuckDB's SQL and Spark's differ.
+"""The few expressions in which DuckDB's SQL and Spark's differ.
 
-All else in `pipeline/sql` is what both understand. Functions that one of them lacks are macros
-there (`duck.py`) under the other's name: `unix_millis`, `timestamp_millis`, `try_subtract`,
-`try_divide`, `try_element_at`, `get_json_object`.
+Both understand all other SQL in `pipeline/sql`. Functions that DuckDB lacks are macros there
+(`duck.py`) with Spark's name: `unix_millis`, `timestamp_millis`, `try_subtract`, `try_divide`,
+`try_element_at`, `get_json_object`.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ import pyarrow as pa
 
 
 class Dialect(Protocol):
-    """How an engine spells what has no common spelling."""
+    """An engine's spelling of the expressions without a common one."""
 
     def struct(self, **fields: str) -> str:
         """A struct of named expressions: ``d.struct(kind="kind", at="e.written_at")``."""
 
     def unnest(self, array: str, alias: str, column: str) -> str:
-        """What follows a table in FROM, one row for each element: ``, LATERAL ...``; no row for an
-        empty or null array. The element is ``alias.column``.
+        """The text after a table in FROM that makes one row for each element: ``, LATERAL ...``; an
+        empty or null array makes no row. The element is ``alias.column``.
         """
 
     def transform(self, array: str, name: str, expression: str) -> str:
-        """Each element, called ``name``, through an expression."""
+        """The array with each element, called ``name``, replaced by an expression."""
 
     def filter(self, array: str, name: str, condition: str) -> str:
-        """Those elements, called ``name``, that meet a condition."""
+        """The elements, called ``name``, that meet a condition."""
 
     def collect(self, value: str, condition: str | None = None) -> str:
-        """Aggregate: the sorted array of values that are not null; empty for none."""
+        """Aggregate: the sorted array of values that are not null; empty without values."""
 
     def distinct(self, array: str) -> str:
         """The sorted array of its distinct elements."""
 
     def head(self, array: str, count: int) -> str:
-        """The first elements of an array, so many at most."""
+        """At most the first ``count`` elements of an array."""
 
     def contains(self, array: str, value: str) -> str:
         """Whether a value is in an array; false for a null array."""
 
     def size(self, array: str) -> str:
-        """How many elements an array has; null for a null one."""
+        """The number of elements of an array; null for a null array."""
 
     def bytes(self, text: str) -> str:
-        """How many bytes a text has in UTF-8."""
+        """The length of a text in bytes of UTF-8."""
 
     def last(self, value: str, over: str) -> str:
         """Window: the last value that is not null."""
@@ -57,10 +57,10 @@ class Dialect(Protocol):
         """An array without elements, of any type."""
 
     def texts(self, json: str) -> str:
-        """The array of strings that a JSON text is."""
+        """The array of strings in a JSON text."""
 
     def numbers(self, first: str, last: str) -> str:
-        """The array of integers from one to another, both with it; empty where there are none."""
+        """The integers from ``first`` to ``last``, both included; empty if last < first."""
 
     def day(self, at: str) -> str:
         """The date of a timestamp in UTC."""
@@ -70,19 +70,19 @@ class Dialect(Protocol):
 
 
 class Ansi:
-    """What both spell alike."""
+    """Expressions with the same spelling in both."""
 
     def text(self, value: str) -> str:
         """See Dialect."""
         return "'" + value.replace("'", "''") + "'"
 
     def day(self, at: str) -> str:
-        """Sessions have the zone UTC."""
+        """See Dialect. Sessions have the time zone UTC."""
         return f"CAST({at} AS DATE)"
 
 
 class DuckDialect(Ansi):
-    """DuckDB's."""
+    """DuckDB's spelling."""
 
     def struct(self, **fields: str) -> str:
         """See Dialect."""
@@ -147,7 +147,7 @@ class DuckDialect(Ansi):
 
 
 class SparkDialect(Ansi):
-    """Spark's."""
+    """Spark's spelling."""
 
     def text(self, value: str) -> str:
         """See Dialect."""

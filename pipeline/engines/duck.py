@@ -1,4 +1,4 @@
-"""DuckDB: a history of some millions of records on one machine, without Java, memory bounded."""
+"""DuckDB: some millions of records on one machine, without Java, in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 MEMORY_BYTES: Final = 2 << 30
-"""What DuckDB may use at most; half of the machine's memory where that is less."""
+"""DuckDB's memory limit; half of the machine's memory if that is less."""
 _SMALL_AT_ONCE: Final = 2
-"""Tables of a small history, whose queries take one core each; one of a large takes them all."""
+"""A query of a small history uses one core, so two tables run at once; a large one uses all."""
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "preserve_insertion_order = false",
-    "default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'",  # Spark's
+    "default_null_order = 'NULLS_FIRST_ON_ASC_LAST_ON_DESC'",  # Spark's order
 )
 _MACROS = (
     "unix_millis(t) AS epoch_ms(t)",
@@ -40,12 +40,12 @@ _MACROS = (
 
 
 class DuckEngine:
-    """A session in this process, with a folder for what memory does not hold."""
+    """A DuckDB session in this process, with a folder for data that does not fit in memory."""
 
     is_here = True
 
     def __init__(self, scratch: str, processes: int = 1) -> None:
-        """``processes`` read parts; one is this process, which is enough for a small history."""
+        """``processes`` read parts; 1 is this process, which is enough for a small history."""
         self.dialect: Dialect = DuckDialect()
         self.moved_bytes = 0
         """See Engine."""
@@ -53,7 +53,7 @@ class DuckEngine:
         """See Engine."""
         self._scratch = scratch
         self._processes = processes
-        self._cursors = [duckdb.connect()]  # its tables go to the scratch too when memory is full
+        self._cursors = [duckdb.connect()]  # full memory spills its tables to the scratch folder
         self._mine = threading.local()
         self._db.execute(f"SET memory_limit = '{min(MEMORY_BYTES, _machine_bytes() // 2)}B'")
         self._db.execute(f"SET temp_directory = {self.dialect.text(scratch)}")
@@ -62,7 +62,7 @@ class DuckEngine:
 
     @property
     def _db(self) -> duckdb.DuckDBPyConnection:
-        """This thread's own cursor: one has one query at a time, and its own settings."""
+        """This thread's own cursor: a cursor runs one query at a time and has its own settings."""
         if not hasattr(self._mine, "cursor"):
             self._mine.cursor = self._cursors[0].cursor()
             for setting in _SETTINGS:
@@ -77,7 +77,7 @@ class DuckEngine:
         return f"DuckDB {duckdb.__version__}"
 
     def begin(self, what: str) -> None:
-        """It shows nothing."""
+        """Do nothing: DuckDB has no display."""
 
     def interrupt(self) -> None:
         """See Engine."""
@@ -183,7 +183,7 @@ class DuckEngine:
 
 
 class _Stream:
-    """Parts' rows, and what reading them raised: DuckDB tells of it as an error of its own."""
+    """The rows of parts, and the error of the read: DuckDB hides it in an error of its own."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -200,7 +200,7 @@ class _Stream:
 
 @contextmanager
 def _as_raised() -> Iterator[None]:
-    """KeyboardInterrupt where Ctrl-C ended a query, which DuckDB says in another way."""
+    """Raise KeyboardInterrupt where Ctrl-C ended a query: DuckDB raises another error."""
     try:
         yield
     except (RuntimeError, duckdb.Error) as error:

@@ -1,4 +1,4 @@
-"""What a job needs of an engine: relations by name, SQL over them, and files of what it gives."""
+"""The interface of an engine: named relations, SQL over them, and files of results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pipeline.engines.files import Files
 
 
 class Part(Protocol):
-    """A piece of a history that can be read by itself, in another process or on another machine.
+    """A piece of a history that can be read on its own, in another process or on another machine.
 
-    Parts are pickled. The rows of one partition of a log are in one part, in the log's order, or in
-    several whose offsets do not overlap.
+    Parts are pickled. The rows of one partition of a log are in one part, in the order of the log,
+    or in several parts whose offsets do not overlap.
     """
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows. PipelineError where they can't be read at all.
+        """Its rows. PipelineError if they can't be read at all.
 
         A part that reads over the wire has `moved_bytes` afterwards; see `moved_by`.
         """
@@ -38,42 +38,42 @@ class Rows:
 
 
 def moved_by(part: Part) -> int:
-    """The bytes that reading a part moved over the wire; 0 for files."""
+    """The bytes that a part moved over the wire while it was read; 0 for files."""
     moved: int = getattr(part, "moved_bytes", 0)
     return moved
 
 
 class Engine(Protocol):
-    """DuckDB or Spark. All names are lower case; a relation that is defined again is replaced.
+    """DuckDB or Spark. All names are lower case; defining a relation again replaces it.
 
-    So many threads as `at_once` says may define, open, write and ask at the same time.
+    Up to `at_once` threads may define, open, write and ask at the same time.
     """
 
     @property
     def dialect(self) -> Dialect:
-        """How its SQL is spelled."""
+        """The dialect of its SQL."""
 
     @property
     def name(self) -> str:
-        """With its version, as a summary has it: ``DuckDB 2.0.0``."""
+        """Name and version, as in a summary: ``DuckDB 2.0.0``."""
 
     @property
     def at_once(self) -> int:
-        """How many tables are made side by side."""
+        """How many tables are computed at the same time."""
 
     @property
     def is_here(self) -> bool:
-        """Whether all that it writes into folders of this machine is there."""
+        """Whether files it writes into local folders are on this machine."""
 
     @property
     def moved_bytes(self) -> int:
-        """What reading parts has moved over the wire until now, in whatever process."""
+        """The bytes that parts moved over the wire until now, in all processes."""
 
     def begin(self, what: str) -> None:
-        """Say what this thread does next, where the engine shows it."""
+        """Show what this thread does next, if the engine has a display."""
 
     def interrupt(self) -> None:
-        """End what other threads have asked of it: that raises there."""
+        """Interrupt the queries of other threads: they raise an error there."""
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """Define a relation of parts' rows, read once and kept for the session."""
@@ -81,33 +81,33 @@ class Engine(Protocol):
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """Define a relation of Parquet files, or folders of them laid out by columns.
 
-        Columns that the files lack are null, those that ``schema`` lacks are left out. In files of
-        a table that an older Muster wrote, columns have their former names.
+        Columns that the files lack are null; columns that ``schema`` lacks are left out. Files that
+        an older Muster wrote may have FORMER_NAMES of columns.
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """Define a relation by a query; ``keep`` computes it now, once for all that read it."""
+        """Define a relation by a query; ``keep`` computes it now, once for all its readers."""
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """Write a query's rows as Parquet files into a new folder, laid out by column ``by``.
 
-        Columns are cast to ``schema`` and in its order. No rows make one empty file.
+        Columns are cast to ``schema`` and in its order. A result without rows makes one empty file.
         """
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
         """A few rows. Times are datetimes in UTC."""
 
     def arrow(self, sql: str) -> Iterable[pa.RecordBatch]:
-        """Rows in batches, as many as there are."""
+        """Rows in batches; their number is not limited."""
 
     def files(self, folder: str) -> Files:
-        """The file system in which it writes a folder that is not of this machine.
+        """The file system in which it writes a folder that is not on this machine.
 
-        PipelineError where it reaches none such.
+        PipelineError if it can't reach such a file system.
         """
 
     def close(self) -> None:
-        """Forget all relations, and what is kept of them."""
+        """Drop all relations and their data."""
 
 
 def cast(sql: str, types: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""File systems as a store needs them."""
+"""The file system interface of a store."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from typing import Protocol
 
 
 class Files(Protocol):
-    """A file system as a store needs it; all paths are whole."""
+    """The file system interface of a store; all paths are absolute."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Whether a file or folder exists."""
 
     def rename(self, path: str, to: str) -> None:
-        """Move a file or folder to a name that is free."""
+        """Move a file or folder to a name that does not exist."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all in it; nothing happens when there is none."""
+        """Delete a file, or a folder with its content; do nothing if it does not exist."""
 
     def read_text(self, path: str) -> str | None:
-        """A file's text, any bytes that are not UTF-8 replaced; None when there is no file."""
+        """A file's text, bytes that are not UTF-8 replaced; None if the file does not exist."""
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a file, and the folders above it; one that is there is replaced, whole or not at
-        all.
-        """
+        """Write a file and create its folders; an existing file is replaced atomically."""
 
 
 class LocalFiles:
-    """This machine's."""
+    """The file system of this machine."""
 
     def exists(self, path: str) -> bool:
         """See Files."""
@@ -67,13 +65,13 @@ class LocalFiles:
 
 
 def beside(path: str) -> str:
-    """Where a file is written before it takes its place: what is left there is of no use."""
+    """The path of a file while it is written, before its rename; a leftover is garbage."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.partial")
 
 
 def parquet_files(place: str) -> Iterator[str]:
-    """A file itself, or those in a folder; names that begin with a dot or _ are no one's rows."""
+    """A file itself, or the files in a folder; names that begin with a dot or _ hold no rows."""
     if not os.path.isdir(place):
         yield place
         return

@@ -1,4 +1,4 @@
-"""Files wherever Hadoop reaches: HDFS, object stores, or the default file system of a cluster."""
+"""Files on any file system of Hadoop: HDFS, object stores, or the default one of a cluster."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class HadoopFiles:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self.delete(path)  # Hadoop renames to no name that is taken
+        self.delete(path)  # Hadoop does not rename to a name that exists
         self.rename(partial, path)

@@ -21,24 +21,24 @@ from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
-"""Columns that no dictionary makes smaller; to make one and give it up costs time."""
+"""Columns that a dictionary does not make smaller; trying one and dropping it costs time."""
 SHORT_RECORDS: Final = 20_000
-"""Below it planning costs more than rows do, also where they were ten times compressed."""
+"""Below this number planning costs more than rows, even if they were ten times compressed."""
 FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
-"""Set in one row after those of a part that was read over the wire."""
+"""Set in one extra row after the rows of a part that was read over the wire."""
 
 
 class SparkEngine:
-    """A Spark session, of this process or of Spark Connect; `open_session` makes one.
+    """A Spark session, of this process or of Spark Connect; `open_session` creates one.
 
-    It asks with DataFrames alone: a client of Spark Connect has neither RDDs nor a Java.
+    It uses only DataFrames: a client of Spark Connect has neither RDDs nor a Java.
     """
 
     at_once = 3
 
     def __init__(self, spark: SparkSession, records: int | None = None) -> None:
-        """``records`` says how long the history is, about; None is not known."""
+        """``records`` is the approximate length of the history; None is unknown."""
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self.moved_bytes = 0
@@ -47,7 +47,7 @@ class SparkEngine:
         self._names: set[str] = set()
         self._is_one_machine = str(spark.conf.get("spark.master", "")).startswith("local")
         self._is_short = records is not None and records < SHORT_RECORDS
-        spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as DuckDB has them
+        spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as in DuckDB
 
     @property
     def name(self) -> str:
@@ -60,12 +60,14 @@ class SparkEngine:
         return self._is_one_machine and not is_connected(self.spark)
 
     def begin(self, what: str) -> None:
-        """On Spark's own page, as a tag. A thread has tags of its own."""
+        """Tag the jobs on Spark's page. Each thread has its own tags."""
         self.spark.clearTags()
         self.spark.addTag(what)
 
     def interrupt(self) -> None:
-        """See Engine. All of the session: `interruptTag` finds the tags of its own thread alone."""
+        """See Engine. All jobs of the session: `interruptTag` finds only the tags of its own
+        thread.
+        """
         self.spark.interruptAll()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
@@ -82,7 +84,7 @@ class SparkEngine:
             self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(marked)),
             now=False,
         )
-        # all of it is read now, not by the first query of those that ask for it
+        # read everything now, not by the first query that needs it
         [moved] = rows.groupBy().sum(_MOVED.name).collect()
         if moved[0]:
             self.moved_bytes += moved[0]
@@ -119,7 +121,8 @@ class SparkEngine:
             writer = writer.partitionBy(by)
         writer.parquet(folder)
         if by is not None and self._has_none(folder, kinds):
-            # of no rows laid out by a column there are no files, and nothing says the columns
+            # with no rows and a layout by column no files are written, and the columns would be
+            # lost
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
 
     def _has_none(self, folder: str, kinds: StructType) -> bool:
@@ -129,7 +132,7 @@ class SparkEngine:
         return self.spark.read.schema(kinds).parquet(folder).isEmpty()
 
     def run(self, sql: str) -> list[dict[str, Any]]:
-        """Carry out a statement of Spark's own; its rows."""
+        """Execute a statement of Spark; return its rows."""
         return [row.asDict() for row in self.spark.sql(sql).collect()]
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
@@ -166,11 +169,11 @@ class SparkEngine:
         self._names, self._kept = set(), []
 
     def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
-        """Rows that are computed once: now, or by the first who asks.
+        """Rows that are computed once: now, or by their first reader.
 
-        Of a short history, on one machine, without how they were made: Spark would plan that again
-        for each query that reads them. Elsewhere with it, since a worker that is lost takes its
-        rows with it; and Spark knows the size only of rows that it keeps so.
+        On one machine a short history is kept without its plan: Spark would otherwise plan it again
+        for each query that reads it. Elsewhere the plan is kept, because a lost worker loses its
+        rows, and because Spark knows the size only of rows that it keeps this way.
         """
         if self._is_short and self._is_one_machine:
             return rows.localCheckpoint(eager=now)
@@ -191,14 +194,14 @@ def is_connected(spark: SparkSession) -> bool:
 
 
 def _uri(path: str) -> str:
-    """A plain path is of this machine, whatever the cluster's default file system is."""
+    """A plain path is local to this machine, whatever the cluster's default file system is."""
     return FILE + path if path.startswith("/") else path
 
 
 def _read_parts(
     parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the parts with these numbers, and what each has moved."""
+    """The rows of the parts with these numbers, and the bytes that each moved."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             part: Part = pickle.loads(parts[number])

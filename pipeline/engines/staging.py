@@ -1,4 +1,4 @@
-"""Parts read by several processes at once into Parquet files, of which an engine reads columns."""
+"""Several processes read parts into Parquet files, from which an engine reads columns."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pipeline import clock
 from pipeline.engines.engine import Part, moved_by
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""Rows wait in memory until there are so many bytes of them, in each process."""
+"""The bytes of rows that each process collects in memory before it writes them."""
 
 
 class Staged(NamedTuple):
-    """What parts were written into, and what that moved over the wire."""
+    """The files that parts were written into, and the bytes moved over the wire."""
 
     files: list[str]
     moved_bytes: int
 
 
 class Written(NamedTuple):
-    """What one part had, and what reading it moved over the wire."""
+    """The rows of one part, and the bytes that reading it moved over the wire."""
 
     rows: int
     moved_bytes: int
 
 
 def stage(parts: Sequence[Part], schema: pa.Schema, folder: str, processes: int) -> Staged:
-    """Write each part's rows into a file of a new folder, so many parts at once.
+    """Write each part's rows into a file of a new folder, ``processes`` parts at a time.
 
-    Parts without rows have no file. PipelineError where a part can't be read at all.
+    Parts without rows have no file. PipelineError if a part can't be read at all.
     """
     os.makedirs(folder)
     files = [os.path.join(folder, f"part-{number:05d}.parquet") for number in range(len(parts))]

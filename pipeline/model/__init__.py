@@ -1,1 +1,1 @@
-"""What the pipeline reads and makes: the columns of the history and of every table."""
+"""The columns of the history and of every table."""

@@ -1,9 +1,9 @@
-"""The contract between sources and tables: the columns of the history, and of topics' stretches.
+"""The contract between sources and tables: the columns of the history and of topics' stretches.
 
-Every source gives `EVENTS`: one row for each record of `__consumer_offsets`, in the log's order
-within a partition. Times are timestamps in UTC, cut to milliseconds as Kafka keeps them; one that
-Kafka writes as -1 is null. (`log_partition`, `log_offset`) is a row's identity: a log holds each
-offset once, so that a row read twice is known as one.
+Every source returns `EVENTS`: one row for each record of `__consumer_offsets`, in the order of the
+log within a partition. Times are timestamps in UTC, cut to milliseconds as in Kafka; -1 in Kafka is
+null. (`log_partition`, `log_offset`) identifies a row: a log holds each offset once, so a row that
+was read twice is recognized.
 """
 
 from __future__ import annotations
@@ -13,27 +13,31 @@ from typing import Final
 import pyarrow as pa
 
 COMMIT: Final = "commit"
-"""An offset was committed: at once, or by a transaction where `producer_id` is set."""
+"""An offset was committed: at once, or by a transaction if `producer_id` is set."""
 COMMIT_TOMBSTONE: Final = "commit_tombstone"
 """An offset was deleted or expired."""
 GROUP: Final = "group"
 """A classic group's metadata: a generation, or an empty group."""
 GROUP_TOMBSTONE: Final = "group_tombstone"
-"""A classic group was deleted, had nothing left, or became one of another kind."""
+"""A classic group was deleted, had nothing left, or was converted to another kind."""
 MARKER: Final = "transaction_marker"
-"""A transaction of `producer_id` ended in this partition; `marker` says how."""
+"""A transaction of `producer_id` ended in this partition; `marker` is COMMITTED or ABORTED."""
 UNKNOWN: Final = "unknown"
-"""A record whose key's type or whose value's version is not known: kept as `raw_key` and
-`raw_value`, with its group where the key tells it."""
+"""A record with an unknown key type or value version: kept as `raw_key` and `raw_value`, with its
+group if the key names it.
+"""
 DAMAGED: Final = "damaged"
-"""Bytes that could not be read; `damage` says where and why. They go to quarantine. A single record
-has its group where the key tells it; what has none may concern every group of its partition."""
+"""Bytes that could not be read; `damage` has the place and the reason. They go to quarantine. A
+single record has its group if the key names it; damage without a group may concern every group of
+its partition.
+"""
 TORN: Final = "torn_tail"
-"""A log ends in the midst of a batch, and nothing says that more was there: its broker was killed
-while it wrote, or is writing. `damage` says where."""
+"""A log ends within a batch, and nothing shows that there was more: its broker was killed while it
+wrote, or is writing. `damage` has the place.
+"""
 
 TOMBSTONE: Final = "_tombstone"
-"""What the kind of a deleted record ends in."""
+"""The suffix of the kind of a tombstone."""
 RECORD_KINDS: Final[dict[int, str]] = {
     3: "consumer_group_epoch",
     4: "consumer_group_topics",
@@ -55,8 +59,9 @@ RECORD_KINDS: Final[dict[int, str]] = {
     22: "streams_group_current_member",
     23: "streams_group_topology",
 }
-"""By the type in their key, the records of KIP-848, KIP-932 and KIP-1071 groups. A record without a
-value is of the same kind with `TOMBSTONE` behind it."""
+"""The kinds of records of KIP-848, KIP-932 and KIP-1071 groups, by the type in their key. The kind
+of a record without a value has the suffix `TOMBSTONE`.
+"""
 KINDS: Final = (
     COMMIT,
     COMMIT_TOMBSTONE,
@@ -70,7 +75,7 @@ KINDS: Final = (
 )
 COMMITTED: Final = "commit"
 ABORTED: Final = "abort"
-"""What `marker` says of a transaction's end."""
+"""Values of `marker`: how a transaction ended."""
 
 AT: Final = pa.timestamp("us", "UTC")
 
@@ -83,8 +88,9 @@ ASSIGNMENT: Final = pa.list_(
         ]
     )
 )
-"""`topic_id` is Kafka's text of a UUID, null in classic groups; `topic` is null where a record has
-the id alone and its name is not known."""
+"""`topic_id` is Kafka's text of a UUID, null in classic groups; `topic` is null if a record has
+only the id and its name is unknown.
+"""
 
 MEMBERS: Final = pa.list_(
     pa.struct(
@@ -100,12 +106,12 @@ MEMBERS: Final = pa.list_(
         ]
     )
 )
-"""Subscription and assignment are null where a classic group's protocol type is not `consumer`."""
+"""Subscription and assignment are null if a classic group's protocol type is not `consumer`."""
 
 DAMAGE: Final = pa.struct(
     [("file", pa.string()), ("position", pa.int64()), ("reason", pa.string())]
 )
-"""File and byte position of a segment; both null for what came over the wire."""
+"""File and byte position in a segment; both null for records read over the wire."""
 
 
 def _needed(name: str, kind: pa.DataType) -> pa.Field:
@@ -120,7 +126,7 @@ EVENTS: Final = pa.schema(
         _needed("kind", pa.string()),
         ("value_version", pa.int16()),
         ("group_id", pa.string()),
-        # of a commit or its tombstone
+        # commits and their tombstones
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("committed_offset", pa.int64()),
@@ -128,11 +134,11 @@ EVENTS: Final = pa.schema(
         ("metadata", pa.string()),
         ("commit_at", AT),
         ("expire_at", AT),
-        # of what a transaction wrote, and of its marker
+        # records of transactions and their markers
         ("producer_id", pa.int64()),
         ("producer_epoch", pa.int16()),
         ("marker", pa.string()),
-        # of a group
+        # groups
         ("protocol_type", pa.string()),
         ("generation", pa.int32()),
         ("protocol", pa.string()),
@@ -141,19 +147,19 @@ EVENTS: Final = pa.schema(
         ("member_id", pa.string()),
         ("members", MEMBERS),
         ("details", pa.string()),
-        # of what is not understood
+        # records that are not understood
         ("raw_key", pa.binary()),
         ("raw_value", pa.binary()),
         ("damage", DAMAGE),
     ]
 )
 """One record of `__consumer_offsets`. `written_at` is the record's timestamp, `commit_at` the
-value's; `leader_epoch` is null when unset; a damaged row has the offset where reading stopped.
-
-A record of the newer kinds of groups has its epoch as `generation` (that of the group, the target
-or the member), its member as `member_id` and as the one element of `members` (names of a member
-record; assignment of a target or current one), `protocol_type` as in `GROUP_TYPES`, the assignor
-as `protocol`, and the whole value as JSON in `details`."""
+value's; `leader_epoch` is null when unset; a damaged row has the offset at which reading stopped. A
+record of the newer kinds of groups has its epoch as `generation` (that of the group, the target or
+the member), its member as `member_id` and as the one element of `members` (names in a member
+record; assignment in a target or current one), `protocol_type` as in `GROUP_TYPES`, the assignor as
+`protocol`, and the whole value as JSON in `details`.
+"""
 
 GROUP_TYPES: Final = ("consumer", "share", "streams")
 
@@ -168,14 +174,14 @@ STRETCHES: Final = pa.schema(
         ("size_bytes", pa.int64()),
     ]
 )
-"""How offsets and time belong together in an ordinary topic. A stretch is one batch in a file; over
-the wire it is what lies between two offsets whose times a broker told, or a follower saw.
-
+"""The relation between offsets and time in an ordinary topic. In a file a stretch is one batch;
+over the wire it is the range between two offsets whose times a broker returned or a follower saw.
 `first_at` is the time of the record at `base_offset`; `last_at` is that of the record at
-`last_offset`, or not before it. `size_bytes` is a batch's, null for all that is none. Stretches
-leave no gap but one without records. A row with
-`last_offset` = `base_offset` - 1 says what a log was seen to be: with `last_at`, that it ended
-there then; with `first_at` alone, or no time, that it began there then, or when it was read."""
+`last_offset`, or later. `size_bytes` is that of a batch, null for any other stretch. Gaps between
+stretches hold no records. A row with `last_offset` = `base_offset` - 1 reports a log's bounds: with
+`last_at`, the log ended there at that time; with `first_at` alone, or no time, it began there at
+that time, or at the time of the read.
+"""
 
 SEGMENT_RECORDS: Final = pa.schema(
     [

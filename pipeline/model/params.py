@@ -1,4 +1,4 @@
-"""What a run's answers hold for."""
+"""The times for which a run's results hold."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ from datetime import timedelta
 from typing import Final
 
 OFFSETS_RETENTION: Final = timedelta(days=7)
-"""Kafka's `offsets.retention.minutes` unless the cluster's is given."""
+"""Kafka's default of `offsets.retention.minutes`, used unless the cluster's is given."""
 DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True)
 class Params:
-    """Numbers that stand in the tables' SQL; `run/as_of.py` finds them."""
+    """Numbers in the tables' SQL; `run/as_of.py` determines them."""
 
     as_of_ms: int
-    """The time for which every judgement holds."""
+    """The time for which every verdict holds."""
     since_ms: int | None = None
-    """Rows of series before it are left out; what was true by then still counts."""
+    """Rows of series before it are left out; earlier records still count for later states."""
     offsets_retention_ms: int = round(OFFSETS_RETENTION.total_seconds() * 1000)
     read_ms: int | None = None
-    """Everything that the source gave had been written by then; None for the as-of. It is later
-    than the as-of where a past time is asked for."""
+    """All records that the source returned had been written by then; None for the as-of. It is
+    later than the as-of if a past time was requested.
+    """
 
     @property
     def as_of(self) -> str:
-        """As SQL."""
+        """The as-of as SQL."""
         return f"timestamp_millis({self.as_of_ms})"
 
     @property
     def written_by_ms(self) -> int:
-        """No record can have been written after it, whatever its own date says."""
+        """An upper bound for when any record was written, whatever its own timestamp is."""
         return self.as_of_ms if self.read_ms is None else self.read_ms
 
     @property
     def lag_since_ms(self) -> int:
-        """Where the minutes of lag begin: the window's first, or a day before the as-of."""
+        """The start of the steps of lag: that of the window, or a day before the as-of."""
         return self.as_of_ms - DAY_MS if self.since_ms is None else self.since_ms
 
     def in_window(self, at: str) -> str:
-        """As SQL: whether a time is in the window; what has no time is in every one."""
+        """SQL condition: a time is in the window; a null time is in every window."""
         if self.since_ms is None:
             return "true"
         return f"coalesce({at} >= timestamp_millis({self.since_ms}), true)"
 
     def from_since(self, at: str) -> str:
-        """As SQL: the time, or the window's beginning where that is later."""
+        """SQL: the time, or the start of the window if that is later."""
         if self.since_ms is None:
             return at
         return f"greatest({at}, timestamp_millis({self.since_ms}))"

@@ -1,4 +1,4 @@
-"""The columns of each table; docs/use/pipeline.md says what they mean.
+"""The columns of each table; docs/use/pipeline.md describes them.
 
 Times are timestamps in UTC, durations doubles in seconds (`_s`), advances in records. The tables
 that grow with the history end in `day`, by which their files are laid out.
@@ -40,7 +40,7 @@ QUARANTINE: Final = _columns(
 PERSON: Final = _columns(
     member_id="text", group_instance_id="text", client_id="text", client_host="text"
 )
-"""A member as people know it."""
+"""The names of a member."""
 PERSONS: Final = _rows(PERSON)
 
 COMMITS: Final = _columns(

@@ -1,1 +1,1 @@
-"""Plans that put offsets right; a plan is data, applied by the command line."""
+"""Plans that correct offsets; a plan is data, and the command line applies it."""

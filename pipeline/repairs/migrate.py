@@ -1,9 +1,9 @@
-"""`migrate`: offsets from where they were kept the old way to Kafka's log, and back.
+"""`migrate`: copy offsets from ZooKeeper's consumer paths to Kafka's log, or back.
 
-Both sides are maps of committed offsets; where they come from is not known here. Of two offsets
-the greater one holds, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes
-both places and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector
-.fetchOffsets). So what is moved twice is moved once, and nothing goes backwards unless asked to.
+Both sides are maps of committed offsets; this module does not know their origin. Of two offsets the
+greater wins, as in Kafka's own migration: a consumer with `dual.commit.enabled` writes both places
+and starts from the greater (Kafka 0.8.2 to 1.1, ZookeeperConsumerConnector.fetchOffsets). So a
+second migration changes nothing, and no offset goes backwards unless requested.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, s
 MISSING = "missing"
 """The target had none: moved."""
 BEHIND = "behind"
-"""Both had one that differed, the target's lower: moved forward."""
+"""Both had one, the target's lower: moved forward."""
 NEWER = "newer"
-"""Both had one that differed, the target's greater: left, unless offsets may go backwards."""
+"""Both had one, the target's greater: unchanged, unless offsets may go backwards."""
 EQUAL = "equal"
 ABSENT = "absent"
-"""The target has no such partition: left."""
+"""The target has no such partition: left out."""
 OUTCOMES = (MISSING, BEHIND, NEWER, EQUAL, ABSENT)
 
 NOTES = {NEWER: "goes backwards"}
@@ -41,13 +41,13 @@ class Finding(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """What `plan_migration` made: the report of every offset, and the steps."""
+    """The result of `plan_migration`: a finding for every offset, and the steps."""
 
     findings: tuple[Finding, ...]
     steps: tuple[Step, ...]
 
     def counts(self) -> dict[str, int]:
-        """How many offsets had which outcome."""
+        """The number of offsets per outcome."""
         found = [finding.outcome for finding in self.findings]
         return {outcome: found.count(outcome) for outcome in OUTCOMES}
 
@@ -60,10 +60,10 @@ def plan_migration(
     backwards: bool = False,
     keeps_metadata: bool = True,
 ) -> Migration:
-    """Steps that bring the target's offsets up to the source's.
+    """Plan the steps that move the target's offsets up to the source's.
 
-    ``bounds`` has the partitions that are there now; ``keeps_metadata`` is false for a target that
-    holds numbers alone.
+    ``bounds`` has the partitions that exist now; ``keeps_metadata`` is false for a target that
+    holds only numbers.
     """
     findings: list[Finding] = []
     steps: list[Step] = []
@@ -89,14 +89,14 @@ def _outcome(source: Position, target: Position | None) -> str:
 
 
 def path_of(key: Key) -> str:
-    """Where ZooKeeper keeps an offset the old way."""
+    """The path of an offset in ZooKeeper."""
     return f"/consumers/{key.group}/offsets/{key.topic}/{key.partition}"
 
 
 def read_zk_export(text: str, name: str) -> dict[Key, Position]:
-    """What Kafka's old ExportZkOffsets wrote: ``/consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET``.
+    """Parse a file of Kafka's ExportZkOffsets: ``/consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET``.
 
-    PipelineError names the line that is none.
+    PipelineError names an invalid line.
     """
     found: dict[Key, Position] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -117,5 +117,5 @@ def read_zk_export(text: str, name: str) -> dict[Key, Position]:
 
 
 def is_zk_export(text: str) -> bool:
-    """Whether a file looks like one of ExportZkOffsets."""
+    """Whether a text looks like a file of ExportZkOffsets."""
     return text.lstrip().startswith("/consumers/")

@@ -1,9 +1,9 @@
-"""Plans: what a repair would change, as data that is shown, applied, and undone.
+"""Plans: the changes of a repair, as data that is shown, applied and undone.
 
 A plan names each committed offset that changes, before and after. It is written to a file before
-anything is changed, so that whatever happens then can be put back from the plan's own record. No
-Spark and no sockets here: the command line reads what is there now and does what a plan says.
-The file's form is in docs/use/pipeline-commands.md.
+anything is changed, so that the change can be undone from the plan's own record, whatever happens.
+No Spark and no sockets here: the command line reads the present offsets and applies the plan.
+docs/use/pipeline-commands.md describes the file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ KAFKA = "kafka"
 ZOOKEEPER = "zookeeper"
 OLD_WAY = "old-way"
 TARGETS = (KAFKA, ZOOKEEPER, OLD_WAY)
-"""Where a plan's offsets are kept: in `__consumer_offsets`; in ZooKeeper's consumer paths; in the
-same paths as a broker serves them, by OffsetCommit and OffsetFetch version 0."""
+"""The place of a plan's offsets: `__consumer_offsets`; ZooKeeper's consumer paths; the same paths
+as a broker serves them, by OffsetCommit and OffsetFetch version 0."""
 
 
 class Position(NamedTuple):
-    """A committed offset; ``leader_epoch`` is -1 where it is not known."""
+    """A committed offset; ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     metadata: str = ""
@@ -53,17 +53,17 @@ Positions = Mapping[Key, Position]
 
 
 class Bounds(NamedTuple):
-    """Where a partition's log starts and ends now."""
+    """A partition's present log start and log end offset."""
 
     first: int
     end: int
 
 
 class Step(NamedTuple):
-    """One offset: None before is none committed, None after is deleted.
+    """The change of one offset: ``before`` is None if none is committed, ``after`` None deletes it.
 
-    ``reread`` counts the records that the group reads again, ``skipped`` those that it will not
-    read; None where that is not known, since a group without an offset starts where it likes.
+    ``reread`` counts the records that the group reads again, ``skipped`` those that it does not
+    read; None if unknown, because a group without an offset starts where its own setting says.
     """
 
     key: Key
@@ -76,19 +76,19 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a repair would do, or did."""
+    """The changes that a repair will make, or made."""
 
     kind: str
     """The command that made it: restore, migrate or replicate."""
     target: str
     """One of `TARGETS`."""
     where: str
-    """The target's address, as it was given."""
+    """The target's address, as given by the user."""
     cluster_id: str | None
-    """The cluster's own name, where the target has one: a plan is for this cluster alone."""
+    """The cluster id of the target, if it has one: the plan applies to this cluster only."""
     made_at: str
     about: Mapping[str, str]
-    """What it was made from, in words: a source, a time."""
+    """Its origin, in words: a source, a time."""
     steps: tuple[Step, ...]
     executed_at: str | None = None
     undone_at: str | None = None
@@ -101,7 +101,7 @@ def step(
     bounds: Bounds | None,
     note: str | None = None,
 ) -> Step:
-    """A step with the records that it has read again or leaves out, as far as the log has them."""
+    """A step with the number of records reread or skipped, counted within the log's bounds."""
     reread = skipped = None
     notes = [note] if note else []
     if bounds is not None and after is not None:
@@ -117,14 +117,14 @@ def step(
 
 
 def inside(position: Position, bounds: Bounds) -> Position:
-    """The position, or the log's nearer end."""
+    """The position, moved to the nearer end of the log if it is outside."""
     offset = min(max(position.offset, bounds.first), bounds.end)
     # the epoch belongs to the offset that was committed, not to another
     return position if offset == position.offset else Position(offset, position.metadata)
 
 
 def backwards(plan: Plan) -> Plan:
-    """The plan that puts back what was before."""
+    """The plan that restores the offsets before another plan."""
     turned = tuple(
         Step(s.key, s.after, s.before, s.skipped, s.reread, None) for s in reversed(plan.steps)
     )
@@ -132,18 +132,18 @@ def backwards(plan: Plan) -> Plan:
 
 
 class Standing(NamedTuple):
-    """A plan's steps beside what is there now."""
+    """The state of a plan's steps, compared with the present offsets."""
 
     ahead: list[Step]
-    """As the plan found it: to be done."""
+    """The present offset is the step's ``before``: not done yet."""
     done: list[Step]
-    """As the plan leaves it: nothing to do."""
+    """The present offset is the step's ``after``: done."""
     differing: list[tuple[Step, Position | None]]
-    """Neither, since somebody else changed it; each with the position that it has now."""
+    """Another offset, because of another change; each with the present position."""
 
 
 def standing(steps: Iterable[Step], now: Positions) -> Standing:
-    """Sort steps by what is there now. Offsets and metadata count; epochs follow the offset."""
+    """Sort steps by the present offsets. Offsets and metadata are compared, epochs are not."""
     found = Standing([], [], [])
     for each in steps:
         there = now.get(each.key)
@@ -157,7 +157,7 @@ def standing(steps: Iterable[Step], now: Positions) -> Standing:
 
 
 def same(one: Position | None, other: Position | None) -> bool:
-    """Whether two committed offsets say the same to a consumer."""
+    """Whether two committed offsets are the same for a consumer."""
     if one is None or other is None:
         return one is other
     return one[:2] == other[:2]
@@ -167,7 +167,7 @@ def same(one: Position | None, other: Position | None) -> bool:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan's file."""
+    """The text of the plan's file."""
     value = {
         "version": VERSION,
         "kind": plan.kind,
@@ -184,7 +184,7 @@ def to_json(plan: Plan) -> str:
 
 
 def row(each: Step) -> dict[str, Any]:
-    """A step as the file has it."""
+    """A step in the form of the file."""
     return {
         "group": each.key.group,
         "topic": each.key.topic,
@@ -198,7 +198,7 @@ def row(each: Step) -> dict[str, Any]:
 
 
 def from_json(text: str, name: str) -> Plan:
-    """Read a plan's file. PipelineError names the place where it is not a plan."""
+    """Parse a plan's file. PipelineError names the invalid place."""
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -1,11 +1,11 @@
-"""`replicate`: committed offsets of one cluster as those of another that has the same records.
+"""`replicate`: committed offsets of one cluster translated to another with the same records.
 
 A copied topic rarely has the offsets of the original: its log began later, or records were dropped
-on the way. What both have is the timestamp of each record. An offset is translated to the first
-record of the target that is not older than the record at the offset: of records of the same
-millisecond some are read again, none is missed as long as timestamps rise. Where the record at the
-same offset of the target has the same timestamp, and the first record of that millisecond the same
-offset in both, the logs run in step, and the offset stays.
+during the copy. Both have the timestamp of each record. An offset is translated to the first record
+of the target that is not older than the source's record at the offset: some records of the same
+millisecond are read again, and none is missed while timestamps rise. The offset stays if the logs
+are aligned there: the target's record at the same offset has the same timestamp, and the first
+record of that millisecond has the same offset in both.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from pipeline.repairs.plan import Bounds, Log, Position, Positions, Step, same, 
 
 
 class Located(NamedTuple):
-    """The first record at an offset or behind it."""
+    """The first record at or after an offset."""
 
     offset: int
     timestamp_ms: int
-    """-1 where the record has none (message format 0)."""
+    """-1 if the record has none (message format 0)."""
 
 
 class Known(NamedTuple):
-    """What is known of one committed offset's partition on both sides."""
+    """Facts about one committed offset's partition on both sides."""
 
     source: Bounds | None
     target: Bounds | None
-    """Each None where that side has no such partition."""
+    """Each is None if that side does not have the partition."""
     record: Located | None
     """The source's record at the committed offset; None at the end of its log."""
     beside: Located | None
-    """The target's record at that same offset, if there is one."""
+    """The target's record at the same offset; None if it has none."""
     by_time: int | None
-    """The target's first offset that is not older than ``record``; None where all are."""
+    """The target's first offset that is not older than ``record``; None if all are older."""
     by_time_at_source: int | None = None
-    """The same of the source."""
+    """The source's first offset that is not older than ``record``; None if all are older."""
 
 
 class Replication(NamedTuple):
-    """What `plan_replication` made."""
+    """The result of `plan_replication`."""
 
     steps: tuple[Step, ...]
     same: int
@@ -54,7 +54,7 @@ def plan_replication(
     now: Positions,
     known: Mapping[tuple[Log, int], Known],
 ) -> Replication:
-    """Steps from what the target has committed to what the source's offsets mean there.
+    """Plan the steps that commit the source's offsets, translated, on the target.
 
     ``known`` is by partition and committed offset.
     """
@@ -71,7 +71,7 @@ def plan_replication(
         if offset is None:
             left.append(f"{key}: left out, {note}")
             continue
-        # epochs are a cluster's own; they stay where they were given
+        # epochs belong to a cluster and are not copied
         after = Position(offset, position.metadata)
         before = now.get(key)
         if same(before, after):
@@ -83,7 +83,7 @@ def plan_replication(
 
 
 def translated(offset: int, facts: Known) -> tuple[int | None, str | None]:
-    """The target's offset, and a note; None where it can't be found."""
+    """The target's offset, or None if it can't be found, and a note."""
     source, target = facts.source, facts.target
     assert source is not None
     assert target is not None

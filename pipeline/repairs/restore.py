@@ -1,16 +1,16 @@
 """`restore`: the offsets of groups as they were at a time, from the history.
 
-An offset counts from the time at which the broker wrote its record; in a transaction, from that
-of its COMMIT marker, and never where the transaction was aborted or is open. The value's own time,
-which may be a client's (OffsetCommit version 1) and which tombstones lack, stands in where a record
-of an old format has no timestamp, and where there is neither, the time of the change before it in
-the log does. Of the changes of a key that count for the time or an earlier one the last in the
-log's order holds: Kafka's rule for which commit wins.
+An offset counts from the time when the broker wrote its record; in a transaction, from the time of
+its COMMIT marker, and never if the transaction was aborted or is open. If a record of an old format
+has no timestamp, the commit timestamp of its value is used, which may be a client's (OffsetCommit
+version 1) and which tombstones lack; without both, the time of the change before it in the log. Of
+the changes of a key up to the requested time, the last in the order of the log wins: Kafka's own
+rule for commits.
 
-Cleaning never makes this wrong, only unknown: it drops a commit for the sake of a later one of the
-same key, so what is left at or before a time is the last there was. Where nothing is left of a key
-that has later records, it either came later or was cleaned away; that is known by whether the
-log is whole, from offset 0 on and without a gap.
+Log compaction never makes this wrong, only unknown: it removes a commit only because of a later one
+of the same key, so the last record left at or before a time was the last one then. If no record up
+to that time is left of a key that has later records, the key was new later or its records were
+compacted away. The first is certain if the log is complete: from offset 0 on, without a gap.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from pipeline.sql.offsets import KEY
 COMMITTED: Final = "committed"
 DELETED: Final = "deleted"
 LATER: Final = "later"
-"""Nothing of it counts for that time or an earlier one."""
+"""No record of the key counts for that time or an earlier one."""
 
 
 def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
-    """`offset_changes` to the last one of each key at `as_of`, and what is known of its log."""
+    """`offset_changes` to each key's last change at `as_of`, and whether its log is complete."""
     wanted = "true" if groups is None else where_named(d, groups)
     known = d.last('"at"', "PARTITION BY log_partition ORDER BY effect_offset")
     held = d.struct(
@@ -74,7 +74,7 @@ def offsets_then(d: Dialect, p: Params, groups: Sequence[str] | None) -> str:
 
 
 class Then(NamedTuple):
-    """What a group's offset was, as the history has it."""
+    """A group's offset at the time, according to the history."""
 
     state: str
     position: Position | None
@@ -85,9 +85,9 @@ class Then(NamedTuple):
 def as_of(
     engine: Engine, source: Source, at: datetime, groups: Sequence[str] | None = None
 ) -> dict[Key, Then]:
-    """The offsets that a history knows, as they were at a time.
+    """The offsets of a history as they were at a time.
 
-    Of ``groups`` (names, or patterns with ``*``), or of all.
+    Of ``groups`` (names, or patterns with ``*``), or of all groups if None.
     """
     return whole(source, partial(_as_of, engine, source, at, groups))
 
@@ -120,13 +120,13 @@ def _then(row: Mapping[str, Any]) -> Then:
 
 
 class Restored(NamedTuple):
-    """What `plan_restore` made."""
+    """The result of `plan_restore`."""
 
     steps: tuple[Step, ...]
     same: int
-    """Offsets that are now as they were."""
+    """The number of offsets that are now as they were."""
     left: tuple[str, ...]
-    """Sentences about what stays as it is because the history or the cluster does not have it."""
+    """Sentences about offsets left unchanged because the history or the cluster lacks them."""
 
 
 def plan_restore(
@@ -137,11 +137,12 @@ def plan_restore(
     clamp: bool = False,
     delete_unknown: bool = False,
 ) -> Restored:
-    """Steps from what is committed now to what was then.
+    """Plan the steps from the present offsets to those of the past time.
 
-    ``bounds`` has the partitions that are there now. ``clamp`` moves what lies outside a log to its
-    nearer end. What came later is deleted when the history shows that it was not there then, or
-    when ``delete_unknown`` says so. PipelineError when nothing at all had been committed then.
+    ``bounds`` has the partitions that exist now. ``clamp`` moves an offset outside a log to its
+    nearer end. An offset that is not in the past state is deleted if the history shows that it did
+    not exist then, or if ``delete_unknown`` is set. PipelineError if no offset at all was committed
+    then.
     """
     if not any(each.position for each in then.values()):
         raise PipelineError(

@@ -1,7 +1,7 @@
-"""Offsets in ZooKeeper's consumer paths: read, and changed only if nobody else changed them.
+"""Offsets in ZooKeeper's consumer paths: read, and changed only if unchanged since they were read.
 
 Kafka's consumers of 0.8 kept an offset as decimal text at
-``/consumers/GROUP/offsets/TOPIC/PARTITION`` and announced themselves, while they ran, below
+``/consumers/GROUP/offsets/TOPIC/PARTITION``. While they ran, they registered themselves below
 ``/consumers/GROUP/ids``. The address may end in a chroot: ``HOST:PORT,HOST:PORT/kafka``.
 """
 
@@ -27,23 +27,23 @@ from pipeline.repairs.migrate import path_of
 from pipeline.repairs.plan import Key, Position, Step
 
 ROOT = "/consumers"
-logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say is raised too
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo also raises what it logs
 _TOGETHER = 500
-"""Paths asked for at once: as many are in flight to ZooKeeper."""
+"""The number of paths requested at once, all in flight to ZooKeeper."""
 
 
 class OldOffsets(NamedTuple):
-    """What is below ``/consumers``."""
+    """The content of ``/consumers``."""
 
     positions: dict[Key, Position]
     unreadable: list[tuple[str, str]]
     """Paths with a text that is not an offset, and that text."""
     running: dict[str, int]
-    """Consumers of the old kind that run now, by group: they go on committing."""
+    """The number of running old consumers by group: they continue to commit."""
 
 
 class ZooKeeperOffsets:
-    """One connection. PipelineError or Unreachable when ZooKeeper refuses or does not answer."""
+    """One connection. PipelineError or Unreachable if ZooKeeper refuses or does not answer."""
 
     def __init__(self, hosts: str, timeout_s: float) -> None:
         self.hosts = hosts
@@ -58,13 +58,13 @@ class ZooKeeperOffsets:
             ) from error
 
     def groups(self) -> list[str]:
-        """The groups that have offsets here."""
+        """The groups that have offsets in ZooKeeper."""
         with self._sentences():
             named = self._children(ROOT)
             return [group for group in named if self._children(f"{ROOT}/{group}/offsets")]
 
     def read(self, groups: Iterable[str]) -> OldOffsets:
-        """All that these groups have here; one that is not here has nothing."""
+        """All data of these groups; unknown groups have none."""
         found = OldOffsets({}, [], {})
         with self._sentences():
             for group in groups:
@@ -74,7 +74,7 @@ class ZooKeeperOffsets:
         return found
 
     def read_keys(self, keys: Sequence[Key]) -> dict[Key, Position]:
-        """Those of these offsets that are here."""
+        """The offsets of those keys that exist in ZooKeeper."""
         found = OldOffsets({}, [], {})
         with self._sentences():
             self._read_paths([(path_of(key), key) for key in keys], found)
@@ -84,9 +84,9 @@ class ZooKeeperOffsets:
         return found.positions
 
     def change(self, steps: Sequence[Step]) -> Iterator[Step]:
-        """Do steps, each only if its ``before`` is still there; yields each one done.
+        """Apply steps, each only if its ``before`` is still present; yield each applied one.
 
-        PipelineError names the path that somebody else changed meanwhile, or that is refused.
+        PipelineError names a path that was changed by others, or to which access is denied.
         """
         for each in steps:
             with self._sentences():
@@ -131,7 +131,7 @@ class ZooKeeperOffsets:
                     found.unreadable.append((path, text))
 
     def _change(self, each: Step) -> bool:
-        """Whether the step was done."""
+        """Whether the step was applied."""
         path = path_of(each.key)
         try:
             if each.before is None:

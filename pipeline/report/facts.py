@@ -1,6 +1,6 @@
-"""What the report shows: asked of the written tables by SQL, bounded however large they are.
+"""The content of the report: SQL queries over the written tables, with bounded results.
 
-Times are milliseconds since 1970 (UTC). A row is a dict, its keys as `queries` names them.
+Times are milliseconds since 1970 (UTC). A row is a dict with the column names of `queries`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pipeline.report.queries import MOMENTS
 from pipeline.report.window import GROUPS, Window
 
 LISTED: Final = 2_000
-"""Groups that have a row in the list."""
+"""The maximum number of groups in the list."""
 PARTS: Final = 30
-"""Groups that have a part with plots."""
+"""The maximum number of groups with plots."""
 COLUMNS: Final = 120
 LONGEST_NAME: Final = 200
-"""Kafka takes names of 32 thousand characters."""
+"""Kafka accepts names of 32 thousand characters."""
 MINUTE_MS: Final = 60_000
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -43,60 +43,60 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "expiring_offsets": tables.EXPIRING_OFFSETS,
     "dead_groups": tables.DEAD_GROUPS,
 }
-"""What a report reads. One that is not there counts as empty."""
+"""The tables that a report reads. A missing one counts as empty."""
 
 Row = dict[str, Any]
 
 
 @dataclass
 class Part:
-    """A group: its figures, and what its plots and lists show."""
+    """A group: its figures, and the content of its plots and lists."""
 
     group: Row
     lag: list[Row] = field(default_factory=list)
     peaks: list[Row] = field(default_factory=list)
     since: list[Row] = field(default_factory=list)
-    """One row where it is above a threshold."""
+    """One row if the group is above a threshold."""
     commits: list[Row] = field(default_factory=list)
     rewind_columns: list[Row] = field(default_factory=list)
     rewinds: list[Row] = field(default_factory=list)
     generations: list[Row] = field(default_factory=list)
     """Latest first."""
     earlier: list[Row] = field(default_factory=list)
-    """One row where more generations are on the axis than are shown."""
+    """One row if more generations are on the axis than are shown."""
     partitions: list[Row] = field(default_factory=list)
     restless: list[Row] = field(default_factory=list)
 
     @property
     def place(self) -> int:
-        """1 for the worst group."""
+        """The group's rank; 1 is the worst."""
         return int(self.group["place"])
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report shows."""
+    """The content of a report."""
 
     began_ms: int | None
     ended_ms: int | None
-    """Of the history."""
+    """The end of the history."""
     as_of_ms: int | None
     window: Window
     totals: Row
     states: dict[str, int]
-    """How many groups are in each."""
+    """The number of groups per state."""
     unknown: int
-    """Records that were not understood."""
+    """The number of records that were not understood."""
     damaged: int
     torn: int
-    """Logs that ended in the midst of a batch."""
+    """The number of logs that ended within a batch."""
     groups: list[Row]
     """Worst first."""
     parts: list[Part]
 
 
 def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
-    """Ask an engine in which the tables of ``there`` are defined by their names."""
+    """Query an engine that has the tables ``there`` as relations."""
     for name, schema in TABLES.items():
         if name not in there:
             engine.read(name, [], schema)
@@ -126,8 +126,8 @@ def collect(engine: Engine, there: Collection[str], head: Head) -> Facts:
 
 
 def _ask(engine: Engine, sql: str) -> list[Row]:
-    """Rows, with sums as whole numbers: an engine may add up longs in a wider type. The longest
-    names are cut.
+    """Rows, with sums as whole numbers, because an engine may add up longs in a wider type. The
+    longest names are shortened.
     """
     return [{name: _plain(value) for name, value in row.items()} for row in engine.ask(sql)]
 
@@ -165,7 +165,7 @@ def _parts(engine: Engine, shown: Iterable[Row], window: Window, limits: Thresho
 
 
 def _window(span: Row, as_of: int | None) -> Window:
-    """The axis: the minutes of which lag is told; of the whole history where none is."""
+    """The axis: the minutes of the table lag; the whole history if it is empty."""
     until = as_of or 0
     began = span["lag_from_ms"] if span["lag_from_ms"] is not None else span["began_ms"]
     first = min(began if began is not None else until, until) // MINUTE_MS * MINUTE_MS

@@ -1,4 +1,4 @@
-"""What a report is about: its source, the time it holds for, and the settings of its judgements."""
+"""The head of a report: its source, the time it holds for, and the thresholds of its verdicts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 LAG_THRESHOLD_S: Final = 60.0
-"""As `group.verdict.lagging.ms` of a broker has it."""
+"""The default of a broker's `group.verdict.lagging.ms`, in seconds."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on a group's lag is named at the top, and where a line is drawn."""
+    """The thresholds above which a group is named at the top; a plot draws them as lines."""
 
     lag_s: float = LAG_THRESHOLD_S
     """The age of the oldest unread record, in seconds."""
@@ -21,13 +21,14 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Head:
-    """What stands above the answers."""
+    """The facts in the head of the page."""
 
     source: str
-    """As a person named it: HOST:PORT or a folder."""
+    """The source as the user named it: HOST:PORT or a folder."""
     engine: str
-    """What made the tables, with its version; "not known" for tables that do not say."""
+    """The engine that made the tables, with its version; "not known" if the tables do not
+    name it."""
     as_of_ms: int | None = None
-    """The time that every judgement holds for; None for the last one of the tables."""
+    """The time for which every verdict holds; None for the last one in the tables."""
     cluster_id: str | None = None
     thresholds: Thresholds = Thresholds()

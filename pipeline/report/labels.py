@@ -1,4 +1,4 @@
-"""Text as it stands in the report: names that are safe, numbers and times for people."""
+"""Texts of the report: escaped names, and numbers and times in a readable form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pipeline.times import formed, instant
 
 UNITS_S: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-"""Lengths of time are shown in tenths of the largest of these that fits."""
+"""Durations are shown in tenths of the largest of these that fits."""
 _MINUTE: Final = 60_000
 _DAY: Final = 1440 * _MINUTE
 _STEPS: Final = [
@@ -20,7 +20,7 @@ _STEPS: Final = [
 
 
 def safe(text: object) -> str:
-    """Text for HTML and its attributes; what has no glyph (control characters) is shown as such."""
+    """Text for HTML and its attributes; unprintable characters become a replacement character."""
     shown = "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
     )
@@ -28,12 +28,12 @@ def safe(text: object) -> str:
 
 
 def name_of(text: str) -> str:
-    """A name as HTML: whatever its letters are, it stands by itself."""
+    """A name as HTML, isolated so that its writing direction does not affect the text around it."""
     return f"<bdi>{safe(text)}</bdi>"
 
 
 def whole(value: float | None) -> str:
-    """A count as a table has it: 1,234,567."""
+    """A count for a table: 1,234,567."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
@@ -53,7 +53,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time for people."""
+    """A duration in a readable form."""
     if seconds is None:
         return "-"
     size, sign = next((each for each in UNITS_S if seconds >= each[0]), UNITS_S[-1])
@@ -62,12 +62,12 @@ def duration(seconds: float | None) -> str:
 
 
 def age(seconds: float | None, *, is_least: bool) -> str:
-    """How old the oldest unread record is; ``is_least`` where it may be older."""
+    """The age of the oldest unread record; ``is_least`` if it may be older."""
     return f"{'at least ' if is_least and seconds else ''}{duration(seconds)}"
 
 
 def as_shown(seconds: str) -> str:
-    """As SQL: seconds, rounded as `duration` shows them."""
+    """SQL: seconds, rounded as in `duration`."""
     each = [
         f"floor({seconds} * 10 / {size} + 0.5e0) / 10 * {size}" for size, _ in reversed(UNITS_S)
     ]
@@ -79,13 +79,13 @@ def as_shown(seconds: str) -> str:
 
 
 def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
-    """A time without its day where that is the day of another time, which the page names."""
+    """A time without its day if that is the day of another time, which the page shows."""
     same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
     return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
 
 
 def moment(ms: int, day_of_ms: int | None) -> str:
-    """The same as HTML, which has the whole time too."""
+    """The text of `short` as HTML, with the complete time as an attribute."""
     return f'<time datetime="{instant(ms)}">{short(ms, day_of_ms)}</time>'
 
 
@@ -98,12 +98,12 @@ def nice_top(value: float) -> float:
 
 
 def nice_span(seconds: float) -> float:
-    """The same of a length of time."""
+    """The end of an axis of durations."""
     return next((step / 1000 for step in _STEPS if step >= seconds * 1000), seconds)
 
 
 def ticks(from_ms: int, until_ms: int) -> list[tuple[int, str]]:
-    """At most eight times of an axis with their labels; with the day where there are several."""
+    """At most eight times on an axis with their labels; with the day if there are several days."""
     length = max(until_ms - from_ms, 1)
     step = next((s for s in _STEPS if length / s <= 7), length)
     form = "%H:%M:%SZ" if step < _MINUTE else "%H:%MZ"

@@ -1,7 +1,7 @@
 """The report as one HTML file, which opens without a network and has no script.
 
-Its policy lets nothing be loaded and nothing run; names of groups, topics, clients and hosts are
-anybody's, and stand in it as text.
+Its content security policy forbids scripts and all loading. Names of groups, topics, clients and
+hosts can be chosen by any client, and are escaped as text.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pipeline.times import instant
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _NAMED = 8
-"""Groups above a threshold that are named in the head."""
+"""The maximum number of groups above a threshold that are named in the head."""
 
 
 def make_report(engine: Engine, there: Collection[str], head: Head, made_ms: int) -> str:
-    """The report of an engine's tables; ``there`` are the names of those that it has."""
+    """The report of an engine's tables; ``there`` has the names of those that exist."""
     return page(collect(engine, there, head), head, made_ms)
 
 
 def page(facts: Facts, head: Head, made_ms: int) -> str:
-    """HTML of what was collected."""
+    """The collected facts as HTML."""
     axis = Axis(facts.window)
     title = f"Offsets of {safe(head.source)}"
     parts = "".join(part_of(part, axis, head.thresholds) for part in facts.parts)
@@ -140,7 +140,7 @@ def _above(facts: Facts, limits: Thresholds) -> str:
 
 
 def _since(row: Row, facts: Facts) -> str:
-    """Since when records are unread, where it is known, and since when they are too many or old."""
+    """Since when records are unread, if known, and since when the group is above the threshold."""
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
     if unread and row["is_least"]:
@@ -150,7 +150,7 @@ def _since(row: Row, facts: Facts) -> str:
 
 
 def _age(row: Row) -> str:
-    """Of a group's oldest unread record."""
+    """The age of a group's oldest unread record."""
     return age(row["lag_s"], is_least=row["lag_is_least"])
 
 

@@ -1,4 +1,4 @@
-"""The part of one group: its plots, then who held it, its rewinds, partitions and members."""
+"""The part of one group: its plots, then its generations, rewinds, partitions and members."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
 
 _SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
-"""States whose meaning says that there are no members."""
+"""States whose meaning already mentions the lack of members."""
 
 
 def group_id(place: int) -> str:
-    """The id of a group's part."""
+    """The HTML id of a group's part."""
     return f"g{place}"
 
 
@@ -47,7 +47,7 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
 
 
 def _said(group: Row) -> str:
-    """Why it has its state, in a sentence."""
+    """A sentence with the reason for the group's state."""
     state = STATES[group["state"]]
     if not group["understood"]:
         who = "; its members are not known: some of its records could not be decoded"
@@ -69,14 +69,14 @@ def _said(group: Row) -> str:
 
 
 class _Holders:
-    """The generations that are shown, and which of them held at a time."""
+    """The generations that are shown, and which of them was current at a time."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self._earlier = f"{group_id(part.place)}-earlier"
 
     def at(self, ms: int) -> str | None:
-        """The id of what is shown of a time; None where the history has no generation of it."""
+        """The HTML id of the generation at a time; None if the history has no generation then."""
         for row in self.part.generations:
             ended = row["ended_ms"]
             began = row["began_ms"]
@@ -88,7 +88,7 @@ class _Holders:
         return None
 
     def link(self, ms: int) -> str:
-        """A link to it as HTML; "-" where there is none."""
+        """A link to the generation at a time, as HTML; "-" if the history has none."""
         found = self.at(ms)
         if found is None:
             return "-"
@@ -98,7 +98,9 @@ class _Holders:
         return f'<a href="#{found}">generation {row["generation"]}</a>'
 
     def listed(self) -> str:
-        """Who held the group when: a line for each generation, its members below when chosen."""
+        """The generations of the group: a line for each; its members open below it when
+        selected.
+        """
         if not self.part.generations:
             return ""
         lines = "".join(self._generation(row) for row in self.part.generations)
@@ -289,7 +291,7 @@ def _rate(value: float | None) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str | None]], of: int) -> str:
-    """A column whose name ends in # holds numbers."""
+    """A table; a column whose name ends in # is right-aligned, for numbers."""
     names = [name.rstrip("#") for name in columns]
     classes = [' class="n"' if name.endswith("#") else "" for name in columns]
     head = "".join(f"<th{kind}>{safe(n)}</th>" for n, kind in zip(names, classes, strict=True))

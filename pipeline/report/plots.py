@@ -1,7 +1,7 @@
-"""The plots of one group: under each other on one time axis, drawn to fit whatever the width is.
+"""The plots of one group: stacked on one time axis, scaled to any width.
 
-The drawing is stretched to its place, its lines are not; what is written over it is HTML. A stripe
-for each column of the axis says what was then and leads to the generation that held then.
+The drawing is stretched to its place, but not its lines; texts over it are HTML. A transparent
+stripe over each column of the axis shows the values of its time and links to the generation then.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Axis:
     window: Window
 
     def x(self, ms: float) -> float:
-        """Where a time is, from 0 to `WIDTH`."""
+        """The position of a time, from 0 to `WIDTH`."""
         length = max(self.window.until_ms - self.window.from_ms, 1)
         return min(max((ms - self.window.from_ms) / length, 0), 1) * WIDTH
 
     def column(self, nth: int) -> tuple[int, int]:
-        """When a column begins and ends."""
+        """The start and the end of a column, in ms."""
         began = self.window.from_ms + nth * self.window.column_ms
         return began, min(began + self.window.column_ms, self.window.until_ms)
 
     def labels(self) -> str:
-        """Its times, and the newest at its end."""
+        """Labels of its times, and of the newest at its end."""
         until = self.window.until_ms
         marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 780]
         return (
@@ -62,7 +62,7 @@ class Axis:
         )
 
     def grid(self, height: int) -> str:
-        """A line for each of its times."""
+        """A line for each labelled time."""
         return "".join(
             f'<line class="grid" x1="{self.x(ms):.1f}" x2="{self.x(ms):.1f}" y1="0" y2="{height}"/>'
             for ms, _ in ticks(self.window.from_ms, self.window.until_ms)
@@ -71,19 +71,19 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot: what it is called, what it says in words, and what is drawn into its height."""
+    """One plot: its name, its description, and a drawing of ``depth`` pixels."""
 
     name: str
     words: str
     depth: int
     draw: Callable[[int], str]
-    """From the y of its top to SVG."""
+    """Returns the SVG for a top edge at a given y."""
     marks: Sequence[tuple[float, str, str]] = ()
-    """Words at a share of its depth from above: (share, class, text)."""
+    """Texts at a share of the depth from the top: (share, class, text)."""
 
 
 def plots(part: Part, axis: Axis, limits: Thresholds, target: Callable[[int], str | None]) -> str:
-    """All plots of a group; ``target`` gives the id of the generation at a time."""
+    """All plots of a group; ``target`` returns the id of the generation at a time."""
     panels = [
         _records(part, axis, limits),
         _seconds(part, axis, limits),
@@ -148,7 +148,7 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 
 @dataclass(frozen=True)
 class _Scale:
-    """What a line shows, its threshold, and how its values are written and rounded up."""
+    """The column of a line, its threshold, and the format and rounding of its values."""
 
     key: str
     limit: float | None
@@ -157,7 +157,7 @@ class _Scale:
 
 
 def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale) -> Panel:
-    """A line, broken where its value is not known, with its threshold."""
+    """A line, interrupted where its value is unknown, with its threshold."""
     depth, limit = 84, scale.limit
     most = scale.nice(max(_most(rows, scale.key) or 0, (limit or 0) * 1.1))
 
@@ -166,7 +166,7 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
     def drawn(top: int, run: Sequence[Row]) -> str:
         points = [f"{axis.x(row['ms']):.1f},{y(top, row[scale.key]):.1f}" for row in run]
-        if len(run) == 1:  # one point is seen where it has a second one
+        if len(run) == 1:  # a single point is visible only with a second one
             points.append(f"{axis.x(run[0]['ms']) - 0.1:.1f},{y(top, run[0][scale.key]):.1f}")
         return f'<polyline class="line" points="{" ".join(points)}"/>'
 
@@ -181,7 +181,7 @@ def _line(name: str, words: str, rows: Sequence[Row], axis: Axis, scale: _Scale)
 
 
 def _runs(rows: Sequence[Row], key: str, column_ms: int) -> list[list[Row]]:
-    """Rows whose value is known, in runs without a column or a step between them."""
+    """Rows whose value is known, in runs without gaps of a column and a step."""
     runs: list[list[Row]] = []
     for row in rows:
         if row[key] is None:
@@ -265,7 +265,7 @@ def _commits(part: Part, axis: Axis) -> Panel:
 
 
 def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | None]) -> str:
-    """Unseen, one a column in which something is known."""
+    """A transparent stripe for each column with known values."""
     known: dict[int, list[str]] = {}
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []

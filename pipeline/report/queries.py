@@ -1,7 +1,7 @@
-"""The questions that a report asks the tables, as SQL that every engine runs.
+"""The SQL queries of a report over the tables, for every engine.
 
-`GROUPS` is asked first and kept: a row for each group, `place` 1 for the worst. The others give
-rows of the first `parts` of them. So nothing that is asked grows with the history.
+`GROUPS` is computed first and kept: a row for each group, with `place` 1 for the worst. The other
+queries return rows of the first `parts` groups. So no result grows with the history.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from pipeline.sql.retention import DELETED as GONE
 
 MOMENTS: Final = "report_moments"
 ROWS: Final = 8
-"""Of each list in a group's part."""
+"""The maximum rows of each list in a group's part."""
 GENERATIONS: Final = 24
-"""The latest of each group that are shown one by one, with those of its moments."""
+"""The latest generations of each group that are shown singly, besides those at its moments."""
 MEMBERS: Final = 12
-"""Of a generation, with what each held."""
+"""The maximum members of a generation, each with its assignment."""
 TOPICS: Final = 6
 PARTITIONS: Final = 64
-"""Of what a member held: so many topics, so many partitions of each."""
+"""The maximum topics of a member's assignment, and the maximum partitions of each."""
 
 
 def span() -> str:
-    """From when to when the tables speak: of the history, and of its minutes of lag."""
+    """The time spans of the tables: of the history, and of the minutes in `lag`."""
     return """
     SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
@@ -58,10 +58,10 @@ def span() -> str:
 
 
 _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
-"""Of a partition; an offset beyond the end has nothing unread."""
+"""Unread records of a partition; 0 for an offset above the log end offset."""
 
 _IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
-"""Of partitions: 1 where the oldest unread record may be older than `lag_s`."""
+"""Aggregate over partitions: 1 if the oldest unread record may be older than `lag_s`."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -113,7 +113,7 @@ _COUNTED: Final = f"""
         FROM expiring_offsets GROUP BY group_id
     ),
     gone AS (SELECT group_id, max(reason) AS reason FROM dead_groups GROUP BY group_id)"""
-"""Common tables, each of one row for each group that it knows; `named` knows them all."""
+"""Common tables, each with one row for each group that it has; `named` has all groups."""
 
 _FIGURES: Final = f"""
     figures AS (
@@ -143,11 +143,11 @@ _FIGURES: Final = f"""
         LEFT JOIN gone ON gone.group_id = n.group_id
         LEFT JOIN churn h ON h.group_id = n.group_id
     )"""
-"""All of them side by side."""
+"""The figures of all these tables, in one row for each group."""
 
 
 def groups(d: Dialect, limits: Thresholds) -> str:
-    """`GROUPS`: each group with its figures and its state, and its place among all."""
+    """`GROUPS`: each group with its figures, its state and its rank."""
     above = _above(limits)
     gone = f"state IN ({d.text(DEAD.name)}, {d.text(DELETED.name)})"
     return f"""
@@ -179,7 +179,7 @@ def groups(d: Dialect, limits: Thresholds) -> str:
 
 
 def _above(limits: Thresholds) -> str:
-    """Of a row with `lag_s` and `lag_records`; what is not known is not above."""
+    """SQL condition: `lag_s` or `lag_records` is above its threshold; false if unknown."""
     above = f"coalesce(lag_s > {limits.lag_s:.17e}, false)"
     if limits.lag_records is not None:
         above += f" OR coalesce(lag_records > {limits.lag_records}, false)"
@@ -187,7 +187,7 @@ def _above(limits: Thresholds) -> str:
 
 
 def _severities(d: Dialect) -> str:
-    """In the order of the states."""
+    """SQL cases that rank the states."""
     return " ".join(f"WHEN state = {d.text(name)} THEN {nth}" for nth, name in enumerate(STATES))
 
 
@@ -205,7 +205,7 @@ def totals() -> str:
 
 
 def lag(w: Window) -> str:
-    """By group and column: the most records and seconds of a minute in it, and its last minute."""
+    """By group and column: the maximum lag in records and in seconds, and the last minute."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
         max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
@@ -220,7 +220,7 @@ def lag(w: Window) -> str:
 
 
 def peaks(w: Window) -> str:
-    """By group: the minute's end with the most unread records, the last such."""
+    """By group: the last step's end with the most unread records."""
     return f"""
     SELECT place, ms, records FROM (
         SELECT g.place, unix_millis(c.as_of) AS ms, c.records, row_number() OVER (
@@ -234,9 +234,9 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """By group that is above a threshold: since when it always was, and since when records wait.
+    """By group above a threshold: since when it has been above, and since when records are unread.
 
-    An age crosses its threshold at a time that it tells, a number of records at a step's end.
+    An age gives the exact time of its crossing, a number of records only the end of a step.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
@@ -299,7 +299,7 @@ def rewinds(w: Window) -> str:
 
 
 def moments(w: Window) -> str:
-    """`MOMENTS`: of each group the times whose generation has to be shown."""
+    """`MOMENTS`: for each group the times whose generation must be shown."""
     return f"""
     SELECT place, ms FROM ({rewinds(w)}) AS back
     UNION SELECT place, ms FROM ({peaks(w)}) AS peak
@@ -307,7 +307,7 @@ def moments(w: Window) -> str:
 
 
 def generations(d: Dialect, w: Window) -> str:
-    """By group: the latest generations, and those that held at its moments, latest first."""
+    """By group: the latest generations, and those at its moments, latest first."""
     held = d.transform(
         d.head("m.assignment", TOPICS),
         "a",
@@ -361,7 +361,7 @@ def generations(d: Dialect, w: Window) -> str:
 
 
 def earlier(w: Window) -> str:
-    """By group: how many generations of the axis are not among the latest, and from when."""
+    """By group: number and span of the axis's generations that are not among the latest."""
     return f"""
     SELECT place, count(*) AS generations, min(began_ms) AS began_ms, max(ended_ms) AS ended_ms
     FROM (
@@ -375,7 +375,7 @@ def earlier(w: Window) -> str:
 
 
 def partitions(w: Window) -> str:
-    """By group: its partitions that are farthest behind."""
+    """By group: the partitions with the most lag."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,
@@ -388,7 +388,7 @@ def partitions(w: Window) -> str:
 
 
 def restless(w: Window) -> str:
-    """By group: the members that made the most generations."""
+    """By group: the members that caused the most generations."""
     return f"""
     SELECT * FROM (
         SELECT g.place, c.client_id, c.group_instance_id, c.client_host, c.rebalances, c.joins,

@@ -1,4 +1,4 @@
-"""What a group's state is called, and what it means, worst first."""
+"""The names and meanings of a group's states, worst first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class State(NamedTuple):
-    """One word for how a group does."""
+    """The state of a group."""
 
     name: str
     meaning: str

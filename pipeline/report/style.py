@@ -1,4 +1,4 @@
-"""The report's style sheet: light and dark, a desk, a phone and paper."""
+"""The report's style sheet: light and dark, for desktop, phone and paper."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Jobs: which tables there are, what each is made of, and how a run makes them."""
+"""Jobs: the tables, the queries that make them, and the runs."""

@@ -1,7 +1,7 @@
-"""The time that a run's answers hold for.
+"""The time for which a run's results hold.
 
-A past window is judged as of its end, and an archive as of its own: what happened later is not
-known, and how long nothing has happened since is no news.
+A past window is judged as of its end, and an archive as of its last read: later events are unknown,
+and a lack of events after that time has no meaning.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _TOPICS_END: Final = """
 
 @dataclass(frozen=True)
 class Span:
-    """What was asked for, in milliseconds; None is not."""
+    """The requested times, in milliseconds; None if not requested."""
 
     since_ms: int | None = None
     until_ms: int | None = None
     as_of_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """WrongUse for a span in which nothing can be."""
+        """WrongUse if the span is empty."""
         end = self.as_of_ms if self.until_ms is None else self.until_ms
         if self.since_ms is not None and end is not None and self.since_ms >= end:
             word = "--as-of" if self.until_ms is None else "--until"
@@ -46,10 +46,10 @@ class Span:
 
 
 def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RETENTION) -> Params:
-    """Params of a run over a history that is whole until ``end_ms``.
+    """Params of a run over a history that is complete until ``end_ms``.
 
-    The as-of is the one asked for, else the end of what was selected. PipelineError for a window
-    that begins after it.
+    The as-of is the requested one, else the end of the selected history. PipelineError if the
+    window begins after it.
     """
     as_of_ms = span.as_of_ms
     if as_of_ms is None:
@@ -64,10 +64,10 @@ def params_of(span: Span, end_ms: int, offsets_retention: timedelta = OFFSETS_RE
 
 
 def end_of_history(engine: Engine, history: str, now_ms: int) -> int:
-    """Until when a history in files goes: its log, in relation ``history``, or a topic in relation
-    `stretches` that went on for up to a day longer.
+    """The end of a history in files: that of its log, in relation ``history``, or that of a topic
+    in relation `stretches` if it is at most a day later.
 
-    Later dates are not believed, nor those after now; now for a history without times.
+    Later timestamps are not believed, nor are those after now; now for a history without times.
     """
     [log] = engine.ask(_LOG_END.format(history=history))
     if log["last_ms"] is None:

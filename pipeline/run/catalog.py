@@ -1,7 +1,7 @@
-"""Which relations and tables there are, what each is made of, and which jobs make which tables.
+"""The relations and tables, their queries, and the jobs that make tables.
 
-A relation is read by others and is not written; a table is. Both are one SQL query over EVENTS,
-STRETCHES and what comes before them here.
+A relation is only read by other queries; a table is also written. Both are one SQL query over
+EVENTS, STRETCHES and the entries before them here.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Query = Callable[[Dialect, Params], str]
 
 @dataclass(frozen=True)
 class Relation:
-    """Something that others are made of."""
+    """An intermediate result that other queries read."""
 
     name: str
     sql: Query
     needs: tuple[str, ...]
     """Relations and tables that its query names."""
     keep: bool = True
-    """Compute it once where several read it."""
+    """Compute it once if several queries read it."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Table:
     schema: pa.Schema
     needs: tuple[str, ...]
     by: str | None = None
-    """The column that lays its files out in folders."""
+    """The column by which its files are laid out in folders."""
     at: str | None = None
-    """The time of a row, as SQL, of a series that has no such column."""
+    """The time of a row, as SQL, for a series without such a column."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What `muster pipeline NAME` makes."""
+    """A job: `muster pipeline NAME`."""
 
     name: str
     summary: str
     tables: tuple[str, ...]
-    """In an order in which each is made of those before it."""
+    """Ordered so that each is made from those before it."""
     with_report: bool = False
 
 
@@ -181,11 +181,11 @@ JOBS: Final[dict[str, Job]] = {
         Job("all", "Every table, and the report.", tuple(TABLES), with_report=True),
     )
 }
-"""By their names, in the order of the help."""
+"""By name, in the order of the help."""
 
 
 def readers(tables: Sequence[Table]) -> Counter[str]:
-    """How many of these tables, and of what they need, read each relation."""
+    """How many of these tables, and of the entries that they need, read each relation."""
     found: Counter[str] = Counter()
     waiting: list[Relation | Table] = list(tables)
     seen = {table.name for table in tables}

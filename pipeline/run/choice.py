@@ -1,4 +1,4 @@
-"""Which engine a run takes, unless it is told."""
+"""Chooses the engine of a run, unless the user does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pipeline.errors import WrongUse
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 LIGHT_RECORDS: Final = 20_000_000
-"""What DuckDB takes unless it is told to take more."""
+"""Up to this number of records the choice is DuckDB."""
 POOL_RECORDS: Final = 300_000
-"""From here on it pays to start processes that read."""
+"""From this number of records on, separate reader processes are faster."""
 _PROCESSES_MAX = 8
 _OF_SPARK = re.compile(r"(catalog|hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
 
@@ -27,10 +27,10 @@ def choose(
     places: tuple[str, ...],
     records: int | None,
 ) -> str:
-    """DUCKDB or SPARK. WrongUse where what was asked contradicts itself.
+    """DUCKDB or SPARK. WrongUse if the options contradict each other.
 
-    ``places`` are source and store: those that only Spark reaches want it, as do ``master`` and
-    ``settings``. More ``records`` than DuckDB takes want it where it is installed.
+    ``places`` are source and store: one that only Spark can reach requires it, as do ``master`` and
+    ``settings``. Spark is also the choice for more ``records`` than LIGHT_RECORDS, if installed.
     """
     of_spark = {
         "--master": master is not None,
@@ -51,7 +51,7 @@ def choose(
 
 
 def processes_for(records: int | None) -> int:
-    """How many processes DuckDB's parts are read by."""
+    """The number of processes that read DuckDB's parts."""
     if records is not None and records < POOL_RECORDS:
         return 1
     return min(len(os.sched_getaffinity(0)), _PROCESSES_MAX)

@@ -1,4 +1,4 @@
-"""What is new of a history, added to an archive: once, or again and again."""
+"""Appends the growth of a history to an archive: once, or repeatedly."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from pipeline.storage.store import Store
 
 EVERY_S: Final = 10.0
 AWAY_MAX_S: Final = 60.0
-"""Between two tries to reach a broker that is away."""
+"""The maximum time between two attempts to reach a broker that is down."""
 
 _Held = dict[tuple[str, int], dict[str, int]]
-"""By topic and partition, what each group committed last."""
+"""By topic and partition, the last commit of each group."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What one look added."""
+    """The result of one look."""
 
     at_ms: int | None
     events: int
     stretches: int
     damaged: int
     lost: tuple[str, ...] = ()
-    """Records that were deleted before they were read, as sentences."""
+    """Sentences about records that were deleted before they were read."""
     forgotten: tuple[str, ...] = ()
-    """Topics that were deleted and made again under the same name."""
+    """Topics that were deleted and recreated under the same name."""
     set_aside: tuple[str, ...] = ()
-    """A sentence for each file of the archive that was damaged, and each that is whole again."""
+    """A sentence for each damaged file of the archive, and each that is intact again."""
 
 
 def archive_in(where: str, cluster_id: str | None) -> Archive:
-    """The archive in a folder, begun where there is none. PipelineError where it can't be written,
-    or the folder belongs to another cluster.
+    """The archive in a folder, created if it does not exist. PipelineError if it can't be written,
+    or if the folder belongs to another cluster.
     """
     if not is_local(where):
         raise PipelineError(
@@ -67,7 +67,7 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
 
 
 def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected:
-    """Add to an archive what a history has more. PipelineError where it is not the one it was."""
+    """Append the growth of a history to an archive. PipelineError if it is not the same history."""
     known = archive.manifest
     _check(news, known, archive)
     lost = _lost(news, known.next_offsets)
@@ -116,10 +116,12 @@ def follow(
     news: News | None = None,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> None:
-    """Add what is new every ``every_s`` seconds, for ever; first ``news``, a look made already.
+    """Append the growth every ``every_s`` seconds, for ever; first of ``news``, a look made
+    already.
 
-    While no broker answers it is tried again less and less often: ``on_away`` is told the reason
-    once, and None when one answers again. PipelineError where going on would be wrong.
+    While no broker answers, the wait between attempts doubles up to a limit. ``on_away`` is called
+    with the reason once, and with None when a broker answers again. PipelineError if the source is
+    no longer the same history.
     """
     tries = 0
     while True:
@@ -142,7 +144,7 @@ def follow(
 
 
 def _check(news: News, known: Manifest, archive: Archive) -> None:
-    """PipelineError where offsets of the log no longer mean the records that they meant."""
+    """Raise PipelineError if offsets of the log now belong to other records."""
     where = archive.folder
     if None not in (news.cluster_id, known.cluster_id) and news.cluster_id != known.cluster_id:
         raise PipelineError(
@@ -164,8 +166,9 @@ def _check(news: News, known: Manifest, archive: Archive) -> None:
 
 
 def _lost(news: News, positions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """By partition, offsets that the log has dropped before they were read: the first, and the one
-    behind the last."""
+    """By partition, the offsets that were deleted before they were read: the first, and the one
+    after the last.
+    """
     return {
         partition: (positions[partition], start)
         for partition, start in sorted(news.starts.items())
@@ -178,7 +181,7 @@ def _reason(first: int, behind: int) -> str:
 
 
 def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
-    """Rows of EVENTS that say so."""
+    """Rows of EVENTS for deleted offsets."""
     rows = [
         {
             "log_partition": partition,
@@ -192,7 +195,7 @@ def _gone(lost: Mapping[int, tuple[int, int]]) -> pa.RecordBatch:
 
 
 def _see_again(archive: Archive, held: _Held) -> None:
-    """Learn from the archive what a run that was killed had learnt."""
+    """Recover the last commits of the groups from the archive, after a killed run."""
     columns = ["kind", "topic", "partition", "group_id", "committed_offset"]
     for file in archive.files("events"):
         with pq.ParquetFile(file) as opened:
@@ -201,7 +204,7 @@ def _see_again(archive: Archive, held: _Held) -> None:
 
 
 def _watched(batches: Iterable[pa.RecordBatch], held: _Held) -> Iterator[pa.RecordBatch]:
-    """Batches as they are; ``held`` learns what each group committed last."""
+    """Pass batches through, and record each group's last commit in ``held``."""
     for batch in batches:
         commits = pa.Table.from_batches([batch]).filter(pc.equal(batch["kind"], COMMIT))
         last = commits.group_by(["topic", "partition", "group_id"], use_threads=False).aggregate(

@@ -1,4 +1,4 @@
-"""Two windows of one history side by side: what each group did in them, and what has changed."""
+"""Compares two windows of one history: each group's figures in both, and the differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared."""
+    """The parameters of a comparison."""
 
     first: Window
     second: Window
@@ -53,7 +53,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Compared:
-    """A group, or one of its topics. None where a number is not known, or it was not there."""
+    """A group, or one of its topics. None for unknown figures, or for a window without the
+    group.
+    """
 
     group_id: str
     topic: str | None
@@ -62,14 +64,14 @@ class Compared:
 
     @property
     def news(self) -> str | None:
-        """NEW or GONE."""
+        """NEW or GONE; None if it is in both windows."""
         if self.first is None:
             return NEW
         return GONE if self.second is None else None
 
     @property
     def change(self) -> dict[str, float | None] | None:
-        """Second less first; None where it was not in both."""
+        """Second minus first; None if it is not in both windows."""
         if self.first is None or self.second is None:
             return None
         pairs = {name: (self.first[name], self.second[name]) for name in NUMBERS}
@@ -81,25 +83,25 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The answer, in the order of names."""
+    """The result, ordered by name."""
 
     engine: str
     begins_ms: int | None
-    """Where the history begins; before it nothing is known."""
+    """The start of the history; None if no record has a time."""
     first: Window
     second: Window
-    """The windows as far as the history goes."""
+    """The windows, cut at the end of the history."""
     rows: tuple[Compared, ...]
     moved_bytes: int
-    """Over the wire."""
+    """Bytes moved over the wire."""
 
 
 def compare(
     engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
 ) -> Comparison:
-    """Read a history once and look at two windows of it.
+    """Read a history once and evaluate two windows of it.
 
-    PipelineError for a window that is not within it, and for a group that it does not have.
+    PipelineError for a window outside of it, and for a group that it does not have.
     """
     return whole(source, partial(_compare, engine, source, question, on_window))
 
@@ -126,7 +128,7 @@ def _compare(
 def _look(
     engine: Engine, history: History, window: Window, question: Question
 ) -> Iterator[tuple[tuple[str, str | None], Mapping[str, float | None]]]:
-    """The numbers of one window by group and topic."""
+    """The figures of one window by group and topic."""
     span = Span(window.since_ms, window.until_ms)
     selection = Selection(question.groups, question.partitions, span)
     history.select(selection, each_group=False)

@@ -1,7 +1,7 @@
-"""Groups in trouble, for a command that is to fail by them: the states that `--fail-on` names.
+"""Groups in the states that `--fail-on` names, which make a command fail.
 
-They are the report's, of each partition by its verdict in CATCH_UP: a group that drowns in one
-partition and is stuck in another is found by both.
+The states are those of the report, applied to each partition's verdict in CATCH_UP: a group that is
+drowning in one partition and stuck in another has both states.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ STATES: Final = {
     NOBODY.name: lag.NOBODY,
     OUT_OF_RANGE.name: lag.OUT_OF_RANGE,
 }
-"""State to verdict."""
+"""Verdict by state."""
 LONG_MAX: Final = 2**63 - 1
 _NAMED: Final = 8
-"""Groups of a state that its sentence names."""
+"""The maximum number of groups that a state's sentence names."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Failing:
     group_id: str
     partitions: int
     lag_records: int
-    """Unread in these partitions."""
+    """Unread records in these partitions."""
 
 
 def states_of(text: str) -> tuple[str, ...]:
-    """The states that a text names, with commas between and dashes in them; each once.
+    """Parse states, separated by commas and with dashes for spaces; duplicates are removed.
 
-    MisspelledError for one that is not known.
+    MisspelledError for an unknown state.
     """
     named = {name.replace(" ", "-"): name for name in STATES}
     found = []
@@ -55,9 +55,9 @@ def states_of(text: str) -> tuple[str, ...]:
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
-    """The groups in these states, by the engine's CATCH_UP; most unread first in each.
+    """The groups in these states, by the engine's CATCH_UP; in each state, most unread first.
 
-    ``with_dead`` says that DEAD_GROUPS is there too: a dead group is found only if it reads.
+    ``with_dead`` says that DEAD_GROUPS exists too: a dead group is found only if it is drowning.
     """
     d = engine.dialect
     found: list[Failing] = []
@@ -75,7 +75,7 @@ def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[
 
 
 def sentences(found: Sequence[Failing]) -> Iterator[str]:
-    """A sentence for each state, which names the first groups in it."""
+    """A sentence for each state, which names its first groups."""
     for state in dict.fromkeys(each.state for each in found):
         groups = [each for each in found if each.state == state]
         named = ", ".join(

@@ -1,7 +1,7 @@
-"""How many rows each table has and a few figures about it, for the summary.
+"""The number of rows of each table, and a few figures about it, for the summary.
 
-One query a table, whose columns are the figures. A figure is a value with its unit; only `words`
-makes a text of it.
+One query for each table returns the figures. A figure is a value with its unit; only `words`
+formats it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ class Figure:
     label: str
     value: int | float | str
     unit: str
-    """What is counted, `s` for seconds, `share` of 1, or `time` for a value in ISO 8601."""
+    """The noun that is counted, `s` for seconds, `share` of 1, or `time` for a value in ISO
+    8601."""
     of: str | None = None
-    """Whose it is, for the largest of many."""
+    """The owner of the value, for a maximum over many."""
     part: bool = False
-    """It counts some of what the last figure that is no part counts."""
+    """Whether it counts a subset of the preceding figure that is not a part."""
 
     @property
     def words(self) -> str:
-        """As people read it: ``most 48 records (billing)``, ``3 groups``, ``1 offset will expire``;
-        a part is ``3 stopped``.
+        """The text: ``most 48 records (billing)``, ``3 groups``, ``1 offset will expire``; for a
+        part ``3 stopped``.
         """
         if self.part:
             return f"{self.value:,} {self.label}"
@@ -59,7 +60,7 @@ class Figure:
 
 
 def words_of(figures: Iterable[Figure]) -> str:
-    """All of a table's figures, parts after what they are parts of; those of nothing left out."""
+    """The text of a table's figures, each followed by its parts; parts of 0 are left out."""
     said: list[list[str]] = []
     for figure in figures:
         if not figure.part:
@@ -75,22 +76,24 @@ class Column(NamedTuple):
     label: str
     unit: str
     sql: str
-    """An aggregate; or, where it is told whose, a row's value, of which the largest is asked."""
+    """An aggregate; with ``of``, a row's value, whose maximum is computed."""
     of: str | None = None
-    """Whose a row is."""
+    """The owner of a row's value, as SQL."""
     part: bool = False
 
 
 class Query(NamedTuple):
-    """What is asked of a table."""
+    """The query of a table's figures."""
 
     columns: tuple[Column, ...] = ()
     over: str = "SELECT *, 1 AS _rows FROM {table}"
-    """Rows of which each stands for as many as `_rows` says."""
+    """SQL for the rows; each represents `_rows` rows of the table."""
 
 
 def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tuple[Figure, ...]]:
-    """The number of rows of a table, and its figures; it is the relation of its name or another."""
+    """The number of rows and the figures of a table, read from the relation of its name or
+    another.
+    """
     columns, over = FIGURES.get(name, Query())
     asked = ["CAST(coalesce(sum(_rows), 0) AS BIGINT) AS _rows"]
     for nth, column in enumerate(columns):
@@ -120,7 +123,7 @@ def _count(label: str, unit: str, condition: str, *, part: bool = False) -> Colu
 
 
 def _not_known(unit: str, condition: str) -> Column:
-    """Told where there is any."""
+    """A count that is left out if it is 0."""
     return Column("not known", unit, f"nullif(count(CASE WHEN {condition} THEN 1 END), 0)")
 
 
@@ -141,7 +144,7 @@ FIGURES: Final[dict[str, Query]] = {
         "SELECT group_id, topic, count(*) AS _rows, min(committed_at) AS first_at,"
         " max(committed_at) AS last_at"
         " FROM {table} GROUP BY group_id, topic",
-    ),  # counted distinct at once, each row would become two
+    ),  # distinct counts over the table itself would double each row
     "transactional_commits": Query(
         tuple(
             _count(each, "commits", f"outcome = '{each}'")

@@ -1,4 +1,4 @@
-"""The history that a run reads: once, whatever parts of it are selected then."""
+"""The history of a run, which is read once and from which events are selected."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
 _HISTORY: Final = "history"
-"""What was read, before the selection."""
+"""The name of the relation with all events that were read, before any selection."""
 
 
 class History:
-    """The relations `events` and `stretches` of a run, and what follows from them."""
+    """The relations `events` and `stretches` of a run, and the parameters for its queries."""
 
     def __init__(
         self,
@@ -38,8 +38,10 @@ class History:
         offsets_retention: timedelta = OFFSETS_RETENTION,
         named: str | None = None,
     ) -> None:
-        """Read events. ``topics`` are those whose records' times are asked; None for all that
-        groups committed. ``named`` is what a user calls the source; None for where it is.
+        """Read all events.
+
+        The times of records are needed in ``topics``; None: in all topics for which groups
+        committed. ``named`` is the user's name of the source; None: its address.
         """
         self._named = named or source.where
         self._engine = engine
@@ -52,22 +54,22 @@ class History:
             engine.open(_HISTORY, source.event_files() or [], EVENTS)
         engine.read("stretches", [], STRETCHES)
         self.count: Counter[str] = Counter()
-        """Records selected, by kind."""
+        """The number of selected events by kind."""
         self.hidden: tuple[str, ...] = ()
-        """Topics that groups committed and that the source does not show this client."""
+        """Topics for which groups committed and which the source hides from this client."""
 
     @property
     def begins_ms(self) -> int | None:
-        """When the first record that was read had been written; None where none says."""
+        """The time of the first record that was read; None if no record has a time."""
         [found] = self._engine.ask(f"SELECT min(unix_millis({WRITTEN})) AS ms FROM {_HISTORY}")
         begins_ms: int | None = found["ms"]
         return begins_ms
 
     def select(self, selection: Selection, *, each_group: bool = True) -> None:
-        """Define `events` as a part of what was read. There are no stretches until they are read.
+        """Define `events` as a selection of the history; `stretches` stays empty until it is read.
 
-        PipelineError for a window that begins where the history has ended, and for a selection that
-        matches nothing; `check_matches` has ``each_group``.
+        PipelineError for a window after the end of the history, and for a selection that matches
+        nothing; see `check_matches` for ``each_group``.
         """
         engine = self._engine
         check_matches(
@@ -85,14 +87,14 @@ class History:
         self.params = self._params()
 
     def read_stretches(self) -> None:
-        """Read those of the topics that are wanted; `offset_changes` says what groups hold.
+        """Read the stretches of the wanted topics; `offset_changes` must be defined.
 
-        PipelineError for a topic that was named and has none.
+        PipelineError for a named topic that does not exist.
         """
         self._define_stretches()
         self.params = self._params()
         if self._source.end_ms() is not None and self._source.stretch_files() is None:
-            # a broker told of records that were written since its opening
+            # a broker may have returned records that were written since its opening
             self.params = replace(self.params, read_ms=clock.now_ms())
 
     def _params(self) -> Params:
@@ -102,12 +104,14 @@ class History:
         return params_of(self._span, end_ms, self._offsets_retention)
 
     def check_topics(self) -> None:
-        """PipelineError for a topic that was named and that the source does not have."""
+        """Raise PipelineError for a named topic that the source does not have."""
         if self._wanted is not None:
             self._topics(self._there())
 
     def _there(self) -> Collection[str]:
-        """The topics that the source has; where they are files, `all_stretches` has their rows."""
+        """The topics of the source; if stretches are files, define `all_stretches` with
+        their rows.
+        """
         engine, source = self._engine, self._source
         files = source.stretch_files()
         if files is None:
@@ -127,7 +131,7 @@ class History:
         )
 
     def _asked(self, topics: set[str]) -> TimesAsked:
-        """The times of these topics that a source which has to ask for each is asked for."""
+        """The offsets of ``topics`` whose times are needed, for a source that must request each."""
         since_ms, as_of_ms = self.params.since_ms, self.params.as_of_ms
         ends = [as_of_ms] if since_ms is None else [since_ms, as_of_ms]
         offsets: dict[tuple[str, int], set[int]] = {}
@@ -140,7 +144,10 @@ class History:
         return TimesAsked(topics, as_of_ms, since_ms, ordered, self._engine.moved_bytes)
 
     def _topics(self, there: Collection[str]) -> set[str]:
-        """Of the topics that are there those that are wanted."""
+        """The wanted topics among ``there``, the topics of the source.
+
+        Raise PipelineError for a named topic that is hidden or not found.
+        """
         wanted = self._wanted
         if wanted is not None:
             absent = sorted(set(wanted) - set(there))
@@ -157,23 +164,25 @@ class History:
 
 
 class Definitions:
-    """Defines relations over a history when something needs them, and each only once."""
+    """Defines relations over a history when they are needed, each only once."""
 
     def __init__(self, engine: Engine, history: History, tables: Sequence[Table]) -> None:
-        """``tables`` are all that will be asked: what several of them read is kept."""
+        """``tables`` are all tables of the run: a relation that several of them read is kept."""
         self._engine = engine
         self._history = history
         self._read_by = readers(tables)
         self.there = {"events", "stretches"}
-        """Names of those that are defined."""
+        """The names of the defined relations."""
 
     def need(self, name: str) -> None:
-        """Define a relation, and before it those that it needs."""
+        """Define a relation and, first, the undefined relations that it needs."""
         for absent in self.absent(name):
             self.define(absent)
 
     def absent(self, name: str) -> list[Relation | Table]:
-        """What is to be defined for a relation: it comes last. Nothing where it is there."""
+        """The undefined relations that ``name`` needs, then ``name`` itself; empty if it is
+        defined.
+        """
         if name in self.there:
             return []
         self.there.add(name)
@@ -181,7 +190,7 @@ class Definitions:
         return [each for other in made.needs for each in self.absent(other)] + [made]
 
     def define(self, made: Relation | Table) -> None:
-        """Define a relation whose needs are there."""
+        """Define a relation; the relations that it needs must be defined."""
         keep = self._read_by[made.name] > 1 and (isinstance(made, Table) or made.keep)
         query = made.sql(self._engine.dialect, self._history.params)
         self._engine.define(made.name, query, keep=keep)

@@ -1,4 +1,4 @@
-"""What a job was asked for: its options, understood."""
+"""Parses the options of a job."""
 
 from __future__ import annotations
 
@@ -51,27 +51,29 @@ if TYPE_CHECKING:
 
 _A_DAY_S = 86_400
 _LONGEST = 19
-"""Digits of a long."""
+"""The number of digits of a long."""
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """A job's options, understood."""
+    """A job's options, parsed."""
 
     source: str
     out: str
     options: Options
     settings: Settings | None
-    """How brokers are reached; None where no file says."""
+    """The client's settings; None without a file."""
     timeout_s: float
     fail_on_damage: bool
     json: bool
     format: str | None = None
-    """Of the tables; None for that of those that are there, else Parquet."""
+    """The format of the tables; None for that of existing tables, else Parquet."""
 
 
 def job_options(given: Given) -> JobOptions:
-    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    """Parse a job's options. WrongUse if one is invalid or missing, or if they contradict each
+    other.
+    """
     if not given["source"]:
         raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
     out = given["out"]
@@ -121,18 +123,18 @@ def job_options(given: Given) -> JobOptions:
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What two windows are compared by, understood."""
+    """The options of a comparison, parsed."""
 
     source: str
     question: Question
     settings: Settings | None
-    """How brokers are reached; None where no file says."""
+    """The client's settings; None without a file."""
     timeout_s: float
     json: bool
 
 
 def comparison_options(given: Given) -> ComparisonOptions:
-    """WrongUse says what is written wrongly, missing, or contradicts itself."""
+    """Parse a comparison's options. WrongUse as in `job_options`."""
     if not given["source"]:
         raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
     for option in (FIRST, SECOND):
@@ -156,7 +158,7 @@ def comparison_options(given: Given) -> ComparisonOptions:
 
 
 def thresholds_of(given: Given) -> Thresholds:
-    """Of the report, from its options; the usual ones where a job has none. See `timeout_of`."""
+    """The report's thresholds from its options; the defaults if a job has none. Raises WrongUse."""
     age, records = given.get(LAG_THRESHOLD.key), given.get(RECORDS_THRESHOLD.key)
     return Thresholds(
         Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
@@ -165,7 +167,7 @@ def thresholds_of(given: Given) -> Thresholds:
 
 
 def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
-    """--textfile and --fail-on, of a job that makes lag. See `asked`."""
+    """--textfile and --fail-on, for a job that computes lag. Raises WrongUse."""
     named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
     if named and given["no_topics"]:
         raise WrongUse(
@@ -178,7 +180,7 @@ def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
 
 
 def settings_of(file: str | None) -> Settings | None:
-    """What a file of client properties says. WrongUse where it can't be followed."""
+    """The settings in a file of client properties. WrongUse if it is invalid."""
     if not file:
         return None
     from client.settings import read_settings
@@ -190,7 +192,7 @@ def settings_of(file: str | None) -> Settings | None:
 
 
 def timeout_of(text: str) -> float:
-    """Seconds of --timeout. WrongUse where they are none."""
+    """The seconds of --timeout. WrongUse if invalid."""
     return float(_spelled(TIMEOUT, text, _seconds))
 
 

@@ -1,10 +1,9 @@
 """A run: one job from a source into a store, by an engine.
 
-The history is read once. Relations are made when a table needs them; a table that was written is
-read back from its files by those that are made of it. Tables that do not need each other are made
-side by side, as many at once as the engine gains by. While a job runs, a mark lies in the folder:
-a run that was killed may then be started again and replaces what it had made, where other tables
-are replaced only when asked.
+The history is read once. Relations are computed when a table needs them. A written table is read
+back from its files by the tables made from it. Independent tables are made in parallel, as many at
+once as the engine allows. While a job runs, a mark file is in the folder: a killed run may be
+started again and replaces its own tables, while other tables are replaced only if requested.
 """
 
 from __future__ import annotations
@@ -42,28 +41,28 @@ from pipeline.storage.store import GROWING, Store
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is run."""
+    """The options of a run."""
 
     overwrite: bool = False
     selection: Selection = field(default_factory=Selection)
     topics: Sequence[str] | None = None
-    """Whose records' times are asked; None for those that groups committed."""
+    """Topics whose records' times are needed; None for those that groups committed."""
     with_topics: bool = True
-    """False asks none: no lag, no progress in the topics' own time."""
+    """False requests no times: no lag, no progress in the topics' own time."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
-    """What the report and refusals call the source; None for where it is."""
+    """The name of the source in the report and in errors; None for its address."""
     thresholds: Thresholds = field(default_factory=Thresholds)
-    """Of the report."""
+    """The thresholds of the report."""
     textfile: str | None = None
-    """Where the lag is written for Prometheus; None for nowhere."""
+    """The file of the lag for Prometheus; None for no file."""
     fail_on: Sequence[str] = ()
     """States whose groups the summary names."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a job is: it began ``what``, with ``done`` of ``total`` steps behind it."""
+    """The progress of a job: ``what`` begins now, and ``done`` of ``total`` steps are complete."""
 
     what: str
     done: int
@@ -72,7 +71,7 @@ class Step:
 
 @dataclass(frozen=True)
 class MadeTable:
-    """A table as the summary has it."""
+    """A table in the summary."""
 
     name: str
     path: str
@@ -93,35 +92,35 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a job made."""
+    """The result of a job."""
 
     job: str
     engine: str
-    """With its version."""
+    """Name and version."""
     as_of_ms: int
     tables: tuple[MadeTable, ...]
     events: int
-    """Records of the history that were selected."""
+    """The number of selected records."""
     damaged: int
-    """Stretches that could not be read; they are in the table `quarantine`."""
+    """Places that could not be read; they are in the table `quarantine`."""
     torn: int
-    """Logs that end in the midst of a batch, as a killed broker leaves them; in `quarantine`."""
+    """Logs that end within a batch, as after a kill of the broker; in `quarantine`."""
     unknown: int
-    """Records of kinds that are not known; they are kept in the events."""
+    """Records of unknown kinds; they are kept in the events."""
     moved_bytes: int
-    """Over the wire."""
+    """Bytes moved over the wire."""
     report: str | None = None
-    """Where the page is, where the job makes one."""
+    """The path of the report, if the job makes one."""
     views: str | None = None
-    """The SQL by which DuckDB reads the tables."""
+    """The SQL file with which DuckDB reads the tables."""
     unreadable: tuple[Unreadable, ...] = ()
-    """The first of what is in `quarantine`."""
+    """The first entries of `quarantine`."""
     hidden: tuple[str, ...] = ()
-    """Topics that groups committed and that the broker does not show this client."""
+    """Topics that groups committed and that the broker hides from this client."""
     textfile: str | None = None
-    """Where the lag is for Prometheus."""
+    """The path of the lag for Prometheus."""
     failing: tuple[Failing, ...] = ()
-    """The groups that are in a state which was asked for."""
+    """The groups in a state of ``fail_on``."""
 
 
 Progress = Callable[[Step], None]
@@ -135,8 +134,8 @@ def run_job(
     options: Options | None = None,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make a job's tables. PipelineError when one is there and is not to be replaced, when another
-    run writes there, and where nothing of the history is selected; none of these changes anything.
+    """Make a job's tables. PipelineError if a table exists and may not be replaced, if another run
+    writes there, or if the selection is empty; nothing is changed then.
     """
     options = options or Options()
     tables = _tables_of(job, source, store)
@@ -169,7 +168,7 @@ def _made(
     *,
     with_report: bool,
 ) -> Summary:
-    """Read the history and write what the job makes."""
+    """Read the history and write the results."""
     steps.begin("the history", 0)
     overwrite = options.overwrite or mark.is_there()
     parts = source.event_parts(options.selection.partitions)
@@ -185,7 +184,7 @@ def _made(
         history.check_topics()
     if store.reserve(new=True):
         store.check_absent([table.name for table in tables], overwrite)
-    store.belong_to(source.cluster_id)  # nothing is refused from here on
+    store.belong_to(source.cluster_id)  # all checks have passed
     mark.put()
     store.as_of_ms = history.params.as_of_ms
     head, there = _head(engine, source, history, options), {table.name for table in tables}
@@ -222,7 +221,7 @@ def _made(
 def _of_lag(
     engine: Engine, there: Collection[str], head: Head, options: Options
 ) -> tuple[str | None, tuple[Failing, ...]]:
-    """What a job tells of its lag beside the tables: the file for Prometheus, groups that fail."""
+    """Results of the lag besides the tables: the file for Prometheus, and groups that fail."""
     file, states = options.textfile, options.fail_on
     written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
     return written, groups_failing(engine, states, with_dead="dead_groups" in there)
@@ -231,7 +230,7 @@ def _of_lag(
 def _going_on(
     selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
 ) -> Selection:
-    """What is selected, its series from where the store's tables go on."""
+    """The selection, its series starting where the store's tables continue."""
     span = selection.span
     series = [table.name for table in tables if (table.by or table.at) and not overwrite]
     ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
@@ -240,7 +239,7 @@ def _going_on(
 
 
 def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
-    """What the report says of itself."""
+    """The head of the report."""
     return Head(
         options.source or source.where,
         engine.name,
@@ -251,7 +250,7 @@ def _head(engine: Engine, source: Source, history: History, options: Options) ->
 
 
 def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadable, ...]:
-    """Write what could not be read; an archive has done so itself. Gives the first of it."""
+    """Write unreadable places to quarantine, unless an archive did; return the first of them."""
     unreadable = history.count[DAMAGED] + history.count[TORN]
     if not store.grows() and (unreadable or store.has(QUARANTINED)):
         store.put(engine, QUARANTINED, _QUARANTINE_SQL, QUARANTINE, None, overwrite=True)
@@ -272,7 +271,7 @@ def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:
-    """Whether a table is what is read: it is there already, and never replaced by itself."""
+    """Whether a table is itself the source: it exists already, and is never replaced by itself."""
     where = local_folder(source.where) if is_local(source.where) else source.where.rstrip("/")
     return name in GROWING and where == store.folder
 
@@ -284,16 +283,16 @@ class _Steps:
         self._tell = tell
 
     def begin(self, what: str, done: int) -> None:
-        """Say what comes next, with so many steps behind it."""
+        """Report the next step, after ``done`` completed ones."""
         self._engine.begin(what)
         if self._tell:
             self._tell(Step(what, done, self.total))
 
 
 class _Maker:
-    """Makes tables, and before each the relations that it needs and that are not there yet.
+    """Makes tables, and before each the relations that it needs and that are not defined yet.
 
-    Each is made once: a relation is there, and kept, before the first of its readers begins.
+    Each is made once: a relation is defined, and kept, before the first of its readers begins.
     """
 
     def __init__(
@@ -313,7 +312,7 @@ class _Maker:
         self.relations = Definitions(engine, history, tables)
 
     def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
-        """Write the tables, side by side where the engine gains by it; ``reader`` counts them."""
+        """Write the tables, in parallel if the engine allows it; ``reader`` counts their rows."""
         self._reader = reader
         told = set[str]()
 
@@ -327,7 +326,7 @@ class _Maker:
         return [self._made[table.name] for table in self._tables]
 
     def _tasks(self) -> Iterator[Task]:
-        """A task for each table, after those of the relations that it is the first to need."""
+        """A task for each table, after the tasks of the relations that it is the first to need."""
         for table in self._tables:
             for made in [each for name in table.needs for each in self.relations.absent(name)]:
                 work = partial(self._define, made, table.name)
@@ -353,12 +352,14 @@ class _Maker:
 
 
 def _relation_of(table: Table) -> str:
-    """The name under which a written table is read; of what was read others go on."""
+    """The relation of a written table; a table from the source keeps its relation for later
+    ones.
+    """
     return f"written_{table.name}" if table.name in GROWING else table.name
 
 
 _TOLD: Final = 3
-"""So many places that could not be read are in the summary."""
+"""The maximum number of unreadable places in the summary."""
 
 _QUARANTINE_SQL: Final = f"""
     SELECT log_partition, log_offset, damage.file AS file, damage.position AS "position",
@@ -368,7 +369,7 @@ _QUARANTINE_SQL: Final = f"""
 
 
 class _Mark:
-    """A file that says which job is at work in a folder, or was when it was killed."""
+    """A file that marks a job at work in a folder, or killed at work."""
 
     def __init__(self, store: Store, job: str) -> None:
         self._store = store
@@ -379,9 +380,9 @@ class _Mark:
         return self._store.has_file(self._name)
 
     def put(self) -> None:
-        """Say that a run begins."""
+        """Mark the beginning of a run."""
         self._store.write_text(self._name, json.dumps({"began": clock.now().isoformat()}))
 
     def take_away(self) -> None:
-        """Say that it ended."""
+        """Remove the mark at the end of a run."""
         self._store.delete(self._name)

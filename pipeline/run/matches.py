@@ -1,4 +1,4 @@
-"""Refusals of a selection that matches nothing: a wrong name or time must not look like an answer.
+"""Rejects a selection that matches nothing: a wrong name or time must not look like a result.
 
 A history without any record has empty tables, unless a group or a partition is named.
 """
@@ -27,11 +27,11 @@ def check_matches(
     each_group: bool,
     may_be_empty: bool,
 ) -> None:
-    """PipelineError where nothing of the relation ``history`` is selected.
+    """Raise PipelineError if nothing of the relation ``history`` is selected.
 
-    Each name and pattern of groups has to match something. With ``each_group`` it has to be there
-    in time too; without it, as in one of two windows, anywhere in the history. With
-    ``may_be_empty`` the source has checked that partitions exist: one may have no records.
+    Each group name and pattern must match. With ``each_group`` it must also match within the time
+    span; without it, as for one of two windows, anywhere in the history. With ``may_be_empty`` the
+    source has checked that partitions exist, and one may have no records.
     """
     span, groups = selection.span, selection.groups or ()
     if not groups and selection.partitions is None and _end(span) is None:
@@ -55,7 +55,7 @@ def check_matches(
 
 
 def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]:
-    """How many records there are of each name, and when the first of them was written."""
+    """The number of records for each name, and the time of the first of them."""
     columns = ["count(*) AS records", f"min({_MS}) AS begins_ms"]
     for nth, name in enumerate(selection.groups or ()):
         named = where_named(engine.dialect, [name])
@@ -69,14 +69,16 @@ def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]
 
 
 def _end(span: Span) -> int | None:
-    """The last millisecond that is selected; None for no end."""
+    """The last selected millisecond; None for no end."""
     ends = [] if span.until_ms is None else [span.until_ms - 1]
     ends += [] if span.as_of_ms is None else [span.as_of_ms]
     return min(ends, default=None)
 
 
 def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
-    """PipelineError where something begins after the end of the selection."""
+    """Raise PipelineError if the named part of the history begins after the end of the
+    selection.
+    """
     end_ms = _end(span)
     if end_ms is None or begins_ms is None or begins_ms <= end_ms:
         return

@@ -1,6 +1,6 @@
 """The options of every job, defined once for `muster pipeline` and for spark-submit.
 
-Nothing here needs an engine: the help shows them where none is installed.
+This module needs no engine, so the help works without one.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Option:
-    """An option as people see it; what it says is a text, several, or whether it is there."""
+    """An option of the command line; its value is a text, several texts, or a flag."""
 
     name: str
-    """Without its dashes."""
+    """The name without dashes."""
     help: str
     metavar: str | None = None
-    """None for one that takes no value."""
+    """None for a flag."""
     short: str | None = None
     default: str | None = None
     repeatable: bool = False
     variable: str | None = None
-    """An environment variable that says it too."""
+    """An environment variable with the default."""
 
     @property
     def key(self) -> str:
-        """Its name as Python has it."""
+        """Its name as a Python identifier."""
         return self.name.replace("-", "_")
 
 
@@ -143,10 +143,10 @@ COMPARE_OPTIONS: Final = (
 )
 
 REPORT_OPTIONS: Final = (LAG_THRESHOLD, RECORDS_THRESHOLD)
-"""Of what makes a report."""
+"""The options of a job that makes a report."""
 
 LAG_OPTIONS: Final = (TEXTFILE, FAIL_ON)
-"""Of what makes the table `catch_up`."""
+"""The options of a job that makes the table `catch_up`."""
 
 WITH_REPORT: Final = "all"
 """The job that makes a report."""
@@ -154,7 +154,7 @@ WITH_LAG: Final = ("lag", WITH_REPORT)
 
 
 def options_of(job: str) -> tuple[Option, ...]:
-    """Those that a job takes."""
+    """The options of a job."""
     return (
         *JOB_OPTIONS,
         *(REPORT_OPTIONS if job == WITH_REPORT else ()),
@@ -163,4 +163,4 @@ def options_of(job: str) -> tuple[Option, ...]:
 
 
 Given = Mapping[str, Any]
-"""What was given, by the options' keys: None, a text, a list of texts, or a bool."""
+"""The given values by option key: None, a text, a list of texts, or a bool."""

@@ -1,4 +1,4 @@
-"""Where a run's tables go: a folder of this machine, what only an engine reaches, a catalog."""
+"""The place of a run's tables: a local folder, a file system of an engine, or a catalog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipeline.storage.store import Store
 def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
     """The store that ``where`` names: a folder's path or URI, or `catalog://` with a namespace.
 
-    Its tables are in the format ``form``; None is that of those that are there, else Parquet.
-    PipelineError where such tables can't be written there.
+    Its tables are in the format ``form``; None is that of the existing ones, else Parquet.
+    PipelineError if such tables can't be written there.
     """
     if where.startswith(SCHEME):
         if not isinstance(engine, Commands):
@@ -41,7 +41,7 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
 
 
 def _format_there(place: str) -> tuple[str | None, str]:
-    """A table that is there and its format; None and Parquet where there is none."""
+    """The first existing table and its format; None and Parquet if no table exists."""
     files = s3.files_at(place)
     formats = ((name, format_at(files, f"{place}/{name}")) for name in TABLES)
     return next(((name, form) for name, form in formats if form is not None), (None, PARQUET))

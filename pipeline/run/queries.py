@@ -8,12 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True)
 class ReadyQuery:
-    """A question that people ask, under the name that its view has."""
+    """A frequent query, under the name of its view."""
 
     name: str
     what: str
     tables: tuple[str, ...]
-    """Without one of them there is no view."""
+    """Tables it reads; if one is missing, the view is left out."""
     sql: str
 
 

@@ -1,6 +1,6 @@
-"""Which engine is asked of what a run wrote: for figures, the report, the lag for Prometheus.
+"""Chooses the engine that queries a run's tables, for figures, the report and Prometheus.
 
-To Spark each question is a job, and a second of CPU for a few rows. DuckDB reads files of this
+For Spark each query is a job, and costs a second of CPU for a few rows. DuckDB reads files of this
 machine in a hundredth of that, whichever engine wrote them.
 """
 
@@ -21,15 +21,15 @@ from pipeline.storage.store import Store
 
 
 class Reader:
-    """An engine that is asked: the run's own, or one beside it that has written tables alone."""
+    """The engine for queries: the run's own, or a second one that has only written tables."""
 
     def __init__(self, engine: Engine, store: Store | None) -> None:
-        """``store`` has the files of tables, for an engine beside the run's."""
+        """``store`` has the tables' files, for a second engine."""
         self.engine = engine
         self._store = store
 
     def relation(self, table: Table, own: str) -> str:
-        """The name by which a table is asked once it is written; the run's engine has ``own``."""
+        """The relation of a written table; in the run's own engine it is ``own``."""
         if self._store is None:
             return own
         self.engine.open(table.name, self._store.table_files(table.name), table.schema)
@@ -38,7 +38,7 @@ class Reader:
 
 @contextmanager
 def reading(engine: Engine, store: Store, records: int) -> Iterator[Reader]:
-    """The engine that is asked of a history of so many records."""
+    """The engine for queries over a history of ``records`` records."""
     is_beside = (
         not isinstance(engine.dialect, DuckDialect)
         and engine.is_here

@@ -1,6 +1,6 @@
-"""The report of a run, beside its tables; and again, of tables that are there.
+"""Writes the report of a run next to its tables, or again from existing tables.
 
-A note beside the report keeps what tables do not say: source, engine and the time of the answers.
+A note file next to the report has the facts that tables do not have: source, engine and as-of.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOT_KNOWN: Final = "not known"
 
 
 def write_report(engine: Engine, store: Store, there: Collection[str], head: Head) -> str:
-    """Write the page of an engine's relations, the tables of a run; where it is."""
+    """Write the report from an engine's relations, the tables of a run; return its path."""
     store.write_text(REPORT, make_report(engine, there, head, clock.now_ms()))
     note = asdict(head)
     del note["thresholds"]
@@ -37,10 +37,10 @@ def write_report(engine: Engine, store: Store, there: Collection[str], head: Hea
 def write_report_again(
     engine: Engine, store: Store, thresholds: Thresholds, overwrite: bool
 ) -> str:
-    """Write the page of the tables in a store; where it is.
+    """Write the report from the tables in a store; return its path.
 
-    PipelineError when there are none, a report is there that is not to be replaced, or a run writes
-    there now.
+    PipelineError if the store has no tables, if a report exists that may not be replaced, or if
+    a run is writing there.
     """
     store.reserve()
     if store.has_file(REPORT) and not overwrite:
@@ -58,7 +58,7 @@ def write_report_again(
 
 
 def _noted(store: Store) -> Head:
-    """What the last run noted; little where none did."""
+    """The last run's note; a minimal one if it left none."""
     text = store.read_text(NOTE)
     if text is None:
         return Head(store.folder, NOT_KNOWN, cluster_id=store.cluster_id())

@@ -1,7 +1,7 @@
-"""A part of a history: some groups, up to a time. As SQL, over what was read.
+"""Selects a part of a history, some groups up to a time, as SQL over the records read.
 
-What could not be read, is of no known kind, or ends a transaction belongs to no group and stays in,
-so that a selection hides no damage and changes no outcome.
+Damaged and unknown records and transaction markers belong to no group and stay in, so a selection
+hides no damage and changes no outcome.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from pipeline.names import where_named
 from pipeline.run.as_of import Span
 
 WRITTEN = "coalesce(written_at, commit_at)"
-"""When an event reached the log; logs of the oldest format have only the commit's own time."""
+"""The time when an event reached the log; logs of the oldest format have only the commit's own."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a history is wanted; None is all of it."""
+    """The wanted part of a history; None for all."""
 
     groups: Sequence[str] | None = None
     """Names, or patterns with ``*``."""
     partitions: Sequence[int] | None = None
-    """Of `__consumer_offsets`."""
+    """Partitions of `__consumer_offsets`."""
     span: Span = field(default_factory=Span)
-    """Nothing from its `until_ms` on is read, and nothing after its `as_of_ms`."""
+    """Records at or after its `until_ms`, or after its `as_of_ms`, are not read."""
 
     def events(self, d: Dialect, history: str) -> str:
-        """The relation ``history``, of EVENTS, to the selected rows. What has no time stays."""
+        """The selected rows of relation ``history``, with columns of EVENTS. Rows without a time
+        stay.
+        """
         conditions = []
         if self.partitions is not None:
             conditions.append(f"log_partition IN ({', '.join(map(str, self.partitions))})")

@@ -1,8 +1,8 @@
-"""Tasks side by side, a few at a time, each after those that it needs.
+"""Runs tasks in parallel, a few at a time, each after those that it needs.
 
-The caller's thread says what begins and hears of Ctrl-C; others do the work. When one fails, or the
-caller is interrupted, nothing more begins, and what is in flight has ended before that is told:
-nobody closes an engine under a thread that asks it.
+The caller's thread reports what begins and receives Ctrl-C; other threads do the work. If a task
+fails, or the caller is interrupted, no further task begins, and running ones end before the error
+is raised: so an engine is never closed while a thread uses it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pipeline import clock
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to do."""
+    """One task."""
 
     name: str
     needs: Collection[str]
-    """Names of the tasks that end before it begins; names of no task do not matter."""
+    """Names of tasks that must end before it begins; names without a task are ignored."""
     work: Callable[[], object]
     what: str = ""
-    """What it is for, as the user knows it."""
+    """Its purpose, in the user's terms."""
 
 
 def side_by_side(
@@ -32,10 +32,10 @@ def side_by_side(
     begin: Callable[[Task], None],
     interrupt: Callable[[], None],
 ) -> None:
-    """Do all tasks; they come in an order in which they can be done one by one.
+    """Run all tasks; their order must allow them to run one by one.
 
-    ``begin`` is called in this thread before each. ``interrupt`` asks what is in flight to end.
-    Raised is what the first that fails raises.
+    ``begin`` is called in this thread before each. ``interrupt`` asks running ones to end. The
+    error of the first failed task is raised.
     """
     if at_once == 1:  # in this thread, so that Ctrl-C reaches the work itself
         for task in tasks:
@@ -47,7 +47,7 @@ def side_by_side(
     def do(task: Task) -> None:
         try:
             task.work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the run is
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             ended.put((task, error))
         else:
             ended.put((task, None))

@@ -1,7 +1,7 @@
-"""The lag of a run for Prometheus: a file that node_exporter's textfile collector reads.
+"""The lag of a run for Prometheus: a file for node_exporter's textfile collector.
 
-The labels are those of Muster's own metrics. The names are not: who scrapes Muster too would count
-each partition twice. `source` tells the files of several clusters apart.
+The labels are those of Muster's own metrics. The names differ: a Prometheus that scrapes Muster too
+would otherwise count each partition twice. `source` distinguishes several clusters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PARTITIONS: Final = 50_000
-"""Of which there are series; those with fewer unread records are left out and counted."""
+"""The maximum number of partitions with series; partitions with less lag are left out."""
 _GROUP: Final = ("source", "consumergroup")
 _PLACE: Final = (*_GROUP, "topic", "partition")
 GAUGES: Final = {
@@ -45,7 +45,7 @@ GAUGES: Final = {
         "Seconds until the lag is 0 at these rates; absent if it never will be.",
     ),
 }
-"""Of each partition: the name of a series, its column in CATCH_UP, and what it says."""
+"""For each partition: a metric's name, its column in CATCH_UP, and its help text."""
 VERDICT: Final = "muster_pipeline_verdict"
 MEMBERS: Final = "muster_pipeline_group_members"
 AS_OF: Final = "muster_pipeline_as_of_timestamp_seconds"
@@ -53,9 +53,9 @@ LEFT_OUT: Final = "muster_pipeline_partitions_left_out"
 
 
 def check_textfile(file: str) -> None:
-    """WrongUse or PipelineError for a file that node_exporter would not read, or nobody can write.
+    """Check that a file can be written and that node_exporter will read it.
 
-    NotInstalled where the package is not here that writes it.
+    WrongUse or PipelineError if not; NotInstalled if the package that writes it is missing.
     """
     if not file.endswith(".prom"):
         raise WrongUse(f"--textfile {file}: node_exporter reads only files that end in .prom")
@@ -74,9 +74,10 @@ def check_textfile(file: str) -> None:
 
 
 def write_textfile(engine: Engine, file: str, source: str, as_of_ms: int) -> str:
-    """Write the engine's CATCH_UP, whole or not at all; where it is. PipelineError if it can't be.
+    """Write the engine's CATCH_UP atomically; return the path. PipelineError if it can't be
+    written.
 
-    A temporary file beside it has another ending, which node_exporter does not read.
+    The temporary file next to it has another ending, which node_exporter does not read.
     """
     from prometheus_client.exposition import write_to_textfile
     from prometheus_client.registry import Collector
@@ -97,7 +98,7 @@ def write_textfile(engine: Engine, file: str, source: str, as_of_ms: int) -> str
 def _families(engine: Engine, source: str, as_of_ms: int) -> Iterable[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
-    source = source.encode(errors="replace").decode()  # a folder's name may be no text
+    source = source.encode(errors="replace").decode()  # a folder's name may not be valid text
     [counted] = engine.ask("SELECT count(*) AS partitions FROM catch_up")
     rows = _rows(engine)
     whole = GaugeMetricFamily(

@@ -1,9 +1,9 @@
-"""The tables of a store for DuckDB: `views.sql`, or one database file that holds them.
+"""The tables of a store for DuckDB: `views.sql`, or one database file that contains them.
 
     duckdb -init views.sql
 
-A view names the files of its table: all in its folder, or those that its Delta or Iceberg table has
-now, so that no extension is needed. Each run writes the views again.
+A view names the files of its table: all in its folder, or the present ones of a Delta or Iceberg
+table, so no extension is needed. Each run rewrites the views.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _text = DuckDialect().text
 
 
 def write_views(store: Store) -> str | None:
-    """Write the views of the tables that are there; where they are. None where DuckDB reads none.
+    """Write the views of the existing tables; return the path. None if DuckDB can't read the place.
 
-    PipelineError where there is no table.
+    PipelineError if the store has no tables.
     """
     if not (is_local(store.folder) or s3.is_s3(store.folder)):
         return None
@@ -55,12 +55,12 @@ def write_views(store: Store) -> str | None:
 
 
 def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
-    """Write a DuckDB file with all tables and the ready queries; the tables' names.
+    """Write a DuckDB file with all tables and the ready queries; return the tables' names.
 
-    It is there whole or not at all. PipelineError when it is there and is not to be replaced, or
-    there is no table.
+    The file is written atomically. PipelineError if it exists and may not be replaced, or if the
+    store has no tables.
     """
-    import duckdb  # the driver of a cluster may have none
+    import duckdb  # the driver of a cluster may not have it
 
     names = _there(store)
     if os.path.exists(file) and not overwrite:
@@ -115,8 +115,8 @@ def _rows_of(table: str, files: Sequence[str]) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """The statements that make the tables with their former names, and the ready queries whose
-    tables are there.
+    """SQL statements for views of tables under their former names, and for the ready queries whose
+    tables exist.
     """
     for name in FORMER_NAMES:
         if name in names:

@@ -1,1 +1,1 @@
-"""Where the history is read: from a broker at the wire, or from the files of a log."""
+"""Sources of the history: a broker over the wire, or the files of a log."""

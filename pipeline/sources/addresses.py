@@ -1,4 +1,4 @@
-"""Addresses of brokers, as a source may be named: `HOST:PORT,...` or `kafka://HOST:PORT,...`."""
+"""Addresses of brokers in the name of a source: `HOST:PORT,...` or `kafka://HOST:PORT,...`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _ADDRESS = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 
 def addresses_of(where: str) -> list[Address] | None:
-    """The brokers that a source names; None for what is neither. PipelineError for half of one."""
+    """The brokers that a source names; None if it is not an address. PipelineError for half
+    of one.
+    """
     text = where.removeprefix(_SCHEME).rstrip("/") if where.startswith(_SCHEME) else where
     found = [_ADDRESS.fullmatch(part.strip()) for part in text.split(",")]
     if all(found):
@@ -24,5 +26,5 @@ def addresses_of(where: str) -> list[Address] | None:
 
 
 def bootstrap_of(addresses: Iterable[Address]) -> str:
-    """What Kafka's clients call `bootstrap.servers`."""
+    """The addresses in the form of Kafka's `bootstrap.servers`."""
     return ",".join(map(name_of, addresses))

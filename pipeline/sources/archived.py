@@ -34,7 +34,7 @@ from pipeline.storage.set_aside import (
 )
 
 _TRIES = 3
-"""A writer may replace files between the moments in which a manifest and its files are read."""
+"""Attempts: a writer may replace files between the read of a manifest and of its files."""
 
 
 @dataclass(frozen=True)
@@ -52,46 +52,49 @@ class StretchFile:
 
 
 class ArchiveSource(OfFiles):
-    """A folder that an archive fills. Its files stay while this is open, whoever writes there.
+    """A folder with an archive. Its files stay while this source is open, even if a writer is
+    active.
 
-    Damaged files are moved to its `quarantine/` where this process may write there and no other
-    does; else they are left out, and stay.
+    Damaged files are moved to its `quarantine/` if this process may write there and no other
+    process does; else they are left out and stay.
     """
 
     def __init__(self, where: str, copy: tempfile.TemporaryDirectory[str] | None = None) -> None:
-        """``copy`` is that of an archive in object storage, and goes with this source.
+        """``copy`` is the local copy of an archive in object storage, deleted with this source.
 
-        PipelineError where its manifest can't be read.
+        PipelineError if its manifest can't be read.
         """
         self.where = where
         self.said: list[str] = []
-        """A sentence for each damaged file, and each that is whole again."""
+        """A sentence for each damaged file, and each that is intact again."""
         self._copy = copy
         self._folder = Path(local_folder(where) if copy is None else copy.name)
         self._lock = Lock.shared(self._folder / READERS)
         self._left_out: set[str] = set()
-        """The paths of damaged files that nobody has moved."""
+        """The paths of damaged files that were not moved."""
         self._beside: tempfile.TemporaryDirectory[str] | None = None
         self._stand_ins: dict[str, list[str]] = {}
-        """By table, files outside the archive that stand in for these."""
+        """By table, stand-in files outside the archive for the damaged ones."""
         self._manifest = self._whole(())
         self.cluster_id = self._manifest.cluster_id
 
     @classmethod
     def fetched(cls, url: str) -> ArchiveSource:
-        """That of an archive in object storage, of which this machine gets a copy."""
+        """A source from a local copy of an archive in object storage."""
         copy = tempfile.TemporaryDirectory(prefix="muster-archive-")
         fetch_archive(url.rstrip("/"), copy.name)
         return cls(url, copy)
 
     def set_aside(self) -> bool:
-        """Read every file as a whole and leave out the damaged ones; whether there are more now."""
+        """Read every file completely and leave out damaged ones; return whether more are damaged
+        now.
+        """
         before = self._lost()
         self._manifest = self._whole(TABLES)
         return self._lost() > before
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
-        """They are files."""
+        """Return None: the events are files."""
         known = {*self._manifest.next_offsets, *self._manifest.damaged_at}
         absent = sorted(set(partitions or ()) - known)
         if absent:
@@ -104,13 +107,13 @@ class ArchiveSource(OfFiles):
         return self._files("events")
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """See Source. Where topics ended at the last look is known beside the files."""
+        """See Source. The ends of topics at the last check come from the manifest."""
         topics = tuple(sorted(asked.topics))
         parts: list[Part] = [StretchFile(Path(file), topics) for file in self._files("stretches")]
         return [*parts, Rows(self._ends(topics))]
 
     def stretch_files(self) -> None:
-        """They come with what the manifest knows."""
+        """Return None: stretches are parts, because the manifest adds to them."""
 
     def topics(self) -> Collection[str]:
         """See Source."""
@@ -125,7 +128,7 @@ class ArchiveSource(OfFiles):
         return self._manifest.read_until_ms
 
     def close(self) -> None:
-        """Let its files go."""
+        """Release the readers' lock, so that a writer may delete files."""
         if self._lock is not None:
             self._lock.release()
 
@@ -144,7 +147,7 @@ class ArchiveSource(OfFiles):
         return manifest
 
     def _whole(self, deep: Collection[str]) -> Manifest:
-        """The manifest as it is, without files that are damaged."""
+        """The current manifest without damaged files."""
         for tries in range(_TRIES):
             manifest = self._loaded()
             try:
@@ -165,7 +168,7 @@ class ArchiveSource(OfFiles):
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
-        """Move what is damaged, as a writer; or why that is not possible."""
+        """Move damaged files, as a writer; or return the reason why that is impossible."""
         if self._copy is not None:
             return "the source is a copy"
         try:
@@ -185,7 +188,7 @@ class ArchiveSource(OfFiles):
     def _without(
         self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
     ) -> Manifest:
-        """Leave out what is damaged, in this process alone. ``bad`` copies do not count anyway."""
+        """Leave out damaged files, in this process only. ``bad`` copies do not count anyway."""
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}
         self._beside = tempfile.TemporaryDirectory(prefix="muster-archive-")

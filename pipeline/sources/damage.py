@@ -19,14 +19,14 @@ class LeftOut(PipelineError):
 
 
 def said_of(source: Source) -> list[str]:
-    """Sentences about damaged files of a source that were found until now."""
+    """Sentences about the damaged files of a source found until now."""
     return source.said if isinstance(source, ArchiveSource) else []
 
 
 def whole(source: Source, work: Callable[[], T]) -> T:
-    """What some work returns that reads a source.
+    """Run a function that reads a source, and return its result.
 
-    Where it fails since files of an archive are damaged, they are left out and it is done again.
+    If it fails because files of an archive are damaged, they are left out and it runs again.
     PipelineError names a damaged file of tables, which are not read without it.
     """
     while True:
@@ -39,9 +39,9 @@ def whole(source: Source, work: Callable[[], T]) -> T:
 
 @contextmanager
 def naming_damage(source: Source) -> Iterator[None]:
-    """Where the block fails, read every file of the source as a whole.
+    """If the block fails, read every file of the source completely.
 
-    LeftOut where some of an archive are damaged, PipelineError where one of tables is.
+    LeftOut if files of an archive are damaged, PipelineError if a file of tables is.
     """
     try:
         yield

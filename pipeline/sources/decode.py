@@ -1,9 +1,9 @@
-"""Entries of a `__consumer_offsets` log to rows, whatever Kafka wrote them.
+"""Decodes the entries of a `__consumer_offsets` log to rows, for every message format.
 
-A batch of magic 2 is read as bytes: neighbours that differ in their numbers alone, as the offsets
-of one commit do, are read as a table (numpy), the rest record by record. Messages of magic 0 and 1
-go through their own reader. What a transaction wrote has its producer; its marker, the record of a
-control batch, is a row too.
+A batch of magic 2 is read as bytes: neighbouring records that differ only in their numbers, such as
+the offsets of one commit, are read as a table (numpy), the rest record by record. Messages of magic
+0 and 1 have their own reader. Records of a transaction have its producer; its marker, the record of
+a control batch, is a row too.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from protocol.records.stored import stored_records, validate_stored
 from protocol.records.varint import read_varint, read_varlong
 
 _STRETCH_MIN = 6
-"""Below it a table costs more than its records one by one."""
+"""For fewer records a table costs more than one read for each."""
 _LOOK_MIN = 16
 _ONE_BYTE = 0x80
 _WAIT_RECORDS = 16
-"""Read one by one after a stretch that was none."""
+"""The number of records read one by one after a failed attempt at a table."""
 _COMMIT = KIND[COMMIT]
 ALL_OFFSETS = (0, (1 << 63) - 1)
 
 
 class _Places(NamedTuple):
-    """Where things begin in a record, from its first byte, its size, and what its value is."""
+    """Positions in a record, from its first byte; its size, and the layout of its value."""
 
     delta_at: int
     key_at: int
@@ -56,20 +56,19 @@ class _Places(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Records of one size whose numbers lie at the same places."""
+    """Records of one size whose numbers are at the same places."""
 
     record: np.dtype[Any]
     fixed: NDArray[np.uint8]
-    """The bits that are the same in every record."""
+    """The bits that are equal in every record."""
 
 
 def add_entry(
     rows: EventRows, buffer: Buffer, header: BatchHeader, offsets: tuple[int, int] = ALL_OFFSETS
 ) -> None:
-    """Add the records of one whole entry whose offsets lie in ``offsets``, first and behind last.
+    """Add the records of one entry from the first of ``offsets`` to before the second.
 
-    Raises CorruptRecords when its checksum, codec or structure is wrong; rows that were added
-    before the place of the error stay.
+    CorruptRecords if its checksum, codec or structure is wrong; rows added before the error stay.
     """
     validate_stored(buffer, header)
     first, behind = offsets
@@ -90,7 +89,7 @@ def add_entry(
 
 
 def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
-    """The records of a batch's plain section."""
+    """Add the records of a batch's uncompressed section."""
     position = done = wait = 0
     count, size = header.record_count, len(section)
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_BIT else None
@@ -123,7 +122,7 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
             wait -= 1
             continue
         step = end - start
-        ahead = end + (_STRETCH_MIN - 1) * step  # where the record some places on begins
+        ahead = end + (_STRETCH_MIN - 1) * step  # the start of the record some places ahead
         value_at = value_start - start
         if (
             count - done >= _STRETCH_MIN
@@ -148,10 +147,11 @@ def _add_section(rows: EventRows, section: bytes, header: BatchHeader) -> None:
 
 
 def _head_at(section: bytes, start: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """Of the record at ``start``: time delta; where its offset delta is, and the delta; where the
-    key's size is, that size, where the key is; the value's size and where it is; the record's end.
+    """The head of the record at ``start``: time delta; position of the offset delta, and the delta;
+    position of the key's size, that size, position of the key; the value's size and position; the
+    record's end.
 
-    IndexError and CorruptRecords where the section ends inside. One-byte numbers are read in place.
+    IndexError or CorruptRecords if the section ends within it. One-byte numbers are read in place.
     """
     length, at = read_varint(section, start)
     if section[at + 1]:
@@ -187,9 +187,9 @@ def _add_stretch(
     base_offset: int,
     written_ms: int,
 ) -> int:
-    """Add the plain records behind the one at ``start`` that are like it; how many.
+    """Add the plain records after the one at ``start`` with the same shape; return their number.
 
-    Group and topic may be others of the same length.
+    Group and topic may differ, but not in length.
     """
     size = places.size
     end = start + size
@@ -225,7 +225,9 @@ def _add_stretch(
 def _names(
     rows: EventRows, table: NDArray[np.uint8], places: _Places
 ) -> tuple[int, NDArray[np.int32], NDArray[np.int32]]:
-    """How many rows behind the first have keys of names, and the places of group and topic."""
+    """The number of rows after the first with valid keys, and the string places of group
+    and topic.
+    """
     keys = table[:, places.key_start : places.partition_at]
     begins = [1, *(np.flatnonzero((keys[2:] != keys[1:-1]).any(axis=1)) + 2).tolist()]
     found: list[tuple[int, int]] = []
@@ -242,7 +244,7 @@ def _names(
 
 
 def _deltas(records: NDArray[Any], width: int) -> NDArray[np.int64]:
-    """Offset deltas, zigzag varints of so many bytes; even, so not negative."""
+    """Offset deltas, zigzag varints of ``width`` bytes; only even ones, so not negative."""
     delta = (records["delta0"] & 0x7F).astype(np.int64)
     for byte in range(1, width):
         delta |= (records[f"delta{byte}"] & 0x7F).astype(np.int64) << (7 * byte)
@@ -254,8 +256,8 @@ def _shape(places: _Places, group_bytes: int) -> _Shape:
     delta_at, key_at, key_start, partition_at, value_at, size, layout = places
     offset_at, time_at = value_at + OFFSET_AT, value_at + layout.timestamp_at
     fixed = np.full(size, 0xFF, np.uint8)
-    fixed[delta_at:key_at] = 0x80  # how many bytes the delta has
-    fixed[delta_at] = 0x81  # and that it is not negative
+    fixed[delta_at:key_at] = 0x80  # the length of the delta
+    fixed[delta_at] = 0x81  # and its sign: not negative
     fixed[key_start + 4 : key_start + 4 + group_bytes] = 0
     fixed[key_start + 6 + group_bytes : partition_at + PARTITION_BYTES] = 0  # topic, partition
     fixed[offset_at : offset_at + OFFSET_AND_EPOCH_BYTES] = 0

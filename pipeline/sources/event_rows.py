@@ -1,7 +1,7 @@
-"""Rows of the history, collected one by one or by the stretch, given as Arrow batches of `EVENTS`.
+"""Collects rows of the history, singly or in stretches, and returns Arrow batches of `EVENTS`.
 
-The numbers of a row lie packed in one buffer, which numpy reads as columns; strings are kept once
-and named by their place; what few rows have (groups, raw bytes, damage) is kept beside it.
+The numbers of a row are packed in one buffer, which numpy reads as columns. Strings are kept once,
+and rows refer to them by place. Rare values (groups, raw bytes, damage) are kept in lists.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from protocol.records.batch import ABORT as ABORT_MARKER
 from protocol.records.batch import COMMIT as COMMIT_MARKER
 
 ROWS_AT_ONCE: Final = 32_768
-"""Rows of one Arrow batch, about: some 8 MiB while they are built."""
+"""Rows of one Arrow batch, approximately: some 8 MiB while it is built."""
 
 NONE: Final = NO_TIME
-"""In a row: no string, no number, no time; no such number is ever kept."""
+"""Null in a row, for strings, numbers and times; no real value is -1."""
 ROW: Final = np.dtype(
     [
         ("log_offset", "<i8"),
@@ -91,12 +91,12 @@ class EventRows:
     def __init__(self, log_partition: int = 0, topic_names: TopicNames | None = None) -> None:
         self.log_partition = log_partition
         self.producer_id = self.producer_epoch = NONE
-        """Of the rows that are added next; a producer where a transaction writes them."""
+        """Producer of the rows added next, if a transaction wrote them; else NONE."""
         self._topic_names = topic_names or {}
         self.packed: bytearray
-        """Rows of `ROW`."""
+        """Packed rows of `ROW`."""
         self.look = 64
-        """How many records the next stretch may have: a guess after the last."""
+        """The maximum length of the next stretch: a guess from the last one."""
         self._clear()
 
     def _clear(self) -> None:
@@ -113,13 +113,14 @@ class EventRows:
 
     @property
     def last_offset(self) -> int:
-        """The log offset of the row that was added last, of which there must be one."""
+        """The log offset of the last row added; at least one row must exist."""
         return int.from_bytes(self.packed[-ROW.itemsize :][:8], "little")
 
     def names(self, key_head: bytes) -> tuple[int, int] | None:
-        """The places of group and topic of an offset key without its partition; None if it is none.
+        """The places of group and topic of an offset key without its partition; None if it is
+        invalid.
 
-        Good until the next ``take``.
+        Valid until the next ``take``.
         """
         places = self._names.get(key_head)
         if places is None:
@@ -132,7 +133,7 @@ class EventRows:
     def add_record(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """One record; one that cannot be understood becomes a damaged row with its bytes."""
+        """Add one record; a record that can't be decoded becomes a damaged row with its bytes."""
         layout = value and layout_of(value)
         if layout and value:
             places = key and self.names(key[:-4])
@@ -153,7 +154,7 @@ class EventRows:
     def add_marker(
         self, log_offset: int, written_ms: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """A control record; one that ends no transaction is not known."""
+        """Add a control record; one that does not end a transaction is UNKNOWN."""
         marker = None
         if key is not None and len(key) >= _marker_key.size:
             marker = _MARKERS.get(_marker_key.unpack_from(key)[1])
@@ -174,19 +175,21 @@ class EventRows:
         key: bytes | None = None,
         value: bytes | None = None,
     ) -> None:
-        """Bytes that could not be read, from ``position`` of ``file``; a single record with key."""
+        """Add bytes that could not be read, from ``position`` of ``file``; ``key`` for a single
+        record.
+        """
         self._damage.append((len(self), {"file": file, "position": position, "reason": reason}))
         self._add_raw(kind, log_offset, written_ms, key, value)
 
     def place_damage(self, first_row: int, file: str, position: int) -> None:
-        """Say of what was damaged since ``first_row`` where its batch is."""
+        """Set the place of the batch in all damage since ``first_row``."""
         for row, damage in reversed(self._damage):
             if row < first_row:
                 break
             damage.update(file=file, position=position)
 
     def take(self) -> pa.RecordBatch:
-        """All rows as a batch of `EVENTS`; then none are left."""
+        """Return all rows as a batch of `EVENTS`, and clear them."""
         columns = self._columns(np.frombuffer(bytes(self.packed), ROW))
         self._clear()
         return pa.RecordBatch.from_arrays([columns[name] for name in EVENTS.names], schema=EVENTS)
@@ -241,7 +244,7 @@ class EventRows:
         value: bytes | None,
         version: int | None,
     ) -> None:
-        """A record of a KIP-848, KIP-932 or KIP-1071 group."""
+        """Add a record of a KIP-848, KIP-932 or KIP-1071 group."""
         kind = RECORD_KINDS[key_type]
         if value is None:
             columns = group_records.key_columns(key_type, key)
@@ -265,7 +268,7 @@ class EventRows:
         value: bytes | None,
         version: int | None = None,
     ) -> None:
-        """What is not understood, with its group where the key lets it be read."""
+        """Add a record that is not understood, with its group if the key is readable."""
         group = _first_string(key) if key else None
         self._raw.append((len(self), key, value))
         place = NONE if group is None else self._place(group)
@@ -335,7 +338,7 @@ def _taken(values: pa.Array, places: NDArray[Any]) -> pa.Array:
 
 
 def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.Array:
-    """A column that has values at the rows ``at`` and is null elsewhere."""
+    """A column with values at the rows ``at`` and null elsewhere."""
     kind = EVENTS.field(name).type
     if not at:
         return pa.nulls(count, kind)
@@ -345,7 +348,9 @@ def _sparse(name: str, count: int, at: Sequence[int], values: list[Any]) -> pa.A
 
 
 def _first_string(key: bytes) -> str | None:
-    """The text behind a key's type, by which keys of all known types begin; None if it is none."""
+    """The first text after a key's type, with which keys of all known types begin; None if
+    invalid.
+    """
     end = 4 + int.from_bytes(key[2:4], "big", signed=True)
     if not 4 <= end <= len(key):
         return None

@@ -1,4 +1,4 @@
-"""What an archive is added to from: looks at a history that grows, one after the other."""
+"""The interface between an archive and a history that grows, which it reads look by look."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Held = Mapping[tuple[str, int], Collection[int]]
 
 @dataclass(frozen=True)
 class Growth:
-    """What topics have grown by."""
+    """The growth of topics."""
 
     stretches: Iterable[pa.Table] = ()
-    """Of STRETCHES; all have to be taken before ``topics`` is whole."""
+    """Tables of STRETCHES; ``topics`` is complete only after all were consumed."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     forgotten: tuple[str, ...] = ()
-    """Topics that were deleted and made again under the same name."""
+    """Topics that were deleted and recreated under the same name."""
 
 
 class News(Protocol):
@@ -30,38 +30,38 @@ class News(Protocol):
 
     @property
     def cluster_id(self) -> str | None:
-        """None where it is not known."""
+        """None if unknown."""
 
     @property
     def log_id(self) -> str | None:
-        """Of the topic `__consumer_offsets`; None where it is not known."""
+        """The topic id of `__consumer_offsets`; None if unknown."""
 
     @property
     def at_ms(self) -> int | None:
-        """When it was looked at; None of files, which say no more than their records."""
+        """The time of the look; None for files, which report only their records."""
 
     @property
     def starts(self) -> Mapping[int, int]:
-        """The first offset that each partition of `__consumer_offsets` still has."""
+        """The log start offset of each partition of `__consumer_offsets`."""
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """Behind the last one; empty where it is not known before all is read."""
+        """The log end offset of each partition; empty if unknown before everything is read."""
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """EVENTS from these offsets on, of a partition that is not named from its start; some from
-        before may be among them. Unreachable, PipelineError.
+        """EVENTS from these offsets on, or from the log start of a partition that is not named;
+        some earlier rows may be included. Unreachable, PipelineError.
         """
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """How topics have grown that are known, and that groups committed to. Unreachable."""
+        """The growth of known topics, and of topics that groups committed to. Unreachable."""
 
 
 class Feed(Protocol):
     """A history that grows."""
 
     where: str
-    """As it was given."""
+    """The name of the source, as given by the user."""
 
     def look(self) -> News:
-        """How it is now. Unreachable where nobody answers."""
+        """The present state. Unreachable if no broker answers."""

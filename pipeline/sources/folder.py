@@ -1,4 +1,4 @@
-"""A history in folders of segments: a broker's data folders, or partitions' folders, or copies."""
+"""A history in folders of segments: a broker's data folders, partitions' folders, or copies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
-"""Neighbouring segments share a part up to so many bytes: a part costs more than a few of them."""
+"""Neighbouring segments share a part up to this size: a part costs more than a few of them."""
 RECORD_BYTES: Final = 60
-"""Of a stored commit, about: some 100 bytes plain, and less where batches are compressed."""
+"""Approximate size of a stored commit: some 100 bytes plain, fewer in compressed batches."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class EventSegments:
     names: TopicNames
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """See Part. What cannot be read of a segment is rows too."""
+        """See Part. Unreadable data of a segment becomes rows too."""
         for segment in self.segments:
             yield from read_segment(segment, OffsetRows(segment, self.names))
 
 
 @dataclass(frozen=True)
 class StretchSegments:
-    """A part: STRETCHES of segments, one a batch."""
+    """A part: STRETCHES of segments, one for each batch."""
 
     segments: tuple[Segment, ...]
 
@@ -61,7 +61,7 @@ class FolderSource(OfFiles):
     """Folders of segments."""
 
     def __init__(self, where: str) -> None:
-        """PipelineError where there is no partition of `__consumer_offsets`."""
+        """PipelineError if no partition of `__consumer_offsets` is found."""
         self.where = where
         self.cluster_id = cluster_id_of(where)
         self._folders = partition_folders(where)
@@ -99,7 +99,7 @@ class FolderSource(OfFiles):
         return [EventSegments(part, names) for part in in_parts(segments)]
 
     def event_files(self) -> None:
-        """They are segments."""
+        """Return None: the events are in segments."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
         """See Source."""
@@ -118,7 +118,7 @@ class FolderSource(OfFiles):
         ]
 
     def stretch_files(self) -> None:
-        """They are segments."""
+        """Return None: stretches are parts."""
 
     def topics(self) -> Collection[str]:
         """See Source."""
@@ -130,10 +130,10 @@ class FolderSource(OfFiles):
         return sum(_size_of(each) or 0 for each in segments) // RECORD_BYTES
 
     def end_ms(self) -> None:
-        """The last record's time."""
+        """Return None: the last record's time."""
 
     def _start(self, first: Segment) -> dict[str, Any]:
-        """The row that says where a log begins."""
+        """The row with the start of a log."""
         folder = self._folders[first.topic, first.partition]
         start = log_start(first.topic, first.partition, folder, first.base_offset)
         return {
@@ -149,7 +149,9 @@ class FolderSource(OfFiles):
 
 
 def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Segments one by one, or neighbours that are no larger together; none empty by right."""
+    """Split segments into parts; neighbours share one up to PART_BYTES. Empty ones are skipped if
+    nothing should be in them.
+    """
     parts: list[list[Segment]] = []
     room = 0
     for segment in segments:
@@ -165,7 +167,7 @@ def in_parts(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
 
 
 def _size_of(segment: Segment) -> int | None:
-    """Its bytes; None when it can't be looked at, which its reader reports."""
+    """The size of its file in bytes; None if it can't be read, which its reader reports."""
     try:
         return os.stat(segment.file).st_size
     except OSError:

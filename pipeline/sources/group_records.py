@@ -1,6 +1,6 @@
 """Records of groups: the columns of `EVENTS` that each fills.
 
-Those of KIP-848, KIP-932 and KIP-1071 groups have keys that name a group, or one and its member;
+The keys of KIP-848, KIP-932 and KIP-1071 groups name a group, or a group and its member;
 `protocol.log_records` has the tables of keys and values.
 """
 
@@ -22,7 +22,7 @@ from protocol.log_records import BY_NAME
 from protocol.schema import UUID, Array, LogRecord, Primitive, Struct, Type
 
 TopicNames = Mapping[str, str]
-"""Topics' names by Kafka's text of their ids."""
+"""Topic names by Kafka's text of their ids."""
 
 
 def _by_type(end: str) -> dict[int, LogRecord]:
@@ -57,9 +57,9 @@ def knows_version(record_type: int, version: int) -> bool:
 
 
 def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
-    """What the key of one of `RECORD_KINDS` tells: all that a tombstone has.
+    """The columns from the key of one of `RECORD_KINDS`: all the columns of a tombstone.
 
-    Raises Malformed when it is none.
+    Malformed if the key is invalid.
     """
     fields = _decode(_KEYS[record_type], 0, key)
     columns = {
@@ -73,10 +73,10 @@ def key_columns(record_type: int, key: bytes) -> dict[str, Any]:
 
 
 def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> dict[str, Any]:
-    """The columns of one of `RECORD_KINDS` whose value has a version that is known.
+    """The columns of one of `RECORD_KINDS` whose value has a known version.
 
-    What the key has besides group and member, as the pattern of a regular expression, is in
-    ``details`` too. Raises Malformed.
+    Fields of the key other than group and member, such as a regular expression, are in ``details``
+    too. Raises Malformed.
     """
     found = key_columns(record_type, key)
     record = _VALUES[record_type]
@@ -92,7 +92,7 @@ def columns(record_type: int, key: bytes, value: bytes, names: TopicNames) -> di
 
 
 def classic_columns(value: GroupValue) -> dict[str, Any]:
-    """What the record of a classic group fills."""
+    """The columns that a record of a classic group fills."""
     consumers = value.protocol_type == CONSUMER
     return {
         "protocol_type": value.protocol_type,
@@ -105,7 +105,7 @@ def classic_columns(value: GroupValue) -> dict[str, Any]:
 
 
 def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
-    """Subscription and assignment are the members' own bytes: null when they are of no consumer."""
+    """Subscription and assignment are the members' own bytes: null if they are not a consumer's."""
     subscription: list[str] | None = None
     assignment: list[dict[str, Any]] | None = None
     if consumers:
@@ -130,12 +130,12 @@ def _classic_member(member: GroupMember, consumers: bool) -> dict[str, Any]:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """As Kafka writes a UUID."""
+    """The text of a UUID as Kafka writes it."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
 
 
 def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
-    """The fields behind the two bytes of type or version."""
+    """The fields after the two bytes of type or version."""
     try:
         return record.message(version).decode(data, 2)
     except ProtocolError as error:
@@ -143,7 +143,7 @@ def _decode(record: LogRecord, version: int, data: bytes) -> dict[str, Any]:
 
 
 def _member(member_id: str, fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
-    """A member as `MEMBERS` has it; what a record does not say is null."""
+    """A member with the fields of `MEMBERS`; fields that a record lacks are null."""
     classic = fields.get("classic_member_metadata") or {}
     holds = next((fields[name] for name in _HOLDS if name in fields), None)
     return {
@@ -168,7 +168,7 @@ def _holding(fields: dict[str, Any], names: TopicNames) -> dict[str, Any]:
 
 
 def _plain(kind: Type, value: Any) -> Any:
-    """A value as JSON can have it: UUIDs as Kafka's text, bytes in base64."""
+    """A value for JSON: UUIDs as Kafka's text, bytes in base64."""
     if value is None:
         return None
     if isinstance(kind, Struct):

@@ -1,4 +1,4 @@
-"""Milliseconds as Kafka writes times, to timestamps; what Kafka means by none is null."""
+"""Converts Kafka's milliseconds to timestamps; Kafka's "no time" becomes null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME_MAX_MS = (1 << 63) // 1000 - 1
 
 
 def times(column: NDArray[Any]) -> pa.Array:
-    """Milliseconds to timestamps: -1, and what no timestamp can hold, is null."""
+    """Milliseconds to timestamps: -1, and values outside the range of a timestamp, become null."""
     return pa.array(column * 1000, pa.int64(), mask=~has_time(column)).cast(
         pa.timestamp("us", "UTC")
     )
@@ -28,5 +28,5 @@ def has_time(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def time_or_none(ms: int) -> int | None:
-    """Microseconds as `times` gives them, of one time."""
+    """Microseconds of one time, as in `times`."""
     return None if ms == NO_TIME or abs(ms) > _TIME_MAX_MS else ms * 1000

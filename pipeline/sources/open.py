@@ -1,4 +1,4 @@
-"""Where the history is read from, whatever it is: a broker, folders of segments, tables."""
+"""Opens the source of a history: a broker, folders of segments, or tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def is_remote(where: str) -> bool:
-    """Whether a folder is in a file system that only an engine reaches."""
+    """Whether a folder is in a file system that only an engine can reach."""
     return addresses_of(where) is None and not is_local(where) and not is_s3(where)
 
 
@@ -38,12 +38,12 @@ def open_source(
     timeout_s: float = TIMEOUT_S,
     files: Callable[[str], Files] | None = None,
 ) -> Source:
-    """The source that ``where`` names; PipelineError when it is not one.
+    """The source that ``where`` names; PipelineError if it is not a source.
 
-    `HOST:PORT` (several with commas) or `kafka://HOST:PORT`: a broker, reached as ``security``
-    says. Else an archive, or a folder that has the table `events`, else folders of segments: a
+    `HOST:PORT` (several with commas) or `kafka://HOST:PORT` is a broker, reached with ``security``.
+    Other names are an archive, or a folder with the table `events`, or folders of segments: a
     broker's data folders (several with commas), a partition's folder, live or archived. ``files``
-    gives the file system in which tables may lie, if it may be another than this machine's.
+    returns the file system of a folder with tables, if it may be on another machine.
     """
     addresses = addresses_of(where)
     if addresses is not None:
@@ -62,7 +62,7 @@ def open_source(
 
 
 def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
-    """That of the tables there; None where there is no table of events."""
+    """The store of the tables there; None if it has no table of events."""
     if files is not None and is_remote(where):
         store = Store(where, files(where))
         return store if store.has(EVENTS) else None
@@ -72,7 +72,9 @@ def _store(where: str, files: Callable[[str], Files] | None) -> Store | None:
 def open_feed(
     where: str, security: Security = PLAINTEXT, timeout_s: float = TIMEOUT_S
 ) -> BrokerFeed | StoredFeed:
-    """What ``where`` names, to add to an archive what is new of it. PipelineError as above."""
+    """The feed that ``where`` names, for appending to an archive. PipelineError as in
+    `open_source`.
+    """
     addresses = addresses_of(where)
     if addresses is not None:
         return BrokerFeed(where, Reach(tuple(addresses), security, timeout_s))

@@ -1,9 +1,10 @@
-"""How far a log reached by the files beside it, so that one cut short is not taken for whole.
+"""The end of a log according to other files in its folder, so that a truncated log is detected.
 
-Each of these was written after what it speaks of. A producer snapshot is named by the offset at
-which it was made; the leader epochs have the offset at which each began; the checkpoints of a data
-folder say how far records were written, replicated and cleaned; an offset index names batches of
-its segment by their positions. What is not there, or not in a form that is known, says nothing.
+Each of these files was written after the records that it refers to. A producer snapshot is named by
+the offset at which it was made. The leader epochs have the offset at which each began. The
+checkpoints of a data folder have the offsets up to which records were written, replicated and
+cleaned. An offset index has the positions of batches in its segment. A file that is missing, or in
+an unknown format, is ignored.
 """
 
 from __future__ import annotations
@@ -26,26 +27,28 @@ _INDEX_ENTRY: Final = struct.Struct(">ii")
 
 
 class LogEnd(NamedTuple):
-    """Records up to before ``offset`` were written, as the file ``by`` says."""
+    """Records before ``offset`` were written, according to the file ``by``."""
 
     offset: int
     by: str
 
 
 class Indexed(NamedTuple):
-    """A batch that was in a segment: its last offset, and where it began."""
+    """A batch that was in a segment: its last offset, and its position."""
 
     last_offset: int
     position: int
 
 
 def log_end(topic: str, partition: int, folder: str) -> LogEnd | None:
-    """The farthest that any file says; None where none says anything."""
+    """The highest end in any file; None if no file has one."""
     return max((LogEnd(*each) for each in _said(topic, partition, folder)), default=None)
 
 
 def log_start(topic: str, partition: int, folder: str, base_offset: int) -> int:
-    """Where a log begins whose first segment is this: records of it may have been deleted."""
+    """The start of a log whose first segment is known: some of its records may have been
+    deleted.
+    """
     deleted = _checkpoint(os.path.dirname(folder), _STARTS) or {}
     return max(base_offset, deleted.get((topic, partition), 0))
 
@@ -61,15 +64,15 @@ def partitions_written(topic: str, data_folder: str) -> dict[int, LogEnd]:
 
 
 def cleaned_to(topic: str, partition: int, folder: str) -> int | None:
-    """Compaction has taken no record at or above it; None where that is not known."""
+    """The cleaner has removed no record at or after this offset; None if unknown."""
     checkpoint = _checkpoint(os.path.dirname(folder), _CLEANED)
     return None if checkpoint is None else checkpoint.get((topic, partition), 0)
 
 
 def last_indexed(log_file: str, base_offset: int) -> Indexed | None:
-    """The last batch that a segment's offset index names; None without one.
+    """The last batch in a segment's offset index; None without an index.
 
-    An index is set aside in its full size: what is not used of it is zeros.
+    An index file has its full size from the start: its unused part is zeros.
     """
     size = _INDEX_ENTRY.size
     try:
@@ -120,9 +123,9 @@ def _read_checkpoint(file: str, changed_ns: int) -> Mapping[tuple[str, int], int
 
 
 def _lines(file: str, words: int) -> list[list[str]]:
-    """The lines behind version and count of a checkpoint, those with so many words.
+    """The lines after version and count of a checkpoint that have ``words`` words.
 
-    All of them but the first are numbers of at least 0.
+    All words but the first are numbers of at least 0.
     """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:

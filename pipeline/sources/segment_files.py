@@ -1,8 +1,7 @@
-"""Which files hold a topic's partitions: folders of a broker, live or archived.
+"""Finds the files of a topic's partitions: folders of a broker, live or archived.
 
-What a broker would drop or finish when it opens the folder is dropped or finished here too, in
-mind alone: `.deleted` and `.cleaned` are passed over, and a whole `.swap` takes the place of the
-segments that it was made from.
+Changes that a broker makes when it opens the folder are made here too, but not on disk: `.deleted`
+and `.cleaned` are skipped, and a complete `.swap` replaces the segments that it was made from.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _PARTITION_META = "partition.metadata"
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment file. ``behind`` is the next one's base offset, None for a log's last."""
+    """One segment file. ``behind`` is the next segment's base offset, None for a log's last."""
 
     file: str
     topic: str
@@ -39,9 +38,9 @@ class Segment:
     base_offset: int
     behind: int | None
     due: LogEnd | None = None
-    """How far its records reach unless compaction has taken the last of them."""
+    """The end of its records, unless compaction removed the last of them."""
     cleaned: bool | None = None
-    """Whether compaction may have been there; None where nothing says so."""
+    """Whether the cleaner may have processed it; None if no file says so."""
 
 
 def is_local(where: str) -> bool:
@@ -62,14 +61,14 @@ def local_folder(where: str) -> str:
 
 
 def folders_of(path: str) -> list[str]:
-    """The folders of an option that may name several, as Kafka's `log.dirs` does."""
+    """The folders of an option that may name several, like Kafka's `log.dirs`."""
     return [local_folder(part.strip()) for part in path.split(",") if part.strip()]
 
 
 def partition_folders(path: str) -> dict[tuple[str, int], str]:
-    """(topic, partition) to its folder, below the folders of ``path`` or one of them itself.
+    """Folders by (topic, partition), in the folders of ``path`` or one of these folders itself.
 
-    PipelineError where a folder is missing or may not be read, or two hold the same partition.
+    PipelineError if a folder is missing or unreadable, or two hold the same partition.
     """
     found: dict[tuple[str, int], str] = {}
     for folder in folders_of(path):
@@ -95,7 +94,7 @@ def partition_folders(path: str) -> dict[tuple[str, int], str]:
 
 
 def list_folder(folder: str) -> list[str]:
-    """The names in a folder; PipelineError when it is not there or may not be read."""
+    """The names in a folder; PipelineError if it does not exist or can't be read."""
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -114,7 +113,8 @@ def list_folder(folder: str) -> list[str]:
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
     """The segments of one partition's folder, in order.
 
-    One without any has none, or the segment that is missing first where a file says so.
+    A folder without files has no segments, or the missing first segment if another file shows that
+    the log had records.
     """
     end = log_end(topic, partition, folder)  # before the files are listed: a log grows
     first_dirty = cleaned_to(topic, partition, folder)
@@ -126,7 +126,7 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
             continue
         base = int(name[:20])
         if cleaned and base >= min(cleaned):
-            continue  # its siblings are not whole, so the sources are the log
+            continue  # its siblings are not complete, so the source segments are the log
         behind = _end_of(os.path.join(folder, name), base)
         bases = {other: file for other, file in bases.items() if not base <= other < behind}
         bases[base] = name
@@ -148,9 +148,9 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
 
 
 def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, Segment]:
-    """Partitions of a topic that the data folders of ``path`` had and have no more.
+    """Partitions of a topic that the data folders of ``path`` had, but no longer have.
 
-    Each is the segment that is missing first.
+    Each is represented by its missing first segment.
     """
     return {
         partition: Segment(
@@ -164,7 +164,7 @@ def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, 
 
 
 def choose(segments: Sequence[Segment], start_offset: int, end_offset: int) -> list[Segment]:
-    """Those segments that can hold an offset from ``start_offset`` to before ``end_offset``."""
+    """The segments that can hold an offset from ``start_offset`` to before ``end_offset``."""
     return [
         segment
         for segment in segments
@@ -191,7 +191,7 @@ def cluster_id_of(path: str) -> str | None:
 
 
 def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
-    """Topics by the ids that `partition.metadata` has, of folders as `partition_folders` gives."""
+    """Topic names by the ids in `partition.metadata`; ``folders`` is from `partition_folders`."""
     found: dict[str, str] = {}
     named: set[str] = set()
     for (topic, _), folder in folders.items():
@@ -205,7 +205,7 @@ def topic_names(folders: Mapping[tuple[str, int], str]) -> dict[str, str]:
 
 
 def open_segment(segment: Segment) -> int:
-    """A descriptor of the segment's file; under its other name when it was deleted meanwhile.
+    """Open the segment's file, under its other name if it was deleted since it was listed.
 
     Kafka keeps a deleted segment for `file.delete.delay.ms` under that name. Raises OSError.
     """
@@ -216,10 +216,10 @@ def open_segment(segment: Segment) -> int:
 
 
 def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None) -> str | None:
-    """What is known to be missing behind the entries that ``file`` gave, in a sentence; else None.
+    """A sentence about records that are missing after the entries of ``file``; None if complete.
 
-    ``indexed`` was read before the file was opened. Compaction may have taken the last records of a
-    segment that has another behind it, so that only its index tells of them.
+    ``indexed`` was read before the file was opened. Compaction may have removed the last records of
+    a segment that is not the log's last; then only its index proves that they existed.
     """
     told = []
     if indexed is not None and (segment.behind is None or indexed.last_offset < segment.behind):
@@ -240,7 +240,9 @@ def missing_behind(segment: Segment, file: SegmentFile, indexed: Indexed | None)
 
 
 def _still_stands(segment: Segment, file: SegmentFile) -> bool:
-    """Whether the open file is what the plan found: not cleaned since, and still the log's last."""
+    """Whether the open file is still the listed one: not cleaned since, and still the log's
+    last.
+    """
     try:
         if not os.path.samestat(os.fstat(file.descriptor), os.stat(segment.file)):
             return False
@@ -264,7 +266,7 @@ def _end_of(file: str, base: int) -> int:
 
 
 def _value_of(wanted: str, file: str, between: str) -> str | None:
-    """What a file of names and values has under a name; None without it or the file."""
+    """The value of a name in a properties file; None without it or the file."""
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             for line in lines:

@@ -1,9 +1,9 @@
-"""The entries of one segment file, in bounded memory, whatever has happened to the file.
+"""The entries of one segment file, in bounded memory, even if the file is damaged.
 
-What cannot be an entry is given as `Damage`, and reading goes on behind it: at the place that its
-length names when something plausible is there, else at the next entry whose checksum holds, else
-the rest of the file is one damage. The tail of a log's last segment may be the beginning of one
-entry, which is told apart: its broker is writing there, or died there.
+Bytes that can't be an entry are returned as `Damage`, and reading continues after it: at the
+position given by its length if a plausible entry is there, else at the next entry with a valid
+checksum; without one the rest of the file is one damage. The tail of a log's last segment may be
+the beginning of one entry, which is marked as torn: its broker is writing it, or was killed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
-"""A batch above it is taken for damage; Kafka's `message.max.bytes` is 1 MiB unless changed."""
+"""A larger batch is treated as damage; Kafka's default of `message.max.bytes` is 1 MiB."""
 _HEAD_BYTES = MAGIC_POSITION + 1
 _MAGICS = 3
 _SMALLEST_SIZE = 14
 _SEARCH_BYTES = 256 << 20
-"""Bytes of would-be entries that a search checks before it gives the segment up."""
+"""Bytes of possible entries that a search checks before it gives up."""
 
 
 class Entry(NamedTuple):
-    """A whole entry: ``buffer`` holds it at ``header.position``, the file at ``position``."""
+    """A complete entry: at ``header.position`` of ``buffer``, at ``position`` of the file."""
 
     position: int
     buffer: bytes
@@ -39,13 +39,15 @@ class Entry(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes from ``position`` on that are no entry; ``offset`` is the log offset due there."""
+    """Bytes from ``position`` on that are not an entry; ``offset`` is the log offset expected
+    there.
+    """
 
     position: int
     offset: int
     reason: str
     rest: bool = False
-    """Nothing behind it in the file can be read."""
+    """The rest of the file can't be read."""
     torn: bool = False
     """It is the beginning of the last entry of a log's last segment."""
 
@@ -58,16 +60,16 @@ class SegmentFile:
         self.base_offset = base_offset
         self.behind = behind
         self.size = os.fstat(descriptor).st_size
-        """As it was at the opening; what is written later is not read."""
+        """The size when it was opened; bytes written later are not read."""
         self.next_offset = base_offset
-        """The log offset due behind the entries given."""
+        """The log offset expected after the entries returned so far."""
         self.untouched = True
-        """Nothing was missing between them, as in a segment that no cleaner has been at."""
+        """No offsets are missing between entries, as in a segment that was never cleaned."""
         self._window = b""
         self._window_at = 0
 
     def entries(self) -> Iterator[Entry | Damage]:
-        """Entries in order, none checked by its CRC, with the damage between them."""
+        """Entries in order, without a check of their CRC, with the damage between them."""
         position = 0
         while position < self.size:
             try:
@@ -91,16 +93,16 @@ class SegmentFile:
             position += header.size_bytes
 
     def _tail(self, position: int, reason: str) -> Iterator[Damage]:
-        """What follows the last entry that could be read."""
+        """The damage after the last entry that could be read."""
         torn = self.behind is None and self._incomplete(position)
         if not torn:
             reason = f"{reason} Nothing after it can be read."
         elif self._is_blank(position):
-            return  # set aside for more
+            return  # preallocated space
         yield Damage(position, self.next_offset, reason, rest=True, torn=torn)
 
     def _entry(self, position: int, expected: int) -> Entry:
-        """The entry at a position; CorruptRecords where none can be."""
+        """The entry at a position; CorruptRecords if it can't be one."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             raise CorruptRecords(f"The segment ends {len(head)} bytes into a batch.")
@@ -126,7 +128,7 @@ class SegmentFile:
         return Entry(position, self._window, header)
 
     def _after(self, position: int, expected: int) -> int | None:
-        """Where to go on behind the damage at ``position``; None when nothing is found."""
+        """The position at which to continue after damage; None if no entry is found."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) == _HEAD_BYTES:
             size = OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
@@ -140,7 +142,7 @@ class SegmentFile:
         return self._search(position + 1, expected)
 
     def _search(self, start: int, expected: int) -> int | None:
-        """The first position from ``start`` on where an entry lies whose checksum holds."""
+        """The first position from ``start`` on of an entry with a valid checksum."""
         budget = _SEARCH_BYTES
         while start + _HEAD_BYTES <= self.size:
             window = os.pread(self.descriptor, CHUNK_BYTES + _HEAD_BYTES, start)
@@ -158,7 +160,7 @@ class SegmentFile:
         return None
 
     def _incomplete(self, position: int) -> bool:
-        """Whether what is left is the beginning of one entry, or zeros set aside for more."""
+        """Whether the rest is the beginning of one entry, or preallocated zeros."""
         head = self._bytes(position, _HEAD_BYTES)
         if len(head) < _HEAD_BYTES:
             return True
@@ -168,12 +170,12 @@ class SegmentFile:
         return self._is_blank(position)
 
     def _is_blank(self, position: int) -> bool:
-        """Whether there are only zeros from there on."""
+        """Whether there are only zeros from ``position`` on."""
         chunks = range(position, self.size, CHUNK_BYTES)
         return not any(any(os.pread(self.descriptor, CHUNK_BYTES, start)) for start in chunks)
 
     def _bytes(self, position: int, size: int) -> bytes:
-        """At most ``size`` bytes of the file, which then lie whole in the window."""
+        """At most ``size`` bytes of the file; all of them are then in the window."""
         size = min(size, self.size - position)
         at = position - self._window_at
         if not 0 <= at <= len(self._window) - size:
@@ -184,8 +186,8 @@ class SegmentFile:
 
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
-    """Places in a window where magic, size and the upper half of the offset are an entry's."""
-    import numpy as np  # only what reads segments needs it
+    """Positions in a window where magic, size and the upper half of the offset fit an entry."""
+    import numpy as np  # only the reader of segments needs it
 
     count = len(window) - _HEAD_BYTES + 1
     data = np.frombuffer(window, np.uint8)

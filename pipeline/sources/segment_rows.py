@@ -1,4 +1,4 @@
-"""What a segment's entries become: events of the offsets log, stretches, or any topic's records."""
+"""Converts a segment's entries: events of the offsets log, stretches, or any topic's records."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _BYTES_AT_ONCE = 8 << 20
 _NO_TIMESTAMP_TYPE = -1
 
 Offsets = tuple[int, int]
-"""The first log offset wanted, and the one behind the last."""
+"""The first log offset requested, and the one after the last."""
 
 
 class SegmentRows(Protocol):
     """Collects the rows of one segment."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """The rows of a whole entry that has such offsets."""
+        """Add the rows of a complete entry, limited to ``offsets``."""
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Something of the segment cannot be read, or is not there."""
+        """Add damage: data of the segment can't be read, or is missing."""
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """The log ends in the midst of a batch, as a broker that was killed leaves it."""
+        """The log ends within a batch, as after a kill of its broker."""
 
     @property
     def waiting(self) -> int:
-        """How many rows `take` would give."""
+        """The number of rows that `take` would return."""
 
     @property
     def full(self) -> bool:
-        """Whether it is time to take them."""
+        """Whether the rows should be taken now."""
 
     def take(self) -> pa.RecordBatch:
-        """The rows collected, which are then gone."""
+        """Return the collected rows, and clear them."""
 
 
 class OffsetRows:
@@ -62,7 +62,7 @@ class OffsetRows:
         self._rows = EventRows(segment.partition, names)
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Decode its records; what of it cannot be read is a damaged row."""
+        """Decode its records; unreadable ones become a damaged row."""
         rows, first = self._rows, len(self._rows)
         try:
             add_entry(rows, entry.buffer, entry.header, offsets)
@@ -71,21 +71,21 @@ class OffsetRows:
         rows.place_damage(first, self._file, entry.position)
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """A damaged row."""
+        """Add a damaged row."""
         self._rows.add_damage(offset, self._file, position, reason)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """A row of a kind of its own."""
+        """Add a row of kind TORN."""
         self._rows.add_damage(offset, self._file, position, reason, TORN)
 
     @property
     def waiting(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """By their number: they are small."""
+        """Depends on the number of rows: they are small."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
@@ -94,7 +94,7 @@ class OffsetRows:
 
 
 def _unread_offset(rows: EventRows, first: int, entry: Entry) -> int:
-    """Where the reading of an entry stopped: behind the last of the rows that it gave."""
+    """The offset at which reading of an entry stopped: after the last row from it."""
     return rows.last_offset + 1 if len(rows) > first else entry.header.base_offset
 
 
@@ -107,7 +107,7 @@ class RecordRows:
         self._bytes = 0
 
     def add(self, entry: Entry, offsets: Offsets) -> None:
-        """Its records, unless it is a marker of a transaction."""
+        """Add its records, unless it is a transaction marker."""
         header = entry.header
         try:
             validate_stored(entry.buffer, header)
@@ -126,12 +126,12 @@ class RecordRows:
                 self._bytes += 64 + len(record.key or b"") + len(record.value or b"")
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """A row with neither key nor value."""
+        """Add a row with neither key nor value."""
         damage = {"file": self._segment.file, "position": position, "reason": reason}
         self._row(offset, None, None, NO_TIMESTAMP, None, None, damage)
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Has no row: it never was a record."""
+        """Add no row: it never was a record."""
 
     def _row(
         self,
@@ -148,12 +148,12 @@ class RecordRows:
 
     @property
     def waiting(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """By their number or their bytes."""
+        """Depends on their number or their bytes."""
         return len(self._rows) >= ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
@@ -176,16 +176,17 @@ class RecordRows:
 
 
 def _header(key: str, value: bytes | None) -> dict[str, Any]:
-    """A header's key need not be UTF-8; a column's text must."""
+    """A header as a row; its key need not be UTF-8, but a column's text must."""
     return {"key": key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
             "value": value}  # fmt: skip
 
 
 class StretchRows:
-    """Rows of `STRETCHES`, one a batch, from the headers alone.
+    """Rows of `STRETCHES`, one for each batch, from the headers alone.
 
-    No checksum is made, no record decoded. A date that the broker itself gave, by LogAppendTime or
-    in a transaction's marker, says when the log ended there: a segment's first has a row for it.
+    No checksum is verified, no record decoded. A timestamp from the broker itself, by LogAppendTime
+    or in a transaction marker, is a time at which the log ended there: a segment's first one has
+    its own row.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -193,10 +194,10 @@ class StretchRows:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
         self._is_seen = False
-        """Whether there is a row for where the log ended at a time."""
+        """Whether a row for the log's end at a time was added."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
-        """One row; a wrapper of old messages begins where the entry before it ended."""
+        """Add one row; a wrapper of old messages begins after the entry before it."""
         header = entry.header
         wrapper = header.record_count == UNKNOWN_COUNT
         base = self._next if wrapper else header.base_offset
@@ -205,9 +206,9 @@ class StretchRows:
         if appended:
             first = header.max_timestamp
         elif wrapper:
-            first = NO_TIMESTAMP  # known when it is opened
+            first = NO_TIMESTAMP  # known only when it is decompressed
         elif header.magic == 2 and header.delete_horizon_ms is not None:
-            first = NO_TIMESTAMP  # the cleaner keeps its horizon in that place
+            first = NO_TIMESTAMP  # the cleaner stores its delete horizon there
         self._next = header.last_offset + 1
         self._rows.append(
             (base, header.last_offset, first, header.max_timestamp, header.size_bytes)
@@ -219,21 +220,21 @@ class StretchRows:
             )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
-        """Has no row: `as=records` shows it. A segment that is not there at all ends the job."""
+        """Add no row: `as=records` shows it. A missing segment fails the job."""
         if position is None:
             raise PipelineError(f"{self._segment.file}, from offset {offset}: {reason}")
 
     def torn(self, offset: int, position: int, reason: str) -> None:
-        """Has no row."""
+        """Add no row."""
 
     @property
     def waiting(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """By their number."""
+        """Depends on their number."""
         return len(self._rows) >= ROWS_AT_ONCE
 
     def take(self) -> pa.RecordBatch:
@@ -256,7 +257,7 @@ class StretchRows:
 def read_segment(
     segment: Segment, rows: SegmentRows, offsets: Offsets = ALL_OFFSETS
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment; what cannot be read of it is rows too, not an error."""
+    """The rows of one segment; unreadable data becomes rows too, not an error."""
     indexed = last_indexed(segment.file, segment.base_offset)  # before the log, which grows first
     try:
         descriptor = open_segment(segment)
@@ -264,7 +265,7 @@ def read_segment(
         said = f"can't open the segment: {error.strerror}"
         if segment.behind is None and segment.due is not None:
             said += (
-                f"; according to {segment.due.by} offsets up to {segment.due.offset - 1} were"
+                f"; according to {segment.due.by}, offsets up to {segment.due.offset - 1} were"
                 " written"
             )
         rows.damaged(segment.base_offset, None, said)
@@ -294,7 +295,9 @@ def read_segment(
 
 
 def _is_behind(entry: Entry, offsets: Offsets) -> bool:
-    """Whether what is wanted ends before it; a wrapper's base offset is of its last message."""
+    """Whether an entry is after the requested offsets; a wrapper's base offset is its last
+    message's.
+    """
     header = entry.header
     return header.base_offset >= offsets[1] and header.record_count != UNKNOWN_COUNT
 
@@ -302,7 +305,7 @@ def _is_behind(entry: Entry, offsets: Offsets) -> bool:
 def _add_end(
     rows: SegmentRows, file: SegmentFile, tail: Damage | None, missing: str | None
 ) -> None:
-    """What of the segment's end cannot be read, and what is known to have been there."""
+    """Add damage for the unreadable end of a segment, and for records known to be missing."""
     position = file.size if tail is None else tail.position
     said = " ".join(each for each in (tail and tail.reason, missing) if each)
     if tail is not None and tail.torn and missing is None:

@@ -1,13 +1,13 @@
-"""`spark.read.format("kafka_segments")`: segment files of any topic as rows, one task a segment.
+"""`spark.read.format("kafka_segments")`: any topic's segment files as rows.
 
-Small segments share a task.
+Each segment is a task; small segments share one.
 
 Options: ``path`` (a data folder, several with commas between them, or a partition's folder),
 ``topic`` (`__consumer_offsets`; several with commas, `*` for all but Kafka's own), ``partitions``
 (such as `0,3`), ``start_offset`` (from it on), ``end_offset`` (before it) and ``as``: `records`
-(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), or `batches` (`STRETCHES`, one a batch, from
-batch headers alone). Spark 4.0.0 hands no filters to a Python data source, so what is not to be
-read is said by options.
+(`SEGMENT_RECORDS`, the default), `offsets` (`EVENTS`), or `batches` (`STRETCHES`, one per batch,
+from batch headers only). Spark 4.0.0 passes no filters to a Python data source, so these options
+limit the rows that it reads.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ROWS: dict[str, type[RecordRows] | type[OffsetRows] | type[StretchRows]] = {
 
 
 class SegmentsTask(InputPartition):
-    """What one task reads: segments, one after the other, and which of their offsets."""
+    """The segments that one task reads, one after the other, and the requested offsets."""
 
     def __init__(self, segments: Sequence[Segment], offsets: Offsets) -> None:
         super().__init__((segments, offsets))
@@ -66,23 +66,23 @@ class KafkaSegments(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """That of what `as` asks for."""
+        """The schema for the option `as`."""
         return from_arrow_schema(_SCHEMAS[_what(self.options)])
 
     def reader(self, schema: StructType) -> SegmentsReader:  # noqa: ARG002
-        """Plans and reads."""
+        """The reader, which plans and reads."""
         return SegmentsReader(dict(self.options))
 
 
 class SegmentsReader(DataSourceReader):
-    """Plans one task a segment on the driver, reads it on an executor."""
+    """Plans one task for each segment on the driver, and reads it on an executor."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self.what = _what(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment that can hold what is wanted; small ones share one."""
+        """A task for each segment that can hold requested offsets; small ones share one."""
         segments, offsets = plan(self.options)
         return [SegmentsTask(part, offsets) for part in in_parts(segments)]
 
@@ -95,9 +95,9 @@ class SegmentsReader(DataSourceReader):
 
 
 def plan(options: Mapping[str, str]) -> tuple[list[Segment], Offsets]:
-    """The segments that the options ask for, and which of their offsets.
+    """The segments and offsets that the options request.
 
-    PipelineError says what is wrong with the options.
+    PipelineError names an invalid option.
     """
     path = options.get("path")
     if not path:

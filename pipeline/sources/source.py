@@ -1,4 +1,4 @@
-"""What a run needs of the place where a history is read: pieces that any engine can read."""
+"""The interface of a source: pieces of a history that any engine can read."""
 
 from __future__ import annotations
 
@@ -11,78 +11,79 @@ from pipeline.engines.engine import Part
 
 @dataclass(frozen=True)
 class TimesAsked:
-    """Of which records of topics a run needs to know when they were written.
+    """The topics and records whose times a run needs.
 
-    A source that has all of them at hand gives all of these topics; one that must ask gives the
-    window by the minute, and the records at these offsets as exactly as it can.
+    A source with all times at hand returns all stretches of these topics. A source that must ask
+    its brokers returns the window by the minute, and the records at these offsets as exactly as it
+    can.
     """
 
     topics: Collection[str]
     as_of_ms: int
     since_ms: int | None = None
-    """Where the window begins that ends with ``as_of_ms``; None where none was asked."""
+    """The start of the window that ends with ``as_of_ms``; None if none was requested."""
     offsets: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
-    """What groups hold at the ends of the window, by topic and partition."""
+    """The offsets that groups hold at the ends of the window, by topic and partition."""
     moved_bytes: int = 0
-    """What reading the history took over the wire: as much may be asked again."""
+    """The bytes that reading the history moved over the wire: asking for times may move as many."""
 
 
 class OfFiles:
-    """What every source of files answers alike."""
+    """The methods that are the same for every source of files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
-        """Files hide nothing."""
+        """Return nothing: files hide no topics."""
         return ()
 
     def moved_bytes(self) -> int:
-        """Nothing comes over the wire."""
+        """Return 0: files move nothing over the wire."""
         return 0
 
 
 class Source(Protocol):
-    """Where a history is read; opened once for a run. Nothing of it depends on an engine.
+    """A place from which a history is read; opened once for a run, independent of the engine.
 
-    Events come as parts, or as Parquet files where the history was written as such: exactly one of
-    `event_parts` and `event_files` gives something that is not None. Stretches likewise, but both
-    are None where nothing is known of the topics' own records.
+    Events are parts, or Parquet files if the history was written as such: exactly one of
+    `event_parts` and `event_files` is not None. The same holds for stretches, but both are None if
+    the topics' own records are unknown.
     """
 
     where: str
-    """As it was given."""
+    """The name of the source, as given by the user."""
     cluster_id: str | None
-    """None where it is not known."""
+    """None if unknown."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part] | None:
-        """EVENTS of these partitions of `__consumer_offsets`, of all for None.
+        """EVENTS of these partitions of `__consumer_offsets`; of all for None.
 
-        PipelineError for a partition that is not there.
+        PipelineError for a partition that does not exist.
         """
 
     def event_files(self) -> Sequence[str] | None:
         """The Parquet files of EVENTS, or folders of them laid out by a column."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part] | None:
-        """STRETCHES of the topics asked; one that is not there any more has none."""
+        """STRETCHES of the requested topics; a topic that no longer exists has none."""
 
     def stretch_files(self) -> Sequence[str] | None:
         """The Parquet files of STRETCHES."""
 
     def topics(self) -> Collection[str] | None:
-        """The ordinary topics of which it has stretches as parts; None where they are files."""
+        """The ordinary topics whose stretches are parts; None if stretches are files."""
 
     def hidden(self, topics: Collection[str]) -> Collection[str]:
-        """Those of these topics that a broker does not show this client; none of files."""
+        """The topics among these that a broker hides from this client; none for files."""
 
     def records_estimate(self) -> int | None:
-        """About how many records of `__consumer_offsets` there are; None where it can't say."""
+        """Approximate number of records of `__consumer_offsets`; None if unknown."""
 
     def end_ms(self) -> int | None:
-        """Until when the history is whole: of a broker its opening, of an archive what it was read
-        to. None where that is the last record's time.
+        """The time until which the history is complete: a broker's opening, an archive's last read.
+        None means the last record's time.
         """
 
     def moved_bytes(self) -> int:
-        """What its own questions moved over the wire until now; 0 for files.
+        """Bytes that its own requests moved over the wire until now; 0 for files.
 
-        What reading parts moved is the engine's to count.
+        The engine counts those moved by reading parts.
         """

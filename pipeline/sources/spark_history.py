@@ -1,7 +1,7 @@
 """`spark.read.format("muster_history")`: the history of offsets as EVENTS, or as a stream.
 
-A broker is read as far as it goes now, or followed by `spark.readStream`; folders of segments are
-read alone. Options: ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions`` of
+A broker is read up to its present end, or followed by `spark.readStream`; folders of segments are
+read once. Options: ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions`` of
 `__consumer_offsets` (such as `0-3,7`), ``command_config`` (Kafka's client properties, a file where
 the query is planned) and ``timeout`` in seconds.
 """
@@ -41,7 +41,7 @@ Offsets = dict[str, int]
 
 
 class HistoryTask(InputPartition):
-    """What one task reads."""
+    """The part that one task reads."""
 
     def __init__(self, part: Part) -> None:
         super().__init__(part)
@@ -57,26 +57,26 @@ class MusterHistory(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """EVENTS."""
+        """The schema of EVENTS."""
         return from_arrow_schema(EVENTS)
 
     def reader(self, schema: StructType) -> HistoryReader:  # noqa: ARG002
-        """Of the history as it is now."""
+        """A reader of the history as it is now."""
         return HistoryReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> HistoryStream:  # noqa: ARG002
-        """Of a broker's history as it grows."""
+        """A reader of a broker's history as it grows."""
         return HistoryStream(dict(self.options))
 
 
 class HistoryReader(DataSourceReader):
-    """Plans on the driver, reads parts on executors."""
+    """Plans on the driver, and reads parts on executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each part of the source."""
+        """A task for each part of the source."""
         where = _path(self.options)
         reach = _reach(self.options)
         source = open_source(where, reach.security, reach.timeout_s)
@@ -88,13 +88,13 @@ class HistoryReader(DataSourceReader):
         return [HistoryTask(part) for part in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a task; none of an empty history."""
+        """The rows of a task; none for an empty history."""
         if isinstance(partition, HistoryTask):
             yield from partition.part.read()
 
 
 class HistoryStream(DataSourceStreamReader):
-    """A broker is asked afresh for every batch: no connection is kept between two."""
+    """Opens new connections for every batch: none is kept between two."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
@@ -103,15 +103,15 @@ class HistoryStream(DataSourceStreamReader):
             raise PipelineError(f"{_path(options)} is not a broker: a stream needs HOST:PORT")
 
     def initialOffset(self) -> Offsets:
-        """Where the log begins."""
+        """The log start offsets."""
         return self._wanted(self._look().starts)
 
     def latestOffset(self) -> Offsets:  # type: ignore[override]
-        """Where it ends now. Spark 4.2 gives an optional start and limit, 4.0 does not."""
+        """The log end offsets now. Spark 4.2 passes an optional start and limit, 4.0 does not."""
         return self._wanted(self._look().ends)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """Parts from one place to another; nothing of what is no longer in the log."""
+        """Parts from one position to another; offsets no longer in the log are left out."""
         grown = {int(n): (start.get(n, 0), end[n]) for n in end if end[n] > start.get(n, 0)}
         if not grown:
             return []
@@ -143,7 +143,7 @@ def _path(options: Mapping[str, str]) -> str:
 
 
 def _reach(options: Mapping[str, str]) -> Reach:
-    """How the brokers are reached; without addresses for folders."""
+    """Addresses and settings of the brokers; no addresses for folders."""
     file = options.get("command_config")
     security: Security = read_settings(Path(file)).security if file else PLAINTEXT
     addresses = addresses_of(_path(options)) or ()

@@ -1,4 +1,4 @@
-"""Files as what an archive is added to from: segments, or tables that were written before."""
+"""Files as a feed for an archive: segments, or tables that were written before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.storage.manifest import TopicEnds
 
 
 class StoredFeed:
-    """A source that is no broker."""
+    """A source other than a broker."""
 
     def __init__(self, source: Source) -> None:
         self.where = source.where
@@ -41,11 +41,11 @@ class StoredFeed:
 
     @property
     def moved_bytes(self) -> int:
-        """Nothing comes over the wire."""
+        """Return 0: files move nothing over the wire."""
         return 0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class StoredNews:
     log_id: str | None = None
 
     def events(self, positions: Mapping[int, int]) -> Iterator[pa.RecordBatch]:
-        """See News. Tables are in no order, so that an engine sorts them."""
+        """See News. Tables are not ordered, so an engine sorts them."""
         parts = self.source.event_parts(None)
         if parts is None:
             with naming_damage(self.source):
@@ -70,7 +70,7 @@ class StoredNews:
             yield from _behind(part, positions).read()
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
-        """See News. What files have of a topic is taken once, by its offsets."""
+        """See News. A topic's rows in files are added once, by their offsets."""
         wanted = {topic for topic, _ in held} | set(known)
         topics = {
             topic: TopicEnds(None, dict(ends.ends), self.at_ms) for topic, ends in known.items()
@@ -136,7 +136,7 @@ def _sorted_events(files: Sequence[str], positions: Mapping[int, int]) -> Iterat
 
 
 def _asked(files: Sequence[str], schema: pa.Schema, query: str) -> Iterator[pa.RecordBatch]:
-    """A query over ``rows_of_files``."""
+    """The rows of a query over ``rows_of_files``."""
     with tempfile.TemporaryDirectory(prefix="muster-") as scratch:
         engine = DuckEngine(scratch)
         try:

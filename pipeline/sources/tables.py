@@ -1,4 +1,4 @@
-"""A history as a run wrote it: a folder with the table `events`, and `stretches` where known."""
+"""A history as a run wrote it: a folder with the table `events`, and `stretches` if known."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class TablesSource(OfFiles):
     """The tables of a store."""
 
     def __init__(self, where: str, store: Store) -> None:
-        """The store has events."""
+        """The store must have the table `events`."""
         self.where = where
         self._store = store
         self.cluster_id = store.cluster_id()
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
-        """They are files."""
+        """Return None: the events are files."""
 
     def event_files(self) -> Sequence[str]:
         """See Source. PipelineError names a file that is damaged."""
@@ -33,24 +33,24 @@ class TablesSource(OfFiles):
         return self._store.table_files(EVENTS)
 
     def check(self, *, deep: bool = False) -> None:
-        """PipelineError where a file on this machine is damaged; ``deep`` reads all of each."""
+        """Raise PipelineError if a local file is damaged; ``deep`` reads files completely."""
         for name in (EVENTS, STRETCHES):
             places = self._store.table_files(name) if self._store.has(name) else ()
             here = [place for place in places if os.path.exists(place)]
             check_files(table_files(here), deep=deep)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
-        """They are files."""
+        """Return None: the stretches are files."""
 
     def stretch_files(self) -> Sequence[str] | None:
-        """See Source; None when none were written."""
+        """See Source; None if none were written."""
         return self._store.table_files(STRETCHES) if self._store.has(STRETCHES) else None
 
     def topics(self) -> None:
-        """Stretches are files."""
+        """Return None: the stretches are files."""
 
     def records_estimate(self) -> int | None:
-        """See Source; known on this machine."""
+        """See Source; known only for local files."""
         if not os.path.isdir(self._store.path(EVENTS)):
             return None
         self.check()
@@ -58,4 +58,4 @@ class TablesSource(OfFiles):
         return rows
 
     def end_ms(self) -> None:
-        """The last record's time."""
+        """Return None: the last record's time."""

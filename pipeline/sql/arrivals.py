@@ -1,7 +1,7 @@
-"""When the records of topics arrived in their logs, whatever dates they bear.
+"""When the records of topics arrived in their logs, whatever timestamps they have.
 
-A record's own date may be false: a producer copies old records, or its clock goes wrong. A log is
-written in order, so that each record arrived at or after every record before it.
+A record's own timestamp may be false: a producer copies old records, or its clock is wrong. A log
+is written in order, so each record arrived no earlier than every record before it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pipeline.model.events import COMMIT
 from pipeline.model.params import Params
 
 SKEW_MS: Final = 60_000
-"""A date that is no further off than this from where it can be is a clock's small error."""
+"""A timestamp that is at most this far outside its bounds is the small error of a clock."""
 HOUR_MS: Final = 3_600_000
-"""Kafka 4 refuses dates further ahead than this (`message.timestamp.after.max.ms`), and accepts all
-that are in the past. So a date that is further behind one before it is a copy's."""
+"""Kafka 4 rejects timestamps further ahead than this (`message.timestamp.after.max.ms`) and accepts
+all past ones. So a timestamp further back than an earlier record's is that of a copy.
+"""
 _BUCKET_MS: Final = 600_000
-"""Of the commits of a group in such a time the farthest is looked at."""
+"""Of a group's commits within this time, only the highest offset is used."""
 
 _KEY: Final = "topic, partition"
 _PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen"
@@ -28,23 +29,23 @@ _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
 _AFTER: Final = f"{_PLACE} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
 
 _FIRST_SURE: Final = "CASE WHEN sure_ms IS NOT NULL THEN least(sure_ms, first_ms) END"
-"""When the first record of a stretch arrived whose date stands."""
+"""When the first record of a stretch arrived, if the stretch's timestamp is believed."""
 
 
 def arrivals(d: Dialect, p: Params) -> str:
-    """STRETCHES to the same with when they arrived: `began_ms` to `arrived_ms`, never going back.
+    """STRETCHES to stretches with their arrival, `began_ms` to `arrived_ms`, which never decreases.
 
-    Bounds that hold for sure are the ends that were seen (`seen`: a row without records) and the
-    time of reading. Within them a date is believed if no other contradicts it (`_believed`). A
-    record whose date is not believed arrived between its neighbours: at the nearer one where its
-    date is almost there, else about the middle; by the as-of if it may be, for a broker is asked a
-    moment after it.
+    Log ends that were seen (`seen`: a row without records) and the time of the read are certain
+    bounds. Within them a timestamp is believed if no other contradicts it (`_believed`). A record
+    whose timestamp is not believed arrived between its neighbours: at the nearer one if its
+    timestamp is almost there, else about the middle; by the as-of if possible, because a broker is
+    asked a moment after it.
 
-    `early_ms` is how much before `arrived_ms` they may have arrived, `late_ms` how much after it;
-    both are null where nothing bounds the arrival from below. `latest_ms` is set where copies may
-    end (`_proven`): the records arrived by then. `loose_ms` is added to `late_ms` of records after
-    a stretch's first: of what lies between two records that a broker told, it tells nothing that is
-    older than the first.
+    The records may have arrived up to `early_ms` before `arrived_ms` and up to `late_ms` after it;
+    both are null if the arrival has no lower bound. `latest_ms` is set where copies may end
+    (`_proven`): the records arrived by then. `loose_ms` is added to `late_ms` of the records after
+    a stretch's first: a broker that is asked for offsets by time does not report records between
+    two known ones that are older than the first.
     """
     early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
     late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
@@ -71,7 +72,7 @@ def arrivals(d: Dialect, p: Params) -> str:
 
 
 def _off(disputed: str, between: str) -> str:
-    """How much earlier, or later, than `arrived_ms` a stretch may have arrived."""
+    """How much earlier or later than `arrived_ms` a stretch may have arrived."""
     return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
             WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
             WHEN sure_ms IS NOT NULL THEN 0
@@ -80,7 +81,7 @@ def _off(disputed: str, between: str) -> str:
 
 
 def _placed(p: Params) -> str:
-    """The CTE `by_then`: when each stretch arrived by itself (`then_ms`), its bounds beside it."""
+    """The CTE `by_then`: each stretch's own arrival (`then_ms`) and its bounds."""
     return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
@@ -112,11 +113,12 @@ def _placed(p: Params) -> str:
 
 
 def _told(p: Params) -> str:
-    """The CTE `arrival_rows`: each stretch, the bounds of its arrival, its date if within them.
+    """The CTE `arrival_rows`: each stretch, the bounds of its arrival, its timestamp if within
+    them.
 
-    A batch of a file arrives whole (`whole`). A producer holds no record for an hour: a batch with
-    dates that are further apart arrived at its last. Among the stretches are rows of what groups
-    committed: the log went as far as `base_offset` at `read_ms`.
+    A batch of a file arrives at once (`whole`). A producer holds no record for an hour, so a batch
+    whose timestamps are further apart arrived at its last one. Rows of commits are among the
+    stretches: the log had reached `base_offset` at `read_ms`.
     """
     return f"""
     numbered AS (
@@ -151,13 +153,14 @@ def _told(p: Params) -> str:
 
 
 def _believed() -> str:
-    """The CTE `believed`: `sure_ms` is a date that stands, null for one that does not.
+    """The CTE `believed`: `sure_ms` is a believed timestamp, null for any other.
 
-    A date more than an hour behind one before it is a copy's. Among the others, a part of the log
-    whose dates contradict each other is taken with those after it (a date ahead of them is false)
-    or with those before it (a date behind them is false), whichever leaves fewer disbelieved. Both
-    remain possible (`disputed`, as is a record without a date that can be true): it arrived from
-    `least_from_ms` on, if dates ahead are the false ones, to `most_by_ms`, if those behind are.
+    A timestamp more than an hour before that of an earlier record belongs to a copy. The others
+    fall into parts of the log in which timestamps contradict each other: either those too high are
+    false, or those too low. The choice that leaves fewer disbelieved wins. Both remain possible
+    (`disputed`, as is a record whose timestamp can't be true): the stretch arrived at
+    `least_from_ms` at the earliest, if the high ones are false, and at `most_by_ms` at the latest,
+    if the low ones are.
     """
     return f"""
     kept AS (
@@ -201,13 +204,14 @@ def _believed() -> str:
 
 
 def _proven(p: Params) -> str:
-    """The CTE `proven`: with `latest_ms`, where the first records of a log may be copies.
+    """The CTE `proven`: adds `latest_ms`, where the first records of a log may be copies.
 
-    Nothing contradicts old records that are the first in a log. They may be copies if the log then
-    rests for more than an hour, by its dates: they arrived in that rest. They are none where the
-    log is known to have been written at its dates before: a group committed an offset within an
-    hour of the record before it, or the log was seen to end. After such a proof copies contradict
-    what is before them. Where nothing follows such copies, no as-of is late enough for an age.
+    Nothing contradicts old records that are the first in a log. They may be copies if the log, by
+    its timestamps, then rests for more than an hour: they arrived during that rest. They are not
+    copies if the log was evidently written at those times: a group committed an offset within an
+    hour of the record before it, or the log's end was seen. After such a proof copies contradict
+    the records before them. If nothing follows possible copies, no as-of is late enough to give
+    them an age.
     """
     no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"

@@ -1,4 +1,4 @@
-"""What compaction would save."""
+"""Estimate of what log compaction would remove."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _KEY: Final = "log_partition, of, group_id, topic, partition, member_id, pattern
 
 
 def compaction(d: Dialect, p: Params) -> str:
-    """EVENTS and `offset_records` to COMPACTION: what a cleaner would drop from each partition.
+    """EVENTS and `offset_records` to COMPACTION: the records a cleaner would drop per partition.
 
-    Superseded are all records of a key but the last, and what aborted transactions wrote;
-    tombstones, where they are the last, go later, after `delete.retention.ms`, as the markers of
-    transactions do once nothing of them is left. Bytes are estimated from what the records hold,
-    before any compression.
+    Superseded are all records of a key but the last, and the records of aborted transactions.
+    Tombstones that are the last of their key go later, after `delete.retention.ms`, as do
+    transaction markers once no record of their transaction is left. Bytes are estimated from the
+    content of the records, before any compression.
     """
     no_key = f"(of = '{UNKNOWN}' AND raw_key IS NULL)"
     last = d.struct(log_offset="log_offset", gone="gone", bytes="bytes")

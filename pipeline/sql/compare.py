@@ -1,4 +1,4 @@
-"""What groups did in a window of time, in numbers that two windows can be compared by."""
+"""Figures of each group in a window of time, for the comparison of two windows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pipeline.sql.sums import whole_sum
 
 
 def window(d: Dialect, p: Params, *, by_topic: bool) -> str:
-    """A row for each group, or each of its topics, that was there between `since_ms` and the as-of.
+    """A row for each group, or each topic of it, that was seen between `since_ms` and the as-of.
 
-    It is over tables of that window: `commits`, `lag` and `churn`. Lag is that of all partitions
-    together, at the step's end where it was most.
+    The tables `commits`, `lag` and `churn` must cover that window. Lag is summed over partitions,
+    at the end of the step in which the sum was largest.
     """
     assert p.since_ms is not None
     key = "group_id, topic" if by_topic else "group_id"

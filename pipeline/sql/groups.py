@@ -1,9 +1,9 @@
-"""Groups of every kind as one relation: what each was, and who was in it, at each of its states.
+"""Groups of every kind as one relation: the group and its members at each of its states.
 
-A classic group writes itself whole: one record is one state. A group of KIP-848, KIP-932 or
-KIP-1071 writes an epoch, and records of its members beside it: those who came before the epoch's
-record, those who left too; what each shall have and what each has follow it. So what a member came
-with counts from the next epoch on, what it was given counts from the epoch before it.
+A classic group writes its whole state in one record. A KIP-848, KIP-932 or KIP-1071 group writes an
+epoch record and member records: before the epoch record those of members that joined or left, after
+it those of target and current assignments. So a member's subscription counts from the next epoch,
+and its assignment from the epoch before it.
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ FIRST_EPOCH: Final = 2
 """The first epoch of a group of the newer kinds is 1 until Kafka 4.2 and 2 since 4.3."""
 
 OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
-"""Of a state, as SQL: the group is one of members, though it may be empty. Readers that commit
-without being members use one that never had any (Kafka 4 writes it without a protocol type) or that
-was deleted."""
+"""SQL condition on a state: the group has members or had them, though it may be empty. Standalone
+consumers commit for a group that never had any (Kafka 4 writes it without a protocol type) or that
+was deleted.
+"""
 
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
-"""What a record is to its group. A doubt is a record of it that was not understood; damage may have
-been of any group."""
+"""The role of a record for its group. A doubt is a record of the group that was not understood;
+damage may have hit a record of any group.
+"""
 _SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 
 def group_states(d: Dialect, p: Params) -> str:
-    """EVENTS to a row for each state of a group, in the log's order.
+    """EVENTS to a row for each state of a group, in the order of the log.
 
-    A row is a record of the group itself, where `own` is true: a generation or an epoch, or, with
-    `alive` false, its deletion. A group that was converted was not deleted. After the last of them
-    there may be one more row, for members that changed since, or for records that were not
-    understood. `known` is false where such records may have changed who is in the group. Members
-    have PERSON, `subscription`, `pattern` (a regular expression) and `assignment`, which is what
-    they shall have; what they have is in records of the kinds `_current_member`.
+    A row is a record of the group itself, with `own` true: a generation or an epoch, or, with
+    `alive` false, its deletion. A conversion to another kind is not a deletion. One more row may
+    follow the last of them, for members that changed since or for records that were not understood.
+    `known` is false if such records may have changed the members. Members have PERSON,
+    `subscription`, `pattern` (a regular expression) and `assignment`, which is the target
+    assignment; the current one is in records of the kinds `_current_member`.
     """
     return f"""
     WITH {_records()}, {_turns()}, {_numbered()}, {_stays(d)}, {_memberships(d)},
@@ -77,7 +79,7 @@ def group_states(d: Dialect, p: Params) -> str:
 
 
 def _stated(d: Dialect) -> str:
-    """`stated`: the states, each with what the last record of the group itself says."""
+    """`stated`: the states, each with the values of the group's own last record."""
     names = ("log_offset", "protocol_type", "generation", "protocol", "leader", "state_at")
     whole = d.struct(
         alive=f"role = '{_STATE}'", group_type="own_type", **{name: name for name in names}
@@ -103,18 +105,18 @@ def _classic_members(d: Dialect) -> str:
 
 
 def kinds_of(*ends: str) -> list[str]:
-    """The kinds of the newer groups' records that end so: ``kinds_of("_epoch")``."""
+    """The kinds of the newer groups' records with these endings: ``kinds_of("_epoch")``."""
     return [kind for kind in RECORD_KINDS.values() if kind.endswith(ends)]
 
 
 def quoted(texts: Iterable[str]) -> str:
-    """For `IN`."""
+    """A list of literals for `IN`."""
     return "(" + ", ".join(f"'{text}'" for text in texts) + ")"
 
 
 def _records() -> str:
-    """`records`: those of groups, each with what it is to the group; damage stands at every group
-    of its partition that the log names, at its last place only.
+    """`records`: the records of groups, each with its role for its group. Damage has a row in every
+    group that the log of its partition names, at the place of its last occurrence only.
     """
     roles = {
         _STATE: [GROUP, *kinds_of("_epoch")],
@@ -158,7 +160,7 @@ def _records() -> str:
 
 
 def member_kinds() -> list[str]:
-    """Kinds that say who a member is."""
+    """The kinds of records that describe a member."""
     return [f"{group_type}_group_member" for group_type in GROUP_TYPES]
 
 
@@ -167,10 +169,10 @@ def _with_tombstones(kinds: Iterable[str]) -> list[str]:
 
 
 def _turns() -> str:
-    """`turns`: records, with which of them make a state: turns, and at most one after the last.
+    """`turns`: records, marked where they make a state: turns, and at most one after the last.
 
-    The tombstone of a group that is written anew at the same time as one of another kind converts
-    it: the coordinator does both in one batch.
+    A group's tombstone followed in the same batch by a record of another kind is a conversion: the
+    coordinator writes both at the same time.
     """
     chain = f"PARTITION BY {GROUP_KEY} ORDER BY log_offset"
     whole = f"role = '{_END}' OR kind = '{GROUP}'"
@@ -228,10 +230,10 @@ def _numbered() -> str:
 
 
 def _stays(d: Dialect) -> str:
-    """`staying`: from which state to which somebody was a member of a group of the newer kinds.
+    """`staying`: from which state to which state each member was in a group of the newer kinds.
 
-    A member has what it shall have; where compaction left no target, what it had. Neither counts
-    before the member came.
+    A member has its target assignment, or its current one if compaction removed the target. Neither
+    counts before the member joined.
     """
     chain = f"PARTITION BY {GROUP_KEY}, era, member_id ORDER BY since_nth, log_offset"
 

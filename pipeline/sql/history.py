@@ -1,4 +1,4 @@
-"""The history itself as tables."""
+"""Queries that return the history itself as tables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pipeline.model.params import Params
 
 
 def events(d: Dialect, p: Params) -> str:
-    """EVENTS, as selected."""
+    """Return EVENTS unchanged."""
     return "SELECT * FROM events"
 
 
 def stretches(d: Dialect, p: Params) -> str:
-    """STRETCHES of the topics that were asked for."""
+    """Return STRETCHES of the selected topics."""
     return "SELECT * FROM stretches"

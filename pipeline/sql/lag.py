@@ -1,8 +1,8 @@
-"""How far behind groups are, step by step, and whether they will ever catch up.
+"""The lag of groups, step by step, and whether they will ever catch up.
 
-A group's offset as of a step's end is the last that it had committed by then: steps without commits
-carry it forward, up to the as-of, for a group that has stopped falls behind too. Offsets of logs
-and ages of records go by arrival (`arrivals.arrivals`), whatever dates the records bear.
+A group's offset at a step's end is the last that it had committed by then. Steps without commits
+carry it forward up to the as-of, because a stopped group falls behind too. Log end offsets and
+record ages follow arrival (`arrivals.arrivals`), whatever timestamps the records have.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pipeline.sql.arrivals import SKEW_MS
 from pipeline.sql.groups import OF_MEMBERS
 
 MOST_ROWS: Final = 10_000_000
-"""A table of lag has no more: its steps are longer where minutes would be more."""
+"""The upper bound for rows of a lag table: steps are longer where minutes would exceed it."""
 STEPS_MS: Final = tuple(60_000 * n for n in (1, 5, 15, 60, 360, 1440))
 RECENT_MINUTES: Final = 10
-"""The present rates are those of this many minutes, the last before the as-of."""
+"""Current rates are those of this many minutes, the last before the as-of."""
 _KEY: Final = "group_id, topic, partition"
 
 CAUGHT_UP, CATCHING_UP, LEVEL = "caught up", "catching up", "level"
@@ -39,7 +39,7 @@ _VERDICT: Final = f"""
 
 
 def lag_steps(d: Dialect, p: Params) -> str:
-    """One row: the steps of LAG, from `first_ms` to `last_ms`, the begin of the last."""
+    """One row: the steps of LAG, from `first_ms` to `last_ms`, the start of the last step."""
     steps = " UNION ALL ".join(f"SELECT CAST({each} AS BIGINT) AS step_ms" for each in STEPS_MS)
     span_ms = p.as_of_ms - p.lag_since_ms
     return f"""
@@ -57,7 +57,7 @@ def lag_steps(d: Dialect, p: Params) -> str:
 
 
 def recent_steps(d: Dialect, p: Params) -> str:
-    """The same of the last minutes, from which rates are known."""
+    """The steps of the last minutes, from which the current rates are computed."""
     first_ms = p.as_of_ms - RECENT_MINUTES * STEPS_MS[0] - 1
     return f"""
     SELECT step_ms, {_begin(str(first_ms))} AS first_ms, {_begin(str(p.as_of_ms - 1))} AS last_ms
@@ -66,17 +66,17 @@ def recent_steps(d: Dialect, p: Params) -> str:
 
 
 def lag(d: Dialect, p: Params) -> str:
-    """LAG: how far behind each group was at the end of each step of its window.
+    """LAG: the lag of each group at the end of each step of the window.
 
-    In seconds it is the age of the first record not read; its least, with no precision, where
-    nothing tells how much older the record may be. Both are null where nothing is known of the
-    topic's records. No age is below 0: a record may be younger by all of its age at most.
+    In seconds, lag is the age of the first record that was not read. It is a lower bound, with no
+    precision, if the record's age has no upper bound. Both are null if nothing is known of the
+    topic's records. An age is never below 0, so the error is at most the age itself on that side.
     """
     return _lag(d, p, "lag_steps")
 
 
 def recent_lag(d: Dialect, p: Params) -> str:
-    """LAG of the last minutes, whatever window is asked for."""
+    """LAG of the last minutes, whatever the window is."""
     return _lag(d, p, "recent_steps")
 
 
@@ -121,7 +121,7 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _held(d: Dialect, p: Params, steps: str) -> str:
-    """The CTE `held`: what each group had committed at the end of each step."""
+    """The CTE `held`: each group's committed offset at the end of each step."""
     steps_held = d.numbers("CAST(0 AS BIGINT)", "CAST((until_ms - begin_ms) / step_ms AS BIGINT)")
     return f"""
     dated AS (
@@ -156,12 +156,12 @@ def _held(d: Dialect, p: Params, steps: str) -> str:
 
 
 def _ends(d: Dialect, p: Params) -> str:
-    """The CTE `ends`: where each log ended, and began, at the end of each step.
+    """The CTE `ends`: each log's end and start offset at the end of each step.
 
-    Where a log was seen to begin holds for a minute before: a run looks after its as-of.
-    `known_end` and `known_start` are the highest that there may be by the as-of, for what had begun
-    to arrive by then may have been there. A group that has read up to an offset shows that the log
-    went so far, whatever the dates say.
+    A log start that was seen holds for the minute before, because a run reads it after its as-of.
+    `known_end` and `known_start` are upper bounds at the as-of: records that had begun to arrive by
+    then may have been in the log. A group that has read up to an offset shows that the log reached
+    it, whatever the timestamps are.
     """
     stretch = d.struct(
         base_offset="base_offset",
@@ -213,13 +213,13 @@ def _ends(d: Dialect, p: Params) -> str:
 
 
 def catch_up(d: Dialect, p: Params) -> str:
-    """CATCH_UP: where each group's partition is heading, by the rates of the last minutes.
+    """CATCH_UP: whether each group's partition will catch up, by the rates of the last minutes.
 
-    `never` is set for one that falls behind, or has stopped with records unread. Partitions whose
-    offsets were deleted before the as-of, or whose lag is not known, have no row. Nobody runs a
-    group that has no member, unless it goes on reading since: a reader may commit for a group
-    without being its member. A group that never had members, or was deleted, has such readers alone
-    and no count of members.
+    `never` is true if the group falls behind or has stopped with records unread. Partitions whose
+    offsets were deleted before the as-of, or whose lag is unknown, have no row. The verdict for a
+    group without members is `nobody runs it`, unless it reads on since it became empty: a consumer
+    may commit for a group without being its member. A group that never had members, or was deleted,
+    can only have such consumers, and its member count is null.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip

@@ -1,13 +1,13 @@
-"""Offsets as the coordinator held them: commits, each with the one before, and their rates.
+"""Offsets as the coordinator held them: commits, each with the previous one, and their rates.
 
 A plain commit holds from its record on. A transaction's commits hold from its COMMIT marker on, and
-only those whose record is newer than what is held then: Kafka's coordinator compares the offsets of
-the records. So a plain commit, or a tombstone, that was written between a transaction's commit and
-its marker wins.
+only if their record is newer than that of the offset held then: Kafka's coordinator compares the
+offsets of the records. So a plain commit or a tombstone between a transaction's commit and its
+marker wins.
 
-A commit whose producer has an earlier marker of a higher epoch was written after the end of its
-transaction. No later marker commits it: the broker leaves it out when it loads the log, and so do
-these tables (docs/internals/transactions.md).
+If an earlier marker of a higher producer epoch precedes a commit, the commit was written after the
+end of its transaction. No later marker commits it: the broker ignores it when it loads the log, and
+so do these tables (docs/internals/transactions.md).
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from pipeline.model.events import COMMIT, COMMIT_TOMBSTONE, COMMITTED, MARKER
 from pipeline.model.params import Params
 
 KEY: Final = "log_partition, group_id, topic, partition"
-"""What identifies a chain of commits. A group lives in one partition of the log."""
+"""The identity of a chain of commits. A group lives in one partition of the log."""
 
 TAKEN, SUPERSEDED, ROLLED_BACK, OPEN = "committed", "superseded", "aborted", "open"
-"""Outcomes of a commit in a transaction. Superseded: it was committed, and something newer held."""
+"""Outcomes of a transaction's commit. Superseded: committed, but a newer offset was held already.
+"""
 
 
 def offset_records(d: Dialect, p: Params) -> str:
-    """EVENTS to every commit and tombstone, with whether it was ever held, as `outcome`.
+    """EVENTS to every commit and tombstone, with its `outcome`: whether it was ever held.
 
-    `effect_offset` and `effect_at` say from which record of the log on, and since when.
+    It holds from the log offset `effect_offset` and the time `effect_at` on.
     """
     return f"""
     WITH marked AS (
@@ -81,7 +82,7 @@ def offset_records(d: Dialect, p: Params) -> str:
 
 
 def offset_changes(d: Dialect, p: Params) -> str:
-    """`offset_records` to what was ever held: each with the offset that it took the place of."""
+    """`offset_records` to the offsets that were ever held, each with the one that it replaced."""
     return f"""
     SELECT {KEY}, kind, log_offset, effect_offset, effect_at AS at, committed_offset, leader_epoch,
         metadata, commit_at, expire_at, producer_id, marker_offset,
@@ -106,7 +107,7 @@ def held_at(at_ms: int) -> str:
 
 
 def commits(d: Dialect, p: Params) -> str:
-    """COMMITS: each commit that held, with the one before it of its group and partition."""
+    """COMMITS: each commit that held, with the previous one of its group and partition."""
     return f"""
     SELECT c.*, c.at AS committed_at, t.at AS record_at, t.precision_s AS record_at_precision_s,
         (unix_millis(c.at) - unix_millis(c.previous_at)) / 1e3 AS since_previous_s,
@@ -123,7 +124,7 @@ def commits(d: Dialect, p: Params) -> str:
 
 
 def transactional_commits(d: Dialect, p: Params) -> str:
-    """TRANSACTIONAL_COMMITS: what transactions wrote, and what became of it."""
+    """TRANSACTIONAL_COMMITS: the commits of transactions and their outcome."""
     return f"""
     SELECT group_id, topic, partition, written_at, committed_offset, metadata, producer_id,
         producer_epoch, outcome, ended_at, log_partition, log_offset, marker_offset
@@ -132,7 +133,7 @@ def transactional_commits(d: Dialect, p: Params) -> str:
 
 
 def rates(d: Dialect, p: Params) -> str:
-    """COMMITS to RATES: a row for each group, topic and minute in which there was a commit."""
+    """COMMITS to RATES: a row for each group, topic and minute with a commit."""
     return f"""
     SELECT group_id, topic, minute, count(DISTINCT partition) AS partitions, count(*) AS commits,
         sum(CASE WHEN advanced_records > 0 THEN advanced_records ELSE 0 END) AS advanced_records,

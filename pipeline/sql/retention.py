@@ -1,11 +1,12 @@
-"""What retention will do: offsets that expire, and groups that are dead.
+"""Effects of retention: offsets that expire, and groups that are dead.
 
-The rules are those of Kafka since KIP-211, as in offsets/expiry.py: a client's own expire timestamp
-counts before all else; offsets of a classic group that is empty last from when it became so, those
-of a group that nobody ever joined from their commit, those of topics to which no member of a living
-consumer group subscribes from their commit too; all others are kept. Offsets of a KIP-848 or
-KIP-1071 group last from their commit as long as nobody subscribes, when it is empty too. What an
-open transaction wrote keeps the offset. Where records were not understood, nothing is judged.
+The rules are Kafka's since KIP-211, as in offsets/expiry.py. The expire timestamp of a client
+counts before all else. The retention time of an offset begins: for a classic group that is empty,
+when it became empty; for a group that never had members, at the commit; for a topic to which no
+member of a live consumer group subscribes, at the commit. All other offsets are kept. Offsets of a
+KIP-848 or KIP-1071 group expire after their commit if no member subscribes, also when the group is
+empty. A pending commit of an open transaction keeps the offset. Where records were not understood,
+no verdict is given.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _FAR_MS: Final = 9_000_000_000_000_000
 
 
 def expiring_offsets(d: Dialect, p: Params) -> str:
-    """`offset_changes`, `group_states` and EVENTS to EXPIRING_OFFSETS: every offset that is kept at
-    --as-of, and when it will go.
+    """`offset_changes`, `group_states` and EVENTS to EXPIRING_OFFSETS: every offset that is held at
+    --as-of, and when it expires.
 
-    `expires_at` is null for one that is kept as long as its group is what it is then; `expired`
-    ones go when the coordinator next looks, and null is not known.
+    `expires_at` is null for an offset that is kept while its group is in its present state. If
+    `expired` is true, the coordinator removes the offset at its next check; null is unknown.
     """
     later = f"timestamp_millis(unix_millis(since) + {p.offsets_retention_ms})"
     return f"""
@@ -86,10 +87,10 @@ def expiring_offsets(d: Dialect, p: Params) -> str:
 
 
 def dead_groups(d: Dialect, p: Params) -> str:
-    """`group_states`, `offset_changes` and EXPIRING_OFFSETS to DEAD_GROUPS: those that are gone or
-    abandoned at --as-of.
+    """`group_states`, `offset_changes` and EXPIRING_OFFSETS to DEAD_GROUPS: the groups that are
+    deleted or abandoned at --as-of.
 
-    A share group keeps its offsets elsewhere, so that it is dead only when it was deleted.
+    A share group keeps its offsets elsewhere, so it is dead only if it was deleted.
     """
     return f"""
     WITH {_last_states(d)}, {_pending()},
@@ -124,7 +125,7 @@ def dead_groups(d: Dialect, p: Params) -> str:
 
 
 def _rule() -> str:
-    """The case that applies to an offset; an expire timestamp is looked at later."""
+    """SQL for the rule that applies to an offset; the expire timestamp is applied later."""
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'
@@ -137,8 +138,8 @@ def _rule() -> str:
 
 
 def _held(d: Dialect) -> str:
-    """`held`: the last commit of each group's partition; `pending`: those that an open transaction
-    may change.
+    """`held`: the last commit of each group's partition; `pending`: the partitions that an open
+    transaction may change.
     """
     names = ("kind", "committed_offset", "expire_at", "log_offset")
     value = d.struct(**{name: name for name in names}, committed_at='coalesce(commit_at, "at")')
@@ -154,7 +155,7 @@ def _held(d: Dialect) -> str:
 
 
 def _pending() -> str:
-    """`pending`: a tombstone takes away what an open transaction wrote before it."""
+    """`pending`: a tombstone removes the commits that an open transaction wrote before it."""
     return f"""
     pending AS (
         SELECT {KEY} FROM offset_records GROUP BY {KEY}
@@ -164,7 +165,7 @@ def _pending() -> str:
 
 
 def _last_states(d: Dialect) -> str:
-    """`last_states`: what each group is; `blind` where what its members read is not known."""
+    """`last_states`: each group's last state; `blind` if a member's subscription is unknown."""
     fields = (
         "alive", "known", "group_type", "protocol_type", "generation", "state_at", "members",
     )  # fmt: skip
@@ -184,7 +185,8 @@ def _last_states(d: Dialect) -> str:
 
 def _subscribed(d: Dialect) -> str:
     """`subscribed`: the topics that a group's members name, or that match their patterns;
-    `topologies`: those of streams groups, whose text names each topic that they read or write.
+    `topologies`: the topologies of streams groups, whose text names each topic that they read or
+    write.
     """
     regex = "get_json_object(details, '$.regular_expression')"
     topics = d.texts("get_json_object(last.details, '$.topics')")

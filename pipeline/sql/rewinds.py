@@ -1,4 +1,4 @@
-"""Commits below the one before, and who was in the group then."""
+"""Commits below the previous one, and the members of the group at that time."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pipeline.sql.offsets import KEY
 
 _SO_FAR: Final = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _GIVES_UP: Final = "1"
-"""The state of a KIP-848 member that was told to give partitions up, and has them until it says
-that it did.
-"""
+"""The state (KIP-848) of a member that must revoke partitions, and keeps them until it confirms."""
 
 
 def rewinds(d: Dialect, p: Params) -> str:
     """COMMITS, EVENTS and `group_states` to REWINDS.
 
-    `owner` is the member that had the partition when the commit was written: null when nobody had
-    it, as when an offset was set by an administrator, or when assignments are not of consumers. In
-    a group of the newer kinds it is who had it, which for a while is not who shall have it.
-    `members` is empty where the group had none, and null where its records were not understood.
+    `owner` is the member that had the partition when the commit was written. It is null if no
+    member had it, as when an administrator set the offset, or if the assignments are not those of
+    consumers. In a group of the newer kinds it is the current owner, which for a while differs from
+    the target one. `members` is empty if the group had none, and null if its records were not
+    understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
@@ -46,7 +45,7 @@ def rewinds(d: Dialect, p: Params) -> str:
 
 
 def _assigned(d: Dialect, person: str) -> str:
-    """Persons to whom the commit's partition was assigned."""
+    """The members to which the commit's partition was assigned."""
     here = d.filter(
         "m.assignment", "h", f"h.topic = c.topic AND {d.contains('h.partitions', 'c.partition')}"
     )
@@ -54,7 +53,7 @@ def _assigned(d: Dialect, person: str) -> str:
 
 
 def _asked(d: Dialect) -> str:
-    """`back`: the commits in question; `then_in`: the group's state when each was written."""
+    """`back`: the commits below the previous one; `then_in`: the group's state at each of them."""
     names = ("generation", "group_type", "alive", "known", "members")
     state = d.struct(**{name: f"g.{name}" for name in names})
     return f"""
@@ -82,7 +81,7 @@ def _asked(d: Dialect) -> str:
 
 
 def _had(d: Dialect) -> str:
-    """`then_had`: the member that was the last to get the partition, and until when it had it."""
+    """`then_had`: the last member that got the partition, and until when it had it."""
     members, currents = member_kinds(), kinds_of("_current_member")
     dropped = quoted(kind + TOMBSTONE for kind in currents)
     ends = (

@@ -1,8 +1,8 @@
-"""Sums that may be more than a long holds."""
+"""Sums of whole numbers that may exceed 64 bits."""
 
 from __future__ import annotations
 
 
 def whole_sum(value: str) -> str:
-    """Aggregate: the sum of whole numbers; null where it is more than a long holds."""
+    """Aggregate: the sum of whole numbers; null if it does not fit a BIGINT."""
     return f"try_cast(sum(CAST({value} AS DECIMAL(38, 0))) AS BIGINT)"

@@ -1,4 +1,4 @@
-"""When the records that groups committed were written, and when they arrived in their logs."""
+"""When the records at committed offsets were written, and when they arrived in their logs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ _IN_STRETCHES: Final = """
             THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
     FROM parts
 """
-"""Of `parts`: times that are interpolated in their stretches."""
+"""Selects from `parts`: times interpolated within their stretches."""
 
 
 def offset_times(d: Dialect, p: Params) -> str:
     """`arrivals` and `offset_changes` to the times of each `position` that a group committed.
 
-    They are those of the first record at or after the position, interpolated in its stretch between
-    first and last; no row where no such record is known. `at` is the record's own date, null where
-    it has none; `precision_s` says how far off it may be, as far as the farther end of the span,
-    and 0 where it was told for this very record.
-    `arrived_ms` is when it arrived, null where that is not known; `early_ms` and `late_ms` say how
-    much earlier or later that may have been. Where these are null, nothing tells how long before.
+    The times are those of the first record at or after the position, interpolated between the first
+    and the last record of its stretch. A position without such a record has no row. `at` is the
+    record's own timestamp, null if it has none. `precision_s` bounds its error: the distance to the
+    farther end of the stretch, 0 if the timestamp of this very record is known.
+
+    `arrived_ms` is the record's arrival, null if unknown. `early_ms` and `late_ms` bound how much
+    earlier or later it may have been. Where they are null, the arrival has no lower bound.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",

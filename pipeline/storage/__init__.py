@@ -1,1 +1,1 @@
-"""Where tables are kept: folders here and on object storage, in several formats, and archives."""
+"""Storage of tables: local folders and object storage, in several formats, and archives."""

@@ -1,9 +1,9 @@
-"""The archive that grows: the history in a folder, appended to and never written over.
+"""The archive: the history in a folder that grows; its files are never overwritten.
 
-`events/day=.../`, `stretches/day=.../` and `quarantine/` are Parquet; `_archive.json` names the
-files that count, and how far each partition of `__consumer_offsets` has been read. Rows and
-positions change together, by one rename: a process that ends anywhere leaves what was there before
-or what is there after. Files that no manifest names are cleared away by the next writer.
+`events/day=.../`, `stretches/day=.../` and `quarantine/` are Parquet. `_archive.json` names the
+files that count, and the next offset to read of each partition of `__consumer_offsets`. Rows and
+positions change together, by one rename: a process that ends at any moment leaves the state before
+or after. The next writer deletes files that no manifest names.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from pipeline.storage.set_aside import given_up, settle
 
 ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
-"""No table has more of one day."""
+"""The upper bound for the files of one table and day."""
 LARGE_ROWS: Final = 4_000_000
-"""A file of a day that is over is joined to others up to here."""
+"""Files of a past day are joined if they have fewer rows than this."""
 WRITER: Final = ".archive.lock"
 READERS: Final = ".archive.readers"
 _DAY_MS: Final = 86_400_000
@@ -54,7 +54,7 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class Appended:
-    """What an append came to."""
+    """The rows added by an append."""
 
     events: int = 0
     stretches: int = 0
@@ -62,22 +62,22 @@ class Appended:
 
 
 class Archive:
-    """An archive that this process, and no other, writes; a context manager."""
+    """An archive that only this process writes; a context manager."""
 
     def __init__(self, folder: Path, lock: Lock, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
         self.said: list[str] = []
-        """A sentence for each damaged file that was moved away, and each that is whole again."""
+        """A sentence for each damaged file that was moved away, and each that is intact again."""
         self._lock = lock
         self._unneeded: set[str] = set()
 
     @classmethod
     def open(cls, where: str, cluster_id: str | None = None) -> Archive:
-        """Begin an archive in a folder, or go on with the one that is there.
+        """Start an archive in a folder, or continue the existing one.
 
-        Damaged files are set aside. PipelineError where another process writes it, it is another
-        cluster's, or the folder has events that no archive wrote.
+        Damaged files are set aside. PipelineError if another process writes it, if it belongs to
+        another cluster, or if the folder has events that no archive wrote.
         """
         folder = Path(where)
         try:
@@ -111,7 +111,7 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Let other processes write it."""
+        """Release the lock, so that other processes can write."""
         self._lock.release()
 
     def files(self, table: str) -> list[Path]:
@@ -119,8 +119,8 @@ class Archive:
         return [self.folder / path for path in self.manifest.read(table)]
 
     def set_aside(self, deep: Collection[str] = ()) -> bool:
-        """Move damaged files to `quarantine/`, and count those that are whole again; whether there
-        are any. Files of the tables ``deep`` are read as a whole.
+        """Move damaged files to `quarantine/`, and count files that are intact again; return
+        whether there were any. Files of the tables ``deep`` are read completely.
         """
         settled = settle(self.folder, self.manifest, deep)
         if settled is None:
@@ -133,8 +133,8 @@ class Archive:
         return True
 
     def whole(self, work: Callable[[], None]) -> None:
-        """Do work that reads files; where that fails since some are damaged, set them aside and do
-        it again.
+        """Do work that reads files; if it fails because of damaged files, set them aside and retry
+        once.
         """
         try:
             work()
@@ -154,12 +154,12 @@ class Archive:
         log_topic_id: str | None = None,
         read_until_ms: int | None = None,
     ) -> Appended:
-        """Add EVENTS that are not here yet, in the order of each partition's log, and STRETCHES.
+        """Add new EVENTS, in the order of each partition's log, and STRETCHES.
 
         ``next_offsets`` says how far the log was read beyond its rows, ``topics`` where topics end
-        now (None while that is still to be asked), ``forgotten`` which of them are others than
-        before under the same name: what is here of them goes. All is there together, or nothing;
-        of very many events a part may be.
+        now (None if not yet requested). ``forgotten`` names topics that were recreated: the archive
+        drops its rows of them. The append is atomic, except that a very large number of events is
+        committed in parts.
         """
         if forgotten:  # their stretches are rewritten
             with self._writing():
@@ -207,14 +207,14 @@ class Archive:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say which folder can't be written."""
+        """Convert OSError to a PipelineError that names the folder."""
         try:
             yield
         except OSError as error:
             raise _not_written(self.folder, error) from None
 
     def _commit(self, new: NewFiles, manifest: Manifest) -> set[str]:
-        """Make files and manifest count; the folders that have new files."""
+        """Commit files and manifest; return the folders that have new files."""
         found = new.finish()
         files = dict(manifest.files)
         for table, live in found.items():
@@ -229,7 +229,7 @@ class Archive:
         return {file.folder for live in found.values() for file in live}
 
     def _without(self, topics: Sequence[str], new: NewFiles) -> Manifest:
-        """The manifest without these topics, their stretches left out of the files."""
+        """The manifest without these topics; their stretches are removed from the files."""
         if not topics:
             return self.manifest
         kept: list[LiveFile] = []
@@ -250,7 +250,7 @@ class Archive:
         )
 
     def _compact(self, touched: set[str]) -> None:
-        """Keep the files of a day few while it grows, and make them one when it is over."""
+        """Keep the files of the current day few, and join those of past days."""
         until_ms = self.manifest.read_until_ms or 0
         today = f"day={np.datetime64(until_ms // _DAY_MS, 'D')}"
         for folder, files in self._folders().items():
@@ -270,7 +270,7 @@ class Archive:
         return found
 
     def _join(self, folder: str, files: Sequence[LiveFile]) -> None:
-        """Make one file of several of one folder."""
+        """Join several files of one folder."""
         table = folder.partition("/")[0]
         new = NewFiles(self.folder, self.manifest.next_file)
         try:
@@ -284,7 +284,7 @@ class Archive:
             raise
 
     def _clear_left_overs(self) -> None:
-        """Clear away what a killed writer left, and what was kept for readers."""
+        """Delete leftovers of a killed writer, and files that were kept for readers."""
         live = self.manifest.live()
         away = {gone.file.path for gone in self.manifest.set_aside}
         for table in TABLES:
@@ -298,7 +298,7 @@ class Archive:
         self._clear()
 
     def _clear(self) -> None:
-        """Delete files that do not count, unless somebody reads the archive now."""
+        """Delete files that do not count, unless a process reads the archive now."""
         lock = Lock.nobody_shares(self.folder / READERS)
         if lock is None:
             return
@@ -311,10 +311,10 @@ class Archive:
 
 
 def due(rows: Sequence[int]) -> int:
-    """How many of the newest files of a day to join, by the rows of each; 0 while they are few.
+    """The number of a day's newest files to join, by the rows of each; 0 while they are few.
 
-    So many that the one before is larger than what they make: each row is then written a few times
-    in a day of thousands of appends.
+    Joining stops at a file larger than all newer ones together. So each row is rewritten only a few
+    times in a day of thousands of appends.
     """
     if len(rows) < FILES_OF_A_DAY:
         return 0
@@ -327,7 +327,9 @@ def due(rows: Sequence[int]) -> int:
 
 
 def check_layout(folder: Path) -> None:
-    """PipelineError where a folder has events, stretches or a quarantine that no archive wrote."""
+    """Raise PipelineError if a folder has events, stretches or a quarantine that no archive
+    wrote.
+    """
     archived = has_manifest(folder)
     for table in TABLES:
         for file in _files_in(folder / table):
@@ -357,7 +359,7 @@ def _not_ours(folder: Path, file: Path, archived: bool) -> str:
 
 
 def _belonging(folder: Path, manifest: Manifest, cluster_id: str | None) -> Manifest:
-    """The manifest of an archive that may be gone on with, its cluster noted."""
+    """The manifest of an archive that may be continued, with the cluster noted."""
     if None not in (cluster_id, manifest.cluster_id) and cluster_id != manifest.cluster_id:
         raise PipelineError(
             f"{folder} is an archive of cluster {manifest.cluster_id}, but the source is cluster"

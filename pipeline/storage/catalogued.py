@@ -1,8 +1,8 @@
-"""Tables in a catalog of Spark's (Iceberg REST, Unity, Glue, Hive), which grow by day.
+"""Tables in a Spark catalog (Iceberg REST, Unity, Glue, Hive), which grow by day.
 
-A table is partitioned by `day`. A row of a series has the day of its time, any other the day for
-which its run's answers hold. A run writes the newest day that the table has anew, and appends the
-days after it; days before stay as they are. Run again, it doubles nothing.
+A table is partitioned by `day`. A row of a series has the day of its time, any other row the day
+for which the run's results hold. A run rewrites the newest day of the table and appends the days
+after it; earlier days stay unchanged. So a repeated run duplicates no row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DAY: Final = "day"
 _CLUSTER: Final = "muster.cluster_id"
 _NAME: Final = re.compile(r"\w+(\.\w+)+")
 _FIRST: Final = date(1970, 1, 1)
-"""The day of a row of a series that has no time, too."""
+"""Also the day of a row of a series without a time."""
 
 
 @runtime_checkable
@@ -33,10 +33,10 @@ class Commands(Protocol):
     """An engine that has catalogs."""
 
     def run(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        """Carry out a statement of Spark's; its rows."""
+        """Execute a Spark statement; return its rows."""
 
     def types(self, schema: pa.Schema) -> dict[str, str]:
-        """The engine's types of columns by their names."""
+        """The engine's types of columns, by column name."""
 
 
 class CatalogStore(Store):
@@ -45,7 +45,7 @@ class CatalogStore(Store):
     has_files = False
 
     def __init__(self, name: str, engine: Commands, using: str | None) -> None:
-        """``using`` is the format of new tables; None is the catalog's own."""
+        """``using`` is the format of new tables; None is the catalog's default."""
         if not _NAME.fullmatch(name):
             raise WrongUse(
                 f"--catalog {name}: write it as CATALOG.NAMESPACE, where spark.sql.catalog.CATALOG"
@@ -71,7 +71,7 @@ class CatalogStore(Store):
     def since_ms(
         self, series: Sequence[str], asked_ms: int | None, end_ms: int | None
     ) -> int | None:
-        """See Store: the newest day that these tables have, of several the earliest."""
+        """See Store: the earliest of the newest days of these tables."""
         if asked_ms is not None and asked_ms % DAY_MS:
             raise WrongUse(
                 f"--since {instant(asked_ms)}: a catalog is written in whole days: name midnight"
@@ -89,12 +89,12 @@ class CatalogStore(Store):
         return newest_ms
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
-        """Tables that are there grow. See `check_cluster` for those of another cluster."""
+        """Existing tables grow. `check_cluster` rejects those of another cluster."""
         self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
         self._there = [name for name in names if self.has(name)]
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """See Store; new tables note the cluster among their properties."""
+        """See Store; new tables note the cluster in their properties."""
         self.check_cluster(cluster_id)
         self._cluster_id = cluster_id
 
@@ -110,7 +110,7 @@ class CatalogStore(Store):
                 )
 
     def grows(self) -> bool:
-        """No archive is in a catalog: what could not be read is this run's to note."""
+        """Return False: a catalog has no archive, so this run writes the quarantine itself."""
         return False
 
     def make(
@@ -124,7 +124,7 @@ class CatalogStore(Store):
         overwrite: bool = False,
         at: str | None = None,
     ) -> None:
-        """See Store. ``overwrite`` writes all days anew of which there are rows."""
+        """See Store. ``overwrite`` rewrites all days that have rows."""
         newest = None if overwrite else self._newest_day(name)
         self._create(name, schema)
         columns = [f'"{each}"' for each in schema.names if each != DAY]
@@ -156,16 +156,16 @@ class CatalogStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """See Store; there are no files."""
+        """See Store; return no files."""
         self.make(engine, f"written_{name}", name, query, schema, by, overwrite)
         return []
 
     def has_file(self, name: str) -> bool:  # noqa: ARG002
-        """A catalog has tables alone."""
+        """Return False: a catalog has only tables."""
         return False
 
     def write_text(self, name: str, text: str) -> None:
-        """A mark of a run is needed where tables are renamed to their places."""
+        """Do nothing: marks of a run are needed only where tables are renamed."""
 
     def delete(self, name: str) -> None:
         """See `write_text`."""
@@ -181,7 +181,7 @@ class CatalogStore(Store):
         )
 
     def _newest_day(self, name: str) -> date | None:
-        """The last day of which a table has rows; None where it has none, or is not there."""
+        """The last day with rows; None if the table is empty or does not exist."""
         if not self.has(name):
             return None
         [row] = self._engine.run(f"SELECT max({DAY}) AS newest FROM {self.path(name)}")

@@ -1,7 +1,7 @@
-"""Parquet files of an archive while they are written: one for each table and day, out of sight.
+"""Parquet files of an archive while they are written, hidden: one for each table and day.
 
-A file is written as `.NAME.partial`, made safe on disk, and gets its name when all of it is there.
-Memory holds less than `ROWS_AT_ONCE` rows of a table, however many there are to write.
+A file is written as `.NAME.partial`, fsynced, and renamed when complete. Memory holds fewer than
+`ROWS_AT_ONCE` rows of a table, however many there are to write.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ _DATED_BY: Final = {
     "events": ("written_at", "commit_at", "state_at"),
     "stretches": ("last_at", "first_at"),
 }
-"""The columns that give a row its day: the first that has a time. A table without lies in one
-folder."""
+"""The columns of a row's day: the first that has a time. The other tables lie in one folder."""
 NO_DAY: Final = "day=__HIVE_DEFAULT_PARTITION__"
-"""What readers of Parquet take for a day that is not known."""
+"""The name that readers of Parquet treat as an unknown day."""
 OWN_NAME: Final = re.compile(r"archive-\d{12}\.parquet")
 PARTIAL_NAME: Final = re.compile(r"\.archive-\d{12}\.parquet\.partial")
 ROWS_AT_ONCE: Final = 131_072
@@ -44,7 +43,7 @@ _DAY_US: Final = 86_400_000_000
 _DAYS: Final = (-719_162, 2_932_896)
 """The years 1 to 9999, in days since 1970."""
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "base_offset", "last_offset")
-"""Columns that no dictionary makes smaller."""
+"""Columns that a dictionary does not make smaller."""
 
 
 class NewFiles:
@@ -52,7 +51,7 @@ class NewFiles:
 
     def __init__(self, folder: Path, first_number: int) -> None:
         self.rows = 0
-        """Added so far, of all tables."""
+        """The number of rows added so far, of all tables."""
         self._folder = folder
         self.next_number = first_number
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -60,7 +59,7 @@ class NewFiles:
         self._closed: list[_File] = []
 
     def add(self, table: str, rows: pa.Table) -> None:
-        """Add rows of a table, which have its columns; they are laid out by their days."""
+        """Add rows of a table with its columns; they are laid out by day."""
         if not rows.num_rows:
             return
         self.rows += rows.num_rows
@@ -75,7 +74,7 @@ class NewFiles:
         self._file(table, day).write(rows)
 
     def finish(self) -> dict[str, list[LiveFile]]:
-        """Give the files their names, safe on disk; by table, in the order of their numbers."""
+        """Fsync the files and give them their names; return them by table, ordered by number."""
         for table in list(self._waiting):
             self._write(table)
         done = sorted([*self._closed, *self._open.values()], key=lambda file: file.live.path)
@@ -93,7 +92,7 @@ class NewFiles:
         return found
 
     def drop(self) -> None:
-        """Leave nothing behind of what has no name yet."""
+        """Delete all files that have no name yet."""
         for file in [*self._closed, *self._open.values()]:
             file.drop()
 
@@ -139,7 +138,7 @@ class _File:
 
     @property
     def live(self) -> LiveFile:
-        """What the manifest says of it."""
+        """The manifest's entry for the file."""
         return LiveFile(self.path, self._rows)
 
     def write(self, rows: pa.Table) -> None:
@@ -148,7 +147,7 @@ class _File:
         self._rows += rows.num_rows
 
     def close(self) -> None:
-        """All rows are there; make them safe on disk."""
+        """Complete the file and fsync it."""
         if self._out.closed:
             return
         self._writer.close()
@@ -157,15 +156,15 @@ class _File:
         self._out.close()
 
     def drop(self) -> None:
-        """Nobody needs it."""
-        with contextlib.suppress(OSError):  # a full disk takes what was not flushed no better now
+        """Delete the file."""
+        with contextlib.suppress(OSError):  # a full disk can't write the rest now either
             self._out.close()
         with contextlib.suppress(FileNotFoundError):
             self.aside.unlink()
 
 
 def make_folders(root: Path, place: str) -> None:
-    """Make the folders of a table in a folder, safe on disk."""
+    """Create the folders of a table below ``root`` and fsync them."""
     folder = root
     for name in place.split("/"):
         above, folder = folder, folder / name
@@ -175,9 +174,9 @@ def make_folders(root: Path, place: str) -> None:
 
 
 def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with a schema's columns, in its order; those that are not there are null.
+    """Rows with a schema's columns, in its order; missing columns are null.
 
-    An older Muster wrote fewer columns, and Spark writes its own kinds of strings and times.
+    An older Muster wrote fewer columns, and Spark writes its own types of strings and times.
     """
     columns = []
     for field in schema:
@@ -190,14 +189,14 @@ def fitted(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def batches_of(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of a Parquet file, some at once."""
+    """The rows of a Parquet file, in batches."""
     with pq.ParquetFile(file) as opened:
         for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE // 2):
             yield fitted(batch, schema)
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    """A column in another kind; a struct, or a list of them, may lack fields."""
+    """Cast a column to a type; a struct, or a list of structs, may lack fields."""
     if column.type == kind:
         return column
     if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -219,7 +218,7 @@ def _by_day(table: str, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _days(at: Any) -> NDArray[np.int64]:
-    """Days since 1970; one that no calendar has where there is no time."""
+    """Days since 1970; a day outside the calendar if a row has no time."""
     unknown = (_DAYS[1] + 1) * _DAY_US
     us = pc.fill_null(at.cast(pa.int64()), unknown).to_numpy()
     days: NDArray[np.int64] = us // _DAY_US
@@ -231,7 +230,7 @@ def _day_name(day: int) -> str:
 
 
 def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
-    """The columns that Parquet keeps a value of this kind in."""
+    """The columns in which Parquet stores a value of this type."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{name}.{field.name}", field.type)
@@ -242,7 +241,7 @@ def _leaves(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _in_dictionaries(schema: pa.Schema) -> list[str]:
-    """The columns whose values come again and again."""
+    """The columns whose values repeat often."""
     return [
         leaf
         for field in schema

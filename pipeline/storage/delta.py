@@ -1,4 +1,4 @@
-"""Tables as Delta Lake: each writing is a version, and the versions before stay to be read."""
+"""Tables as Delta Lake: each write is a version, and earlier versions stay readable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Delta:
     name = DELTA
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """See Format. The commit of the version is what makes it count."""
+        """See Format. The commit of the version makes it count."""
         try:
             write_deltalake(
                 place,
@@ -31,7 +31,9 @@ class Delta:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format. PipelineError where rows of files were deleted without a new file."""
+        """See Format. PipelineError if rows were deleted by deletion vectors, without a new
+        file.
+        """
         try:
             table = DeltaTable(place, storage_options=_options(place))
         except (DeltaError, OSError) as error:

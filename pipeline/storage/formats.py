@@ -1,7 +1,7 @@
-"""The formats that tables are kept in: plain Parquet files, Delta Lake, Apache Iceberg.
+"""The formats of tables: plain Parquet files, Delta Lake, Apache Iceberg.
 
-Engines write Parquet. A format publishes what an engine staged at a table's place, whole or not at
-all, and tells what is there; place is a folder of this machine or a URL of object storage.
+Engines write Parquet to a staging folder. A format publishes it at a table's place, atomically, and
+lists the files there; a place is a local folder or a URL of object storage.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
 _DELTA_LOG: Final = "_delta_log"
 ICEBERG_HINT: Final = "metadata/version-hint.text"
-"""Names the metadata that counts, as readers of Iceberg folders without a catalog know it."""
+"""Names the current metadata for readers of Iceberg folders without a catalog."""
 
 
 class Format(Protocol):
-    """How tables are kept."""
+    """A format of tables."""
 
     name: str
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """Make the Parquet files in a local folder, laid out by column ``by``, the table there.
+        """Publish the Parquet files in a local folder, laid out by column ``by``, as the table at a
+        place.
 
-        A table that is there is replaced. PipelineError where it can't be written.
+        An existing table is replaced. PipelineError if the place can't be written.
         """
 
     def files(self, place: str) -> list[str]:
-        """The Parquet files that are the table now, at places of the same kind."""
+        """The Parquet files of the table's current version, at places of the same kind."""
 
 
 def format_at(files: Files, place: str) -> str | None:
-    """The format of what is at a place; None where nothing is."""
+    """The format of the table at a place; None if the place is empty."""
     if files.exists(f"{place}/{_DELTA_LOG}"):
         return DELTA
     if files.exists(f"{place}/{ICEBERG_HINT}"):
@@ -48,7 +49,7 @@ def format_at(files: Files, place: str) -> str | None:
 
 
 def staged_rows(staged: str, schema: pa.Schema, by: str | None) -> pa.RecordBatchReader:
-    """What an engine staged, all columns nullable, in batches."""
+    """The rows that an engine staged, all columns nullable, in batches."""
     layout = None
     if by is not None:
         layout = ds.partitioning(pa.schema([schema.field(by)]), flavor="hive")

@@ -1,7 +1,7 @@
-"""Tables as Apache Iceberg, without a catalog: each writing is a snapshot.
+"""Tables as Apache Iceberg, without a catalog: each write is a snapshot.
 
-A table's folder has its data and its metadata. The file `version-hint.text` names the metadata that
-counts; it is replaced last, so that nothing counts before all is there. Readers take the folder:
+A table's folder has its data and its metadata. The file `version-hint.text` names the current
+metadata. It is replaced last, so an incomplete snapshot never counts. Readers open the folder:
 DuckDB's `iceberg_scan`, PyIceberg's `StaticTable`; any catalog can register the metadata.
 """
 
@@ -23,7 +23,7 @@ from pipeline.storage import s3
 from pipeline.storage.formats import ICEBERG, ICEBERG_HINT, staged_rows
 
 CHUNK_BYTES = 128 << 20
-"""Rows that are written at once; a snapshot may have several of them."""
+"""The bytes of rows written at once; a snapshot may consist of several such chunks."""
 _NAME = ("muster", "table")
 
 
@@ -33,12 +33,12 @@ class Iceberg:
     name = ICEBERG
 
     def publish(self, staged: str, place: str, schema: pa.Schema, by: str | None) -> None:
-        """See Format. The hint is what makes the snapshot count."""
+        """See Format. The hint makes the snapshot count."""
         schema = pa.schema([_known(field) for field in schema])
         try:
             table = self._open_or_create(place, schema, by)
             with warnings.catch_warnings(), table.transaction() as change:
-                warnings.simplefilter("ignore")  # of a deletion from a table that is empty
+                warnings.simplefilter("ignore")  # about a deletion from an empty table
                 if table.current_snapshot() is not None:
                     change.delete(AlwaysTrue())
                 for rows in _chunks(staged_rows(staged, schema, by)):
@@ -50,7 +50,9 @@ class Iceberg:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format. PipelineError where rows of files were deleted without a new file."""
+        """See Format. PipelineError if rows were deleted by delete files, without a new
+        data file.
+        """
         try:
             tasks = list(self._at(place).scan().plan_files())
         except (OSError, ValueError, EOFError) as error:
@@ -66,7 +68,7 @@ class Iceberg:
             raise _unreadable(place, error) from error
 
     def _open_or_create(self, place: str, schema: pa.Schema, by: str | None) -> Table:
-        """The table in a catalog of this process alone, with these columns."""
+        """The table in a catalog of this process, with these columns."""
         catalog = InMemoryCatalog("muster", **_properties(place))
         catalog.create_namespace(_NAME[0])
         if not s3.files_at(place).exists(f"{place}/{ICEBERG_HINT}"):
@@ -90,13 +92,13 @@ def _unreadable(place: str, error: Exception) -> PipelineError:
 
 
 def _known(field: pa.Field) -> pa.Field:
-    """Iceberg has no integers of 16 bits."""
+    """The field in a type that Iceberg has: it has no integers of 16 bits."""
     kind = pa.int32() if pa.types.is_int16(field.type) else field.type
     return pa.field(field.name, kind)
 
 
 def _chunks(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Tables of about so many bytes."""
+    """Tables of about CHUNK_BYTES each."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:

@@ -1,8 +1,8 @@
-"""Locks on a folder: one writer, and readers whose files may not go meanwhile.
+"""Locks on a folder: one writer, and readers whose files must stay while they read.
 
-The system's own locks on files (flock): one that a process holds ends with the process, however it
-ends, so that no lock is ever stale. The file says which process holds the lock. That of an archive
-stays; that of a run goes with the run.
+These are the system's file locks (flock). A lock ends with the process that holds it, however it
+ends, so no lock is ever stale. The file names the process that holds the lock. The lock file of an
+archive stays; that of a run is deleted with the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline.errors import PipelineError
 
 
 class Held(PipelineError):
-    """Another process holds a lock."""
+    """Another process holds the lock."""
 
 
 class Lock:
@@ -32,7 +32,7 @@ class Lock:
 
     @classmethod
     def alone(cls, file: Path) -> Lock:
-        """Hold a lock that nobody else holds. PipelineError names the process that does."""
+        """Take an exclusive lock. Held names the process that has it already."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,7 +55,7 @@ class Lock:
 
     @classmethod
     def shared(cls, file: Path) -> Lock | None:
-        """Hold a lock beside others of its kind; None where there is no such file to lock."""
+        """Take a shared lock; None if the file does not exist."""
         try:
             descriptor = os.open(file, os.O_RDONLY)
         except OSError:
@@ -65,7 +65,7 @@ class Lock:
 
     @classmethod
     def nobody_shares(cls, file: Path) -> Lock | None:
-        """Hold a lock if nobody shares it now; else None."""
+        """Take an exclusive lock if no process shares it now; else None."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,7 +75,7 @@ class Lock:
         return cls(file, descriptor)
 
     def release(self) -> None:
-        """Let others have it; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         self._close()
 
     def delete(self) -> None:
@@ -87,7 +87,7 @@ class Lock:
 
 
 def _is(file: Path, descriptor: int) -> bool:
-    """Whether the file that is open is the one of this name."""
+    """Whether an open file is the one with this name."""
     try:
         return os.path.samestat(os.stat(file), os.fstat(descriptor))
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _ourselves() -> dict[str, object]:
 
 
 def _holder(file: Path) -> str:
-    """Who wrote its name into a lock."""
+    """The process that wrote its id into a lock file."""
     try:
         found = json.loads(file.read_text())
         return f"process {found['process']} on {found['host']} since {found['since']}"

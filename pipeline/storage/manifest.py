@@ -1,7 +1,7 @@
-"""What an archive says of itself: `_archive.json`, replaced whole or not at all.
+"""The manifest of an archive: `_archive.json`, replaced atomically.
 
-Only what it names counts. A file is written and made safe before the manifest that names it takes
-the place of the one before, so that a process may end anywhere.
+Only files that it names count. A file is written and fsynced before the manifest that names it
+replaces the previous one, so a process may end at any moment.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from pipeline.engines.files import LocalFiles
 from pipeline.errors import PipelineError
 
 MANIFEST: Final = "_archive.json"
-"""Readers of Parquet pass over names that begin so."""
+"""Readers of Parquet skip names that begin with an underscore."""
 VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A file of a table: its path in the archive, and its rows."""
+    """A file of a table: its path in the archive, and its number of rows."""
 
     path: str
     rows: int
 
     @property
     def folder(self) -> str:
-        """What it lies in: `events/day=2026-01-31`."""
+        """The folder of the file: `events/day=2026-01-31`."""
         return self.path.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """A file that was damaged, moved to `quarantine/`."""
+    """A file that was damaged and moved to `quarantine/`."""
 
     table: str
     file: LiveFile
-    """As it was when it counted. A whole copy that is put back in its place counts again."""
+    """The entry it had. An intact copy at its place counts again."""
     reason: str
-    """What is wrong with it, as a sentence."""
+    """The damage, as a sentence."""
     stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
-    """By table, files of rows that say what is missing; they count instead of it."""
+    """By table, files of rows that mark the missing data; they count instead of it."""
 
 
 @dataclass(frozen=True)
 class TopicEnds:
-    """Where a topic ended when it was last looked at."""
+    """The ends of a topic at its last check."""
 
     topic_id: str | None
-    """None where it is not known: in files, and of old brokers."""
+    """None if unknown: in files, and from old brokers."""
     ends: dict[int, int]
-    """By partition, the offset behind its last record."""
+    """By partition, the offset after its last record."""
     at_ms: int | None
-    """None where no look told it, but the records themselves."""
+    """None if the ends come from the records themselves, not from a check."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,19 @@ class Manifest:
 
     cluster_id: str | None = None
     log_topic_id: str | None = None
-    """Of `__consumer_offsets`."""
+    """The topic id of `__consumer_offsets`."""
     next_offsets: dict[int, int] = field(default_factory=dict)
-    """By partition of `__consumer_offsets`: the first offset that is not here yet."""
+    """By partition of `__consumer_offsets`: the first offset that is not in the archive yet."""
     damaged_at: dict[int, int] = field(default_factory=dict)
     """By partition, the last offset that could not be read."""
     read_until_ms: int | None = None
-    """All that was written before is here."""
+    """The archive has all records written before this time."""
     topics: dict[str, TopicEnds] = field(default_factory=dict)
     topics_asked: bool = True
-    """Whether the topics of all events here were looked at; a run that ended between may not."""
+    """Whether the topics of all archived events were checked; a run may have ended before its
+    check."""
     next_file: int = 1
-    """Number of the next file; none is used twice."""
+    """The number of the next file; no number is used twice."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
     """By table, in the order in which they were written."""
     set_aside: tuple[SetAside, ...] = ()
@@ -88,7 +89,7 @@ class Manifest:
         return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
-        """How many rows a table has."""
+        """The number of rows of a table."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def live(self) -> set[str]:
@@ -103,7 +104,7 @@ def has_manifest(folder: Path) -> bool:
 
 
 def load(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None without one. PipelineError where it can't be understood."""
+    """The manifest of a folder; None if it has none. PipelineError if it is damaged."""
     file = folder / MANIFEST
     try:
         data = file.read_bytes()
@@ -132,22 +133,22 @@ def _understood(data: bytes, name: str) -> Manifest:
 
 
 def all_files(file: Path, name: str) -> list[str]:
-    """The paths of all files that count in the archive whose manifest a file is a copy of.
+    """The paths of all files that count in an archive, from a copy of its manifest.
 
-    PipelineError where it can't be understood; ``name`` is where the manifest is.
+    PipelineError if it is damaged; ``name`` is the manifest's place, for the message.
     """
     return sorted(_understood(file.read_bytes(), name).live())
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Take the place of the manifest that is there, once this one is safe on disk."""
+    """Replace the manifest of a folder, once the new one is fsynced."""
     said = {"version": VERSION, **asdict(manifest)}
     LocalFiles().write_text(str(folder / MANIFEST), json.dumps(said, indent=1))
     sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe on disk."""
+    """Fsync a folder, and so the names in it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

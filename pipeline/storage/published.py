@@ -19,7 +19,7 @@ from pipeline.storage.store import Store
 
 
 def format_named(name: str) -> Format:
-    """A format, with its library; PipelineError where that is not installed."""
+    """A format, with its library; NotInstalled if that is missing."""
     try:
         if name == DELTA:
             from pipeline.storage.delta import Delta
@@ -36,9 +36,10 @@ def format_named(name: str) -> Format:
 
 
 class PublishedStore(Store):
-    """See Store. What a run has staged is kept until it ends: others are made of it.
+    """See Store. Staged tables are kept until the run ends, because other tables are made from
+    them.
 
-    It is staged beside the tables, or on this machine for object storage.
+    The staging folder is next to the tables, or on this machine for object storage.
     """
 
     def __init__(self, folder: str, form: Format) -> None:
@@ -47,7 +48,7 @@ class PublishedStore(Store):
         self.format = form.name
         self._form = form
         self._one_by_one = threading.Lock()
-        """Threads of a run stage side by side; not every format's library is made for threads."""
+        """Threads of a run stage in parallel; not every format's library is thread-safe."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._staged: list[str] = []
         self._fetched: dict[str, list[str]] = {}
@@ -61,7 +62,7 @@ class PublishedStore(Store):
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """See Store; where the staged files are."""
+        """See Store; return the place of the staged files."""
         self.check_absent([name], overwrite)
         if self._remote and not engine.is_here:
             raise PipelineError(
@@ -78,7 +79,7 @@ class PublishedStore(Store):
         return [staged]
 
     def table_files(self, name: str) -> Sequence[str]:
-        """See Store. What is in object storage is brought to this machine."""
+        """See Store. Files in object storage are copied to this machine."""
         if not self._remote:
             return self.table_urls(name)
         if name not in self._fetched:
@@ -99,10 +100,10 @@ class PublishedStore(Store):
         super().close()
 
     def _settle(self, name: str) -> None:
-        """Nothing steps aside."""
+        """Do nothing: a format replaces tables without renaming the old one."""
 
     def _own_folder(self) -> str:
-        """On this machine, for as long as the store is used."""
+        """A local folder that exists while the store is used."""
         with self._one_by_one:
             if self._scratch is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="muster-tables-")
@@ -110,7 +111,7 @@ class PublishedStore(Store):
 
 
 def store_at(place: str, table: str) -> Store | None:
-    """The store in a folder or in object storage that has this table, in whatever format."""
+    """The store in a folder or in object storage that has this table, in any format; or None."""
     if s3.is_s3(place):
         place = place.rstrip("/")
         form = format_at(s3.S3Files(), f"{place}/{table}")

@@ -1,8 +1,8 @@
-"""Object storage that speaks Amazon's S3, as the usual environment variables name it.
+"""Object storage with Amazon's S3 protocol, configured by the usual environment variables.
 
 `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION` (or
-`AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for a storage that is not
-Amazon's. Without keys the machine's own role counts.
+`AWS_DEFAULT_REGION`), and `AWS_ENDPOINT_URL_S3` (or `AWS_ENDPOINT_URL`) for storage that is not
+Amazon's. Without keys the machine's role is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline.errors import PipelineError
 
 SCHEME: Final = "s3://"
 COPY_BYTES: Final = 8 << 20
-"""Moved at once."""
+"""The size of one read or write."""
 
 
 def is_s3(where: str) -> bool:
@@ -30,10 +30,10 @@ def is_s3(where: str) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the storage is reached."""
+    """Address and credentials of the storage."""
 
     endpoint: str | None = None
-    """A URL; None for Amazon's own."""
+    """A URL; None for Amazon's."""
     region: str | None = None
     access_key: str | None = None
     secret_key: str | None = None
@@ -41,7 +41,7 @@ class Settings:
 
     @classmethod
     def of_environment(cls, given: Mapping[str, str] = os.environ) -> Settings:
-        """PipelineError for an endpoint that is no URL."""
+        """The settings in environment variables. PipelineError if the endpoint is not a URL."""
         endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or None
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise PipelineError(f"AWS_ENDPOINT_URL={endpoint}: begin it with http:// or https://")
@@ -54,7 +54,7 @@ class Settings:
         )
 
     def file_system(self) -> fs.S3FileSystem:
-        """Arrow's."""
+        """Arrow's file system."""
         scheme, _, address = (self.endpoint or "").partition("://")
         return fs.S3FileSystem(
             access_key=self.access_key,
@@ -66,7 +66,7 @@ class Settings:
         )
 
     def delta_options(self) -> dict[str, str]:
-        """As Delta's library wants them; it reads keys from the environment itself."""
+        """The options for Delta's library; it reads keys from the environment itself."""
         options = {} if self.region else {"AWS_REGION": "us-east-1"}
         if self.endpoint:
             options["AWS_ENDPOINT_URL"] = self.endpoint
@@ -74,7 +74,7 @@ class Settings:
         return options
 
     def iceberg_properties(self) -> dict[str, str]:
-        """As Iceberg's library wants them."""
+        """The properties for Iceberg's library."""
         named = {
             "s3.endpoint": self.endpoint,
             "s3.region": self.region or ("us-east-1" if self.endpoint else None),
@@ -86,7 +86,7 @@ class Settings:
 
 
 class S3Files:
-    """See Files. An object is there whole or not at all; a folder is what names begin with."""
+    """See Files. An object is written atomically; a folder is a common prefix of names."""
 
     def __init__(self) -> None:
         self._fs = Settings.of_environment().file_system()
@@ -98,7 +98,7 @@ class S3Files:
         return bool(found.type != fs.FileType.NotFound)
 
     def rename(self, path: str, to: str) -> None:
-        """See Files. Of one object; a folder has no name of its own to change."""
+        """See Files. Only for one object: a folder has no name of its own."""
         with _said_of(path):
             self._fs.move(key_of(path), key_of(to))
 
@@ -133,7 +133,7 @@ def files_at(place: str) -> Files:
 
 @contextmanager
 def _said_of(path: str) -> Iterator[None]:
-    """PipelineError for what the storage says, without the calls that it came through."""
+    """Convert an error of the storage to a PipelineError, without its call chain."""
     try:
         yield
     except OSError as error:
@@ -148,7 +148,9 @@ def key_of(path: str) -> str:
 
 
 def fetch(url: str, table: str, folder: str) -> str:
-    """Copy a file of a table into a local folder, at the same place within it; where it is then."""
+    """Copy a file of a table into a local folder, at the same relative path; return its
+    local path.
+    """
     storage = Settings.of_environment().file_system()
     to = os.path.join(folder, os.path.relpath(key_of(url), key_of(table)))
     os.makedirs(os.path.dirname(to), exist_ok=True)

@@ -1,10 +1,9 @@
 """Tables as plain Parquet files in object storage, which has no rename.
 
-Files of a writing have names that no other had. When all are there, the table's list
-(`_files.json`) is replaced, which makes them the table; then the files before are deleted. Muster
-reads by the list. Who reads all that is in the folder may see the files of two writings while one
-takes the place of the other, and those of a writing that was killed until the next one: Delta and
-Iceberg have no such moment.
+Each write uses new file names. When all files are written, the table's list (`_files.json`) is
+replaced, which publishes them; then the previous files are deleted. Muster reads by the list. A
+program that reads all files in the folder may see those of two writes during a replacement, and
+those of a killed write until the next one. Delta and Iceberg do not have this problem.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class S3Parquet:
             raise PipelineError(f"{place} can't be written: {error}") from error
 
     def files(self, place: str) -> list[str]:
-        """See Format: those of its list, else all that are there, as another program put them."""
+        """See Format: the files in its list, or all files if another program wrote them."""
         return [SCHEME + key for key in self._keys(place)]
 
     def _keys(self, place: str) -> list[str]:
@@ -70,7 +69,7 @@ class S3Parquet:
 
 
 def fetch_archive(url: str, folder: str) -> None:
-    """Copy the archive at a URL, what its manifest names, into a local folder."""
+    """Copy the archive at a URL, the files that its manifest names, into a local folder."""
     files = [MANIFEST]
     while files:
         path = fetch(f"{url}/{files.pop()}", url, folder)

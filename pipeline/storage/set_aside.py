@@ -1,11 +1,11 @@
-"""Damaged files of an archive: found, moved to `quarantine/`, and what stands in for them.
+"""Damaged files of an archive: found, moved to `quarantine/`, and replaced by stand-in rows.
 
-What is lost with a file can't be known any more, so that rows stand in for it: of events a damaged
-record in each partition of the log, which makes tables say that they do not know; of stretches
-records without a time, where stretches leave a gap; and a row of the table `quarantine`. A whole
-copy that is put back in the file's place counts again, and its stand-ins go.
+The content of a lost file is unknown, so stand-in rows mark it: for events a damaged record in each
+partition of the log, which makes tables report unknown; for stretches, stretches without a time in
+the gaps; and a row of the table `quarantine`. An intact copy that is put back in the file's place
+counts again, and its stand-ins are dropped.
 
-A file that can't be read for now, or that is gone, is not damaged: nothing is moved then.
+A file that can't be read for now, or that does not exist, is not damaged: nothing is moved then.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from pipeline.storage.whole import fault_of
 
 FOLDER: Final = "quarantine"
 YOUNG_S: Final = 10.0
-"""A file that was changed within so many seconds may be a copy that is still being made."""
+"""A file that changed within this time may be a copy in progress."""
 
 
 class Damaged(NamedTuple):
-    """A file of an archive that is damaged."""
+    """A damaged file of an archive."""
 
     table: str
     file: LiveFile
@@ -43,12 +43,12 @@ class Damaged(NamedTuple):
     """See `fault_of`."""
 
     def lost(self, folder: str) -> str:
-        """What happened, as the beginning of a sentence."""
+        """The damage, as the beginning of a sentence."""
         return f"{folder}/{self.file.path} is damaged (it {self.fault})"
 
     @property
     def missing(self) -> str:
-        """What that means, as its end."""
+        """The effect of the damage, as the end of that sentence."""
         return (
             f"its {self.file.rows} rows are missing from the history until an intact copy is in"
             " its place"
@@ -70,9 +70,10 @@ class Settled(NamedTuple):
 def damaged_files(
     folder: Path, manifest: Manifest, deep: Collection[str] = ()
 ) -> tuple[Damaged, ...]:
-    """The files that count and are damaged; those of the tables ``deep`` are read as a whole.
+    """The damaged files that count; files of the tables ``deep`` are read completely.
 
-    Where one is found, all are. FileGone; PipelineError for a file that can't be read for now.
+    If one is found, all tables are read completely. FileGone if a file is missing; PipelineError if
+    a file can't be read for now.
     """
     found = tuple(_damaged(folder, manifest, deep))
     if found and set(deep) < set(TABLES):
@@ -100,8 +101,8 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
 
 
 def in_place(folder: Path, gone: SetAside) -> bool:
-    """Whether the file in the place of one that was set aside is whole. False where none can be
-    read.
+    """Whether the file at the place of one that was set aside is intact. False if it can't
+    be read.
     """
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
@@ -110,8 +111,8 @@ def in_place(folder: Path, gone: SetAside) -> bool:
 
 
 def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
-    """Damaged files that do not count and are to be moved: they were young, a process ended, or
-    they are bad copies that were put in the place of a file that was moved.
+    """Damaged files that do not count and still have to be moved: they had just changed, a process
+    ended before the move, or they are bad copies at the place of a moved file.
     """
     found = []
     for gone in manifest.set_aside:
@@ -123,10 +124,10 @@ def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
 
 
 def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
-    """Move what is damaged, and count what is whole again; None where there is nothing of either.
+    """Move damaged files, and count files that are intact again; None if there was nothing to do.
 
-    The caller holds the writer's lock. What stands in is safe on disk before the manifest names it,
-    and a file is moved after that: a process may end anywhere, and the next one goes on.
+    The caller holds the writer's lock. Stand-ins are fsynced before the manifest names them, and a
+    file is moved after that: a process may end at any moment, and the next one continues.
     """
     back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
     left = left_behind(folder, manifest)
@@ -141,7 +142,7 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
 
 
 def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
-    """A manifest in which rows stand in for damaged files that do not count any more."""
+    """A manifest with stand-ins for damaged files that no longer count."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -168,7 +169,7 @@ def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
 
 
 def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
-    """A manifest in which files count again that were set aside."""
+    """A manifest in which files that were set aside count again."""
     files = dict(manifest.files)
     for gone in back:
         files[gone.table] = (*files.get(gone.table, ()), gone.file)
@@ -177,8 +178,8 @@ def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
 
 
 def given_up(manifest: Manifest, table: str) -> Manifest:
-    """A manifest in which no file of a table that was set aside can count again: what stands in for
-    it is an ordinary file.
+    """A manifest in which files of a table that were set aside can't count again: their stand-ins
+    become ordinary files.
     """
     files = dict(manifest.files)
     gone = [each for each in manifest.set_aside if each.table == table]
@@ -189,7 +190,7 @@ def given_up(manifest: Manifest, table: str) -> Manifest:
 
 
 def stand_ins(folder: Path, manifest: Manifest, damaged: Damaged) -> dict[str, pa.Table]:
-    """By table, rows that say what is missing with a file; it does not count in the manifest."""
+    """By table, the stand-in rows for a file; the manifest must not count the file any more."""
     path, reason = damaged.file.path, f"It {damaged.fault}."
     rows = {
         "quarantine": _table(QUARANTINE, [{"file": path, "reason": reason}]),
@@ -215,7 +216,7 @@ def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
 
 
 def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
-    """By partition of the log, the offset behind the last event of a day or one before it."""
+    """By partition of the log, the offset after the last event of a day and all days before it."""
     ends = dict.fromkeys(manifest.next_offsets, 0)
     for file in manifest.files.get("events", ()):
         if file.folder <= day:
@@ -229,7 +230,7 @@ def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
 
 
 def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
-    """Stretches without times for records of which there are no stretches any more."""
+    """Stretches without times for records whose stretches were lost."""
     spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for file in manifest.files.get("stretches", ()):
         for rows in batches_of(folder / file.path, STRETCHES):
@@ -254,9 +255,7 @@ def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
 
 
 def _quarantined(folder: Path, file: LiveFile) -> Path:
-    """Where a damaged file goes: a name that is free, and that no reader of Parquet takes for one
-    of the table's.
-    """
+    """An unused path for a damaged file, with a name that readers of Parquet skip."""
     name = f"_{file.path.rpartition('/')[2]}"
     ends = chain(["damaged"], (f"{nth}.damaged" for nth in count(2)))
     places = (folder / FOLDER / f"{name}.{end}" for end in ends)
@@ -264,7 +263,9 @@ def _quarantined(folder: Path, file: LiveFile) -> Path:
 
 
 def _moved(folder: Path, damaged: Damaged) -> str:
-    """Move a damaged file, unless it is young; a sentence that says what happened to it."""
+    """Move a damaged file, unless it has just changed; return a sentence that says what was
+    done.
+    """
     path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
         done = "it was not moved, since it changed a moment ago and may not be complete yet"

@@ -1,8 +1,8 @@
-"""Tables in a folder, as Parquet: each is there whole or not at all.
+"""Tables in a folder, as Parquet: each is written atomically.
 
-A table is written beside its place, as `.NAME.partial`, and renamed when all of it is there; one
-that is replaced steps aside as `.NAME.old` first. A job that is killed anywhere leaves the old
-table or the new one, and its next run clears away what is left.
+A table is written next to its place, as `.NAME.partial`, and renamed when complete; a table that is
+replaced is renamed to `.NAME.old` first. A job that is killed leaves the old table or the new one,
+and its next run cleans up.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from pipeline.storage.formats import PARQUET, format_at
 from pipeline.storage.lock import Held, Lock
 
 CLUSTER_FILE: Final = "_muster.json"
-"""Which cluster the tables are of; readers of Parquet pass over names that begin so."""
+"""The cluster of the tables; readers of Parquet skip names that begin with an underscore."""
 ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
-"""What following a broker leaves beside the events that it adds to."""
+"""Files that following a broker leaves next to the events that it appends."""
 GROWING: Final = ("events", "stretches")
-"""The tables that following adds to."""
+"""The tables that following appends to."""
 RUN_LOCK: Final = ".run.lock"
-"""Held by the run that writes tables, and gone with it. An archive has a lock of its own."""
+"""Held by the run that writes tables, and deleted with it. An archive has its own lock."""
 
 
 class DamagedNote(PipelineError):
-    """The file that names the cluster of tables can't be understood; ``what`` says so alone."""
+    """The file with the tables' cluster is damaged; ``what`` is the message without the advice."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -47,25 +47,26 @@ class Store:
 
     format = PARQUET
     has_files = True
-    """Whether files may lie beside the tables."""
+    """Whether the store can keep files next to the tables."""
     as_of_ms = 0
-    """The time for which what is written holds, once a run knows it."""
+    """The time for which the written results hold, once a run knows it."""
     _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
-        """``files`` is where the folder is; this machine's file system unless given."""
+        """``files`` is the folder's file system; this machine's by default."""
         self._files = files or LocalFiles()
         self.folder = os.path.abspath(folder) if files is None else folder.rstrip("/") or "/"
 
     def path(self, name: str) -> str:
-        """Where a table is."""
+        """The path of a table."""
         return f"{self.folder}/{name}"
 
     def reserve(self, *, new: bool = False) -> bool:
-        """Keep other runs from writing into this folder until `close`; whether none did so before.
+        """Keep other runs from writing into this folder until `close`; return False if already
+        reserved.
 
-        ``new`` makes a folder that does not exist. Held names the run that writes there. Other
-        machines' file systems, and those without locks, are not reserved.
+        ``new`` creates a missing folder. Held names the run that writes there. File systems of
+        other machines, and those without locks, are not reserved.
         """
         if self._lock or not self.has_files or not isinstance(self._files, LocalFiles):
             return False
@@ -84,14 +85,14 @@ class Store:
         return True
 
     def has(self, name: str) -> bool:
-        """Whether a table is there; one that a killed run was replacing is put back, and counts."""
+        """Whether a table exists; one that a killed run was replacing is restored first."""
         self._settle(name)
         return self._files.exists(self.path(name))
 
     def cluster_id(self) -> str | None:
-        """The cluster of these tables; None while it is not known.
+        """The cluster of these tables; None if unknown.
 
-        PipelineError where the file that names it can't be understood.
+        DamagedNote if the file that names it is damaged.
         """
         text = self.read_text(CLUSTER_FILE)
         if text is None:
@@ -107,7 +108,9 @@ class Store:
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """PipelineError when these tables are of another cluster; None is not refused."""
+        """Raise PipelineError if these tables belong to another cluster; None is always
+        accepted.
+        """
         try:
             noted = None if cluster_id is None else self.cluster_id()
         except DamagedNote as error:
@@ -122,7 +125,9 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Note the cluster of these tables, which `check_cluster` has accepted; None is not."""
+        """Note the cluster of these tables, which `check_cluster` has accepted; None is not
+        noted.
+        """
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
@@ -132,20 +137,21 @@ class Store:
         asked_ms: int | None,
         end_ms: int | None,  # noqa: ARG002
     ) -> int | None:
-        """Where a run's series begin that go into these tables; None for all of the history.
+        """The start of the series that a run writes into these tables; None for the whole history.
 
-        What was asked, in a folder. ``end_ms`` is where the run ends, if that was asked too.
+        In a folder it is the requested start. ``end_ms`` is the end of the run, if requested.
         """
         return asked_ms
 
     def grows(self) -> bool:
-        """Whether an archive is here: its events, stretches and quarantine are its own."""
+        """Whether the folder is an archive: it keeps its own events, stretches and quarantine."""
         return any(self.has_file(name) for name in ARCHIVE_FILES)
 
     def check_absent(self, names: Sequence[str], overwrite: bool) -> None:
-        """PipelineError when one of these tables is there and is not to be replaced.
+        """Raise PipelineError if one of these tables exists and may not be replaced.
 
-        What following a broker keeps is never replaced: its next batch would add to another table.
+        Tables that following appends to are never replaced: its next batch would go to another
+        table.
         """
         grown = [name for name in names if name in GROWING]
         if grown and self.grows():
@@ -169,9 +175,9 @@ class Store:
                 )
 
     def write(self, name: str, into: Callable[[str], None], overwrite: bool = False) -> str:
-        """Write a table whole by a function that makes a new folder of files; where it is then.
+        """Write a table atomically by a function that creates a folder of files; return its path.
 
-        PipelineError when it is there and ``overwrite`` is not set, or the folder can't be written.
+        PipelineError if it exists and ``overwrite`` is not set, or if the folder can't be written.
         """
         self.check_absent([name], overwrite)
         partial, old, place = (
@@ -199,7 +205,7 @@ class Store:
         by: str | None,
         overwrite: bool = False,
     ) -> Sequence[str]:
-        """Write a query's rows as a table; where its files are. See `write`."""
+        """Write a query's rows as a table; return the paths of its files. See `write`."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
 
     def make(
@@ -215,30 +221,30 @@ class Store:
     ) -> None:
         """Write a query's rows as a table, and define a relation of them; see `write`.
 
-        ``at`` is the time of a row, as SQL, where the rows are a series.
+        ``at`` is the time of a row, as SQL, if the rows are a series.
         """
         engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
-        """The Parquet files of a table that is there, or folders of them, for an engine."""
+        """The Parquet files of an existing table, or folders of them, for an engine."""
         return [self.path(name)]
 
     def table_urls(self, name: str) -> Sequence[str]:
-        """Where a table's files are, as other programs find them; with ``*`` and ``**``."""
+        """The addresses of a table's files for other programs; with ``*`` and ``**``."""
         return [f"{self.path(name)}/**/*.parquet"]
 
     def close(self) -> None:
-        """A run has ended: others may write here, and what it staged is not needed."""
+        """End a run: release the lock, and delete staged files."""
         if self._lock is not None:
             self._lock.delete()
             self._lock = None
 
     def has_file(self, name: str) -> bool:
-        """Whether there is a file of this name beside the tables."""
+        """Whether a file of this name exists next to the tables."""
         return self._files.exists(self.path(name))
 
     def read_text(self, name: str) -> str | None:
-        """The text of a file beside the tables; None when there is no file."""
+        """The text of a file next to the tables; None if it does not exist."""
         try:
             return self._files.read_text(self.path(name))
         except OSError as error:
@@ -247,21 +253,21 @@ class Store:
             ) from error
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file beside the tables, whole or not at all; one that is there is replaced."""
+        """Write a file next to the tables atomically; an existing one is replaced."""
         try:
             self._files.write_text(self.path(name), text)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def delete(self, name: str) -> None:
-        """Delete a file or a table; nothing happens when there is none."""
+        """Delete a file or a table; do nothing if it does not exist."""
         self._files.delete(self.path(name))
 
     def _aside(self, name: str, what: str) -> str:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Put back, or clear away, what a killed replacement left aside; not one that goes on."""
+        """Restore or delete leftovers of a killed replacement; leave one in progress alone."""
         place, old = self.path(name), self._aside(name, "old")
         if not self._files.exists(old):
             return

@@ -1,7 +1,7 @@
-"""Whether a Parquet file is whole: as it was written, every byte of it.
+"""Checks whether a Parquet file is intact: every byte as it was written.
 
-A fault is what is wrong with the bytes of a file, whoever reads it and whenever. What can't be read
-for now (permissions, a network, a disk's error) is no fault: it raises OSError.
+A fault is an error in the bytes of a file, independent of reader and time. A temporary read error
+(permissions, a network, a disk) is not a fault: it raises OSError.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _KEYS: Final = {
     "stretches": ("topic", "partition", "base_offset", "last_offset"),
     "quarantine": ("reason",),
 }
-"""Columns that a file of a table has in every version."""
+"""Columns that a table's files of every version have."""
 
 
 def fault_of(
     file: Path, table: str | None = None, rows: int | None = None, *, deep: bool = False
 ) -> str | None:
-    """What is wrong with a file, as words behind "it"; None where it is whole.
+    """The fault of a file, as words after "it"; None if it is intact.
 
-    ``table`` and ``rows`` are what the file has to be. Its beginning and its end are read; ``deep``
-    reads and decodes all of it.
+    ``table`` and ``rows`` are the expected content. The beginning and the end of the file are read;
+    ``deep`` reads and decodes all of it.
     """
     with file.open("rb") as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -59,7 +59,7 @@ def fault_of(
 
 
 def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
-    """Of the bytes of a file without its rows."""
+    """The fault in the bytes of a file without its rows."""
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         schema = metadata.schema.to_arrow_schema()
@@ -75,7 +75,7 @@ def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
 
 
 def _of_rows(data: bytes) -> str | None:
-    """Of all bytes of a file, in memory, so that no error is one of reading."""
+    """The fault in all bytes of a file; they are in memory, so no error is a read error."""
     try:
         with pq.ParquetFile(pa.BufferReader(data)) as opened:
             for batch in opened.iter_batches():
@@ -88,8 +88,8 @@ def _of_rows(data: bytes) -> str | None:
 def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
     """The Parquet files at the places of a table on this machine.
 
-    PipelineError names a folder without any: a table of no rows has a file too. In an archive that
-    grows a table ``may_have_none``.
+    PipelineError names a folder without files: even a table without rows has one. In a growing
+    archive a table ``may_have_none``.
     """
     found = []
     for place in places:
@@ -104,7 +104,7 @@ def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[s
 
 
 def check_files(files: Iterable[str], *, deep: bool = False) -> None:
-    """PipelineError where one of these files of a table is not whole. Files of this machine."""
+    """Raise PipelineError if one of these local files of a table is not intact."""
     for file in files:
         try:
             fault = fault_of(Path(file), deep=deep)

@@ -1,4 +1,4 @@
-"""The brokers of a cluster: who leads what, a connection to each, and every byte counted."""
+"""The brokers of a cluster: leaders, a connection to each broker, and a count of all bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOVED: Final = frozenset(
         errors.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Error codes of a partition that another broker serves soon, or the same one."""
+"""Error codes of a partition that another broker, or the same one, will soon serve."""
 _NO_ID: Final = bytes(16)
 
 Partition = tuple[str, int]
@@ -42,32 +42,32 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True)
 class Reach:
-    """How a cluster is reached; picklable."""
+    """Addresses and settings for a cluster; can be pickled."""
 
     addresses: tuple[Address, ...]
     security: Security = PLAINTEXT
     timeout_s: float = TIMEOUT_S
-    """How long one answer may take, and how long a partition may go without a leader."""
+    """The timeout of one response, and of a partition without a leader."""
 
 
 @dataclass
 class View:
-    """The cluster as a broker told of it."""
+    """The cluster according to a broker's metadata."""
 
     cluster_id: str | None = None
     brokers: dict[int, Address] = field(default_factory=dict)
     leaders: dict[Partition, int] = field(default_factory=dict)
-    """The node that leads each partition; -1 without one."""
+    """The node id of each partition's leader; -1 without one."""
     topic_ids: dict[str, str] = field(default_factory=dict)
-    """Names of topics by Kafka's text of their ids; empty before Kafka 2.8."""
+    """Topic names by Kafka's text of their ids; empty before Kafka 2.8."""
 
     def partitions(self, topic: str) -> list[int]:
-        """In order; none of a topic that is not there."""
+        """The partitions of a topic, in order; none if it does not exist."""
         return sorted(number for name, number in self.leaders if name == topic)
 
 
 class Brokers:
-    """Connections of one reader. PipelineError where the cluster can't be asked."""
+    """The connections of one reader. PipelineError if the cluster refuses or does not answer."""
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
@@ -88,13 +88,13 @@ class Brokers:
 
     @property
     def moved_bytes(self) -> int:
-        """Of all requests and answers until now."""
+        """Bytes of all requests and responses until now."""
         return self._closed_bytes + sum(each.moved_bytes for each in self._connections.values())
 
     def look(self, topics: Sequence[str] | None) -> View:
-        """Ask the first broker that answers for these topics, all for None; the view is theirs.
+        """Request metadata of these topics, of all for None, and store it as the view.
 
-        Unreachable when none answers.
+        The first broker that answers is used. Unreachable if none answers.
         """
         failure: PipelineError | None = None
         for address in dict.fromkeys([*self.reach.addresses, *self.view.brokers.values()]):
@@ -107,7 +107,9 @@ class Brokers:
         raise failure or PipelineError("no address of a broker was given")
 
     def leader(self, partition: Partition) -> Connection | None:
-        """The connection to a partition's leader; None while nobody leads it or it is away."""
+        """The connection to a partition's leader; None if it has no leader or the leader is
+        down.
+        """
         address = self.view.brokers.get(self.view.leaders.get(partition, -1))
         if address is None:
             return None
@@ -121,7 +123,7 @@ class Brokers:
     def any_connection(self) -> Connection:
         """A connection to some broker; after a look, to the one that answered.
 
-        Unreachable when none answers.
+        Unreachable if none answers.
         """
         if not self._connections:
             self.look([])
@@ -171,31 +173,33 @@ class Brokers:
 
 
 class Patience:
-    """How long something that must come right may take; progress begins it anew."""
+    """A timeout for a condition that should pass; progress restarts it."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends_s = clock.monotonic_s() + seconds
 
     def renew(self, more_s: float = 0.0) -> None:
-        """Something came; what was asked to be waited for is no delay."""
+        """Restart the timeout after progress; ``more_s`` is a requested wait and not counted as
+        delay.
+        """
         self._ends_s = clock.monotonic_s() + self._seconds + more_s
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the timeout has expired."""
         return clock.monotonic_s() > self._ends_s
 
 
 def sentence(error: ClientError) -> PipelineError:
-    """What the pipeline raises for what a connection says."""
+    """The PipelineError for an error of a connection."""
     if isinstance(error, NoBroker):
         return Unreachable(f"{error}: start one with `muster serve`, or name another with --source")
     return Unreachable(str(error)) if isinstance(error, NoAnswer) else PipelineError(str(error))
 
 
 def refusal(partition: Partition, code: int, right: str) -> PipelineError:
-    """What to say of a partition that a broker refuses; ``right`` is what the request needs."""
+    """The error for a partition that a broker refuses; ``right`` is what the request needs."""
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
         return denial(f"{partition[0]}:{partition[1]}", [partition[0]], right)
     return PipelineError(
@@ -204,7 +208,7 @@ def refusal(partition: Partition, code: int, right: str) -> PipelineError:
 
 
 def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
-    """The error where a broker denies a client the rights on topics."""
+    """The error for a broker that denies a client the rights on topics."""
     code = errors.NAMES[errors.TOPIC_AUTHORIZATION_FAILED]
     acls = "ACL" if len(rights) == 1 else "ACLs"
     named = "topic" if len(topics) == 1 else "topics"
@@ -215,7 +219,7 @@ def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
 
 
 def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, list[Value]]]:
-    """Entries of a request by their topics, in the order of their first."""
+    """Entries of a request by topic, in the order of their first."""
     topics: dict[str, list[Value]] = {}
     for (topic, _), entry in partitions:
         topics.setdefault(topic, []).append(entry)
@@ -223,7 +227,7 @@ def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, li
 
 
 def described(view: View, partitions: Iterable[Partition], seconds: float) -> str:
-    """Which partitions nobody leads, for a sentence."""
+    """A sentence about the first of these partitions, which could not be read in time."""
     first = min(partitions)
     node = view.leaders.get(first, -1)
     who = "has no leader" if node not in view.brokers else f"is led by broker {node}"

@@ -1,7 +1,7 @@
-"""A running cluster that is followed: what is new in its log, and where its topics end now.
+"""Follows a running cluster: new records of its log, and the ends of its topics.
 
-A follower sees the ends of topics by itself. Records between two of them were written between its
-two looks; of the first of them the broker tells the time too.
+A follower observes the ends of topics itself. Records between two ends were written between its two
+looks; for the first of them the broker also returns the time.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from pipeline.sources.wire.times import ask_times
 from pipeline.storage.manifest import TopicEnds
 
 TIMES_BYTES: Final = 8 << 20
-"""What may be asked of the past of topics that are new to a follower."""
+"""The limit of bytes for requests about the past of topics that are new to a follower."""
 
 
 class BrokerFeed:
-    """A cluster, its connections kept from look to look."""
+    """A cluster; connections are kept from look to look."""
 
     said: tuple[str, ...] = ()
-    """Of damaged files, which it does not read."""
+    """Sentences about damaged files: none, because it reads no files."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
@@ -66,7 +66,7 @@ class BrokerFeed:
 
     @property
     def moved_bytes(self) -> int:
-        """Over the wire until now."""
+        """Bytes moved over the wire until now."""
         return self._brokers.moved_bytes
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class BrokerNews:
     brokers: Brokers
     cluster_id: str | None
     names: Mapping[str, str]
-    """Of topics, by their ids; empty before Kafka 2.8."""
+    """Topic names by id; empty before Kafka 2.8."""
     at_ms: int
     starts: Mapping[int, int]
     ends: Mapping[int, int]
@@ -105,7 +105,7 @@ class BrokerNews:
 
     def growth(self, held: Held, known: Mapping[str, TopicEnds]) -> Growth:
         """See News."""
-        view = self.brokers.look(None)  # reading the log looked at its topic alone
+        view = self.brokers.look(None)  # the read of the log requested only its own topic
         there = {name for name, _ in view.leaders if not name.startswith("__")}
         seen: dict[Partition, TopicEnds] = {
             (topic, number): ends
@@ -151,7 +151,7 @@ class BrokerNews:
         }
 
     def _past(self, held: Mapping[Partition, set[int]]) -> pa.Table:
-        """What the brokers tell of partitions that were not known before."""
+        """Stretches of partitions that were not known before, from the brokers."""
         if not held:
             return STRETCHES.empty_table()
         asked = TimesAsked(
@@ -165,7 +165,7 @@ class BrokerNews:
     def _grown(
         self, seen: Mapping[Partition, TopicEnds], now: Mapping[Partition, int]
     ) -> list[dict[str, Any]]:
-        """Rows of STRETCHES: of what grew, and where it ended before and ends now."""
+        """Rows of STRETCHES: the growth of partitions, and their previous and present ends."""
         grown = [key for key, end in now.items() if key in seen and end > seen[key].ends[key[1]]]
         looked_ms = {key: seen[key].at_ms or 0 for key in grown}
         firsts = list_known(self.brokers, list(looked_ms.items()))
@@ -174,7 +174,7 @@ class BrokerNews:
             base, before_ms = seen[key].ends[key[1]], looked_ms[key]
             at_ms = first.time_ms if first is not None and first.offset == base else None
             rows.append(_row(key, base, base - 1, None, before_ms))
-            if at_ms is not None and at_ms > self.at_ms:  # dated in the future, and it alone
+            if at_ms is not None and at_ms > self.at_ms:  # a future timestamp
                 rows.append(_row(key, base, base, at_ms, at_ms))
                 base, at_ms = base + 1, None
             if base < now[key]:
@@ -197,7 +197,7 @@ def _row(
 
 
 def _ends_of(stretches: pa.Table) -> dict[Partition, int]:
-    """Where partitions end: what the rows without records say."""
+    """The ends of partitions, from the rows without records."""
     columns = [stretches[name].to_pylist() for name in STRETCHES.names[:4]]
     return {
         (topic, partition): base

@@ -1,7 +1,7 @@
-"""ListOffsets: where partitions begin and end, and the first record at or after a time.
+"""ListOffsets: the bounds of partitions, and the first record at or after a time.
 
-A request names each partition once, so that several times of one partition are several requests;
-some are under way at once on each connection.
+A request names each partition once, so several times of one partition need several requests; some
+are in flight at once on each connection.
 """
 
 from __future__ import annotations
@@ -35,27 +35,29 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
-"""With it the latest offset is the last stable one, where open transactions begin."""
+"""With it the latest offset is the last stable one, at which open transactions begin."""
 PARTITIONS_AT_ONCE: Final = 1000
 UNDER_WAY: Final = 4
-"""Requests of one connection whose answers are not here: more could fill both ends' buffers."""
+"""Requests in flight on one connection: more could fill the buffers of both ends."""
 
 Ask = tuple[Partition, int]
 """A partition, and a time in ms or EARLIEST or LATEST."""
 
 
 class Found(NamedTuple):
-    """The first record at or after a time; -1 and -1 where there is none."""
+    """The first record at or after a time; -1 and -1 if not found."""
 
     offset: int
     time_ms: int
-    """-1 too for EARLIEST and LATEST."""
+    """-1 also for EARLIEST and LATEST."""
 
 
 def list_offsets(
     brokers: Brokers, asks: Sequence[Ask], isolation: int = READ_UNCOMMITTED
 ) -> list[Found]:
-    """The answer to each ask. Unreachable, PipelineError for a partition that nobody tells of."""
+    """The result of each request. Unreachable, or PipelineError for a partition that no broker
+    serves.
+    """
     listing = _Listing(brokers, asks, isolation)
     while listing.todo:
         listing.round()
@@ -67,9 +69,9 @@ def list_offsets(
 
 
 def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
-    """The answer to each ask; None of a partition that is gone, refused or without a leader.
+    """The result of each request; None for a partition that is deleted, refused or leaderless.
 
-    Messages of magic 0 have no times, so None stands for those too. Unreachable where no broker
+    Messages of magic 0 have no times, so their result is None too. Unreachable if no broker
     answers at all.
     """
     listing = _Listing(brokers, asks, READ_UNCOMMITTED)
@@ -77,7 +79,7 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
         listing.round()
         listing.give_up(listing.refused)
         if listing.todo and listing.patience.is_over:
-            brokers.look(None)  # nobody there at all is not the same as one that is away
+            brokers.look(None)  # raises Unreachable if all brokers are down, not only one
             break
         listing.look_again()
         led = brokers.view.leaders
@@ -88,9 +90,9 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
 
 
 def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
-    """The partitions of `__consumer_offsets`, in order; none where it does not exist.
+    """The partitions of `__consumer_offsets`, in order; none if it does not exist.
 
-    PipelineError where the client may not describe it.
+    PipelineError if the client may not describe it.
     """
     found = view.partitions(OFFSETS_TOPIC)
     if not found and hidden(brokers, [OFFSETS_TOPIC]):
@@ -99,11 +101,11 @@ def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
 
 
 def hidden(brokers: Brokers, topics: Sequence[str]) -> list[str]:
-    """Those of these topics that the client may not describe. Unreachable.
+    """The topics among these that the client may not describe. Unreachable.
 
-    The list of all topics leaves them out, as it does topics that do not exist; a request that
-    names a topic is answered with the difference. It is ListOffsets, since brokers before Kafka 2.8
-    create an internal topic that Metadata names.
+    The list of all topics omits them, and topics that do not exist; a request that names a topic
+    gets distinct errors. It is ListOffsets, because brokers before Kafka 2.8 create an internal
+    topic that Metadata names.
     """
     return list(_denied(brokers, topics))
 
@@ -123,7 +125,7 @@ def _denied(brokers: Brokers, topics: Sequence[str]) -> Iterator[str]:
 
 
 class _Listing:
-    """Asks on their way to answers, however leaders move."""
+    """Requests that are retried until they succeed, even if leaders change."""
 
     def __init__(self, brokers: Brokers, asks: Sequence[Ask], isolation: int) -> None:
         self._brokers = brokers
@@ -133,10 +135,10 @@ class _Listing:
         self.todo = list(range(len(asks)))
         self.found: dict[int, Found] = {}
         self.refused: dict[int, int] = {}
-        """Error codes that no other broker would mend."""
+        """Error codes that a retry at another broker would not fix."""
 
     def round(self) -> None:
-        """Ask every leader what is still to be asked."""
+        """Send every leader the remaining requests."""
         queues = _requests(self._brokers, self._asks, self.todo)
         under_way: dict[Connection, deque[tuple[Sent, Sequence[int]]]] = {
             connection: deque() for connection in queues
@@ -173,11 +175,11 @@ class _Listing:
                     self.refused[index] = code
 
     def give_up(self, indices: Collection[int]) -> None:
-        """Ask for these no more."""
+        """Drop these requests."""
         self.todo = [index for index in self.todo if index not in indices]
 
     def look_again(self) -> None:
-        """Wait a moment and see who leads what now; Unreachable when it has taken too long."""
+        """Wait a moment and read the leaders again; Unreachable after the timeout."""
         if not self.todo:
             return
         if self.patience.is_over:
@@ -194,7 +196,7 @@ class _Listing:
 def _requests(
     brokers: Brokers, asks: Sequence[Ask], todo: Sequence[int]
 ) -> dict[Connection, deque[list[int]]]:
-    """What to ask of each leader, no partition twice in one request."""
+    """The requests for each leader; no partition is twice in one request."""
     by_leader: dict[Connection, list[list[int]]] = {}
     turns: dict[Partition, int] = {}
     for index in todo:

@@ -1,8 +1,8 @@
-"""`__consumer_offsets` as its record batches, markers and open transactions included.
+"""`__consumer_offsets` as its record batches, with markers and open transactions.
 
-What a reader with `read_uncommitted` gets from the log's start to the high watermark, decoded by
-the same code as segments. One Fetch asks a broker for many partitions; the next is sent before the
-answer is decoded, to every broker at once.
+These are the records that a consumer with `read_uncommitted` gets from the log start to the high
+watermark, decoded by the same code as segments. One Fetch requests many partitions of a broker; the
+next is sent before the response is decoded, to every broker at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import iter_stored
 
 ANSWER_BYTES: Final = 16 << 20
-"""Of one Fetch; a batch that is larger comes whole (KIP-74)."""
+"""The limit of one Fetch; a larger batch is returned whole (KIP-74)."""
 PARTITION_BYTES: Final = 4 << 20
 PARTITIONS_AT_ONCE: Final = 200
 _READ_UNCOMMITTED: Final = 0
@@ -50,7 +50,7 @@ class Stretch:
     partition: int
     position: int
     end: int
-    """Behind the last."""
+    """The offset after the last one to read."""
 
 
 @dataclass
@@ -59,11 +59,11 @@ class LogPart:
 
     reach: Reach
     stretches: tuple[tuple[int, int, int], ...]
-    """Partition, first offset, and the one behind the last."""
+    """Partition, first offset, and the one after the last."""
     topic_names: Mapping[str, str] = field(default_factory=dict)
-    """Of the topics that groups' records name by their ids alone."""
+    """Names of the topics that records of groups name only by id."""
     moved_bytes: int = field(default=0, compare=False)
-    """What reading it took."""
+    """Bytes moved while it was read."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """See Part. Unreachable, PipelineError."""
@@ -76,7 +76,7 @@ class LogPart:
 
 
 class _Taken(NamedTuple):
-    """Records of a partition that came, and which of their offsets are wanted."""
+    """Fetched records of a partition, and the offsets wanted of them."""
 
     partition: int
     records: bytes
@@ -84,25 +84,25 @@ class _Taken(NamedTuple):
 
 
 class LogReader:
-    """Reads stretches of the log to their ends, however leaders move."""
+    """Reads stretches of the log to their ends, even if leaders change."""
 
     def __init__(
         self, brokers: Brokers, stretches: Sequence[Stretch], topic_names: Mapping[str, str]
     ) -> None:
         self._brokers = brokers
         self._todo = {each.partition: each for each in stretches if each.position < each.end}
-        """In the order in which they are asked for; who got nothing goes first."""
+        """In the order of the requests; a partition that got no records stays in front."""
         self._patience = Patience(brokers.reach.timeout_s)
         self._under_way: dict[Connection, tuple[Sent, list[int]]] = {}
         self._moved = True
-        """Whether somebody else may lead some of them now."""
+        """Whether some of them may have another leader now."""
         self._look_again_s = 0.0
         self._failure: ClientError | None = None
-        """What the last broker that was asked and went away said."""
+        """The error of the last broker that failed."""
         self._rows = EventRows(topic_names=topic_names)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """EVENTS, in the log's order within each partition."""
+        """EVENTS, in the order of the log within each partition."""
         while self._todo or self._under_way:
             self._ask()
             if not self._under_way:
@@ -125,7 +125,7 @@ class LogReader:
             yield self._rows.take()
 
     def _ask(self) -> None:
-        """Send a Fetch to each broker that has something to give and is not asked yet."""
+        """Send a Fetch to each broker that leads unread partitions and has no Fetch in flight."""
         if self._moved:
             self._look()
         asked = {number for _, numbers in self._under_way.values() for number in numbers}
@@ -161,7 +161,7 @@ class LogReader:
         }
 
     def _take(self, answer: Value, asked: Sequence[int]) -> list[_Taken]:
-        """What came of each partition; where to go on is known then."""
+        """The records in a response; advances the positions."""
         taken = []
         throttled_s = answer["throttle_time_ms"] / 1000
         entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
@@ -185,7 +185,10 @@ class LogReader:
         return taken
 
     def _records(self, entry: Value, *, is_first: bool) -> list[_Taken]:
-        """What came of one partition, which then stands at the end of the queue."""
+        """The records of one partition.
+
+        The partition then moves to the end of the queue, or leaves it when it is read to its end.
+        """
         stretch = self._todo[entry["partition_index"]]
         records = entry["records"] or b""
         begin = position = stretch.position
@@ -193,9 +196,9 @@ class LogReader:
             for header, _ in iter_stored(records, partial=True):
                 position = max(position, header.last_offset + 1)
         except CorruptRecords:
-            position = stretch.end  # where the next batch begins is not known; `_decode` says why
+            position = stretch.end  # the next position is unknown; `_decode` says why
         if position == begin:
-            # The first partition of a request always gets a batch: there is none up to the end.
+            # The first partition of a request always gets a batch if there is one before the end.
             if is_first and entry["high_watermark"] >= stretch.end:
                 self._patience.renew()
                 del self._todo[stretch.partition]
@@ -208,7 +211,7 @@ class LogReader:
         return [_Taken(stretch.partition, records, (begin, stretch.end))]
 
     def _back_in_range(self, stretch: Stretch) -> None:
-        """The log begins later by now, or ends sooner: go on with what it has."""
+        """The log's bounds have changed: continue within the new ones."""
         partition = (OFFSETS_TOPIC, stretch.partition)
         [start, end] = list_offsets(self._brokers, [(partition, EARLIEST), (partition, LATEST)])
         if start.offset > stretch.position:
@@ -218,7 +221,7 @@ class LogReader:
             del self._todo[stretch.partition]
 
     def _decode(self, taken: _Taken) -> Iterator[pa.RecordBatch]:
-        """Rows of what came; a batch that is damaged is a row that says so."""
+        """The rows of fetched records; a damaged batch becomes a damaged row."""
         rows = self._rows
         rows.log_partition = taken.partition
         position = taken.offsets[0]
@@ -237,7 +240,7 @@ class LogReader:
             rows.add_damage(position, None, None, f"{error} Nothing after it was read.")
 
     def _look(self) -> None:
-        """See who leads what now, at most so often."""
+        """Read the leaders, at most once per RETRY_S."""
         if clock.monotonic_s() < self._look_again_s:
             return
         try:
@@ -249,7 +252,7 @@ class LogReader:
         self._look_again_s = clock.monotonic_s() + RETRY_S
 
     def _wait(self) -> None:
-        """Wait a moment for what must come right; Unreachable when it has taken too long."""
+        """Wait a moment before a retry; Unreachable after the timeout."""
         if self._patience.is_over:
             if self._failure is not None:
                 raise sentence(self._failure)
@@ -263,7 +266,7 @@ class LogReader:
         clock.sleep(RETRY_S)
 
     def _lost(self, connection: Connection, error: ClientError) -> None:
-        """A broker is away: its partitions are asked of whoever leads them next."""
+        """Handle a failed broker: its partitions are fetched from their next leaders."""
         self._brokers.drop((connection.host, connection.port))
         self._under_way.pop(connection, None)
         self._failure = error

@@ -22,11 +22,11 @@ from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.times import ask_times
 
 PART_RECORDS: Final = 500_000
-"""Partitions of the log share a part up to so many offsets."""
+"""Partitions of the log share a part up to this number of offsets."""
 
 
 class BrokerSource:
-    """The topics of a running cluster. Unreachable where nobody answers."""
+    """The topics of a running cluster. Unreachable if no broker answers."""
 
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
@@ -35,7 +35,7 @@ class BrokerSource:
         view = self._brokers.look(None)
         self.cluster_id = view.cluster_id
         self.log_partitions = log_partitions(self._brokers, view, where)
-        """Of the offsets topic."""
+        """The partitions of the offsets topic."""
         if not self.log_partitions:
             self._brokers.close()
             raise PipelineError(f"{where} has no {OFFSETS_TOPIC}: no group has committed there yet")
@@ -47,7 +47,7 @@ class BrokerSource:
             number: (start.offset, end.offset)
             for number, start, end in zip(self.log_partitions, starts, ends, strict=True)
         }
-        """The first offset of each partition of the log, and the one behind its last."""
+        """The first offset of each partition of the log, and the one after its last."""
 
     def event_parts(self, partitions: Collection[int] | None) -> Sequence[Part]:
         """See Source."""
@@ -61,14 +61,16 @@ class BrokerSource:
         return log_parts(self.reach, offsets, self._brokers.view.topic_ids)
 
     def event_files(self) -> None:
-        """They come over the wire."""
+        """Return None: the events are read over the wire."""
 
     def stretch_parts(self, asked: TimesAsked) -> Sequence[Part]:
-        """See Source. What groups committed to is asked for; no record of a topic is read."""
+        """See Source. Only topics that groups committed to are requested; no record of them is
+        read.
+        """
         return [Rows(ask_times(self._brokers, asked, clock.now_ms))]
 
     def stretch_files(self) -> None:
-        """They come over the wire."""
+        """Return None: the stretches are parts."""
 
     def topics(self) -> Collection[str]:
         """See Source."""
@@ -79,11 +81,11 @@ class BrokerSource:
         return hidden(self._brokers, sorted(topics))
 
     def records_estimate(self) -> int:
-        """At most: what was compacted away counts too."""
+        """An upper bound: it includes records that were compacted away."""
         return sum(end - start for start, end in self.offsets.values())
 
     def end_ms(self) -> int:
-        """When it was opened."""
+        """The time of the opening."""
         return self._end_ms
 
     def moved_bytes(self) -> int:

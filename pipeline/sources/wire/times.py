@@ -1,11 +1,11 @@
-"""When records of topics were written, asked of their brokers by time and never read.
+"""When records of topics were written, from ListOffsets by time; no record is read.
 
-ListOffsets tells of the first record at or after a time its offset and its own time, exactly. What
-lies between two such points is a stretch: its records arrived between the two, and a broker
-tells nothing of those that are older than the first. The window that is judged is asked by the
-minute, coarsely first, and not where nothing was written; the offsets that groups hold are closed
-in from both sides until they are points, or the records around them are `CLOSE_MS` apart. Both stop
-at a bound of bytes.
+ListOffsets returns the offset and the timestamp of the first record at or after a time, exactly.
+Between two such points is a stretch: its records arrived between the two, and a broker does not
+report those that are older than the first. The requested window is sampled by the minute, coarsely
+first, and not where nothing was written. The offsets that groups hold are approached from both
+sides until the points meet or the records around them are `CLOSE_MS` apart. Both end at a limit of
+bytes.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""How far two records may be apart for the arrival of those between them to be told well enough."""
+"""Records between two points this close are dated precisely enough."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
-"""Times of the window at most: a day by the minute, more days more coarsely."""
+"""The maximum number of times in the window: a day by the minute, longer ones more coarsely."""
 BEFORE_MAX: Final = 240
-"""Times of what was before the window."""
+"""The maximum number of times before the window."""
 A_DAY_MS: Final = 86_400_000
 REST_MS: Final = 3_600_000
-"""Whether a log rested for longer decides if copies may be before the rest (`sql/arrivals.py`)."""
+"""After a longer rest of the log, the records before it may be copies (`sql/arrivals.py`)."""
 RESTS_MAX: Final = 64
-"""Times that are asked of a partition for its rests, from its begin on."""
+"""The maximum number of requests per partition for its rests, from its start on."""
 LEAST_BYTES: Final = 1 << 20
-"""What may be asked however short the history is."""
+"""The minimum limit of bytes, however short the history is."""
 ASKS_AT_ONCE: Final = 2_000
 ROUNDS: Final = 80
-"""Twice what halves the longest span that there can be; a log out of order may need them all."""
+"""Twice the number of bisections of the longest possible span; a log out of order may need all."""
 
 
 class Point(NamedTuple):
-    """All records before ``offset`` are older than ``asked_ms``; it has been written at ``at_ms``.
+    """All records before ``offset`` are older than ``asked_ms``; its own timestamp is ``at_ms``.
 
-    Where no record is as new, ``offset`` is the log's end and ``at_ms`` is None.
+    If no record is that new, ``offset`` is the log end offset and ``at_ms`` is None.
     """
 
     asked_ms: int
@@ -56,37 +56,37 @@ class Point(NamedTuple):
 
 @dataclass
 class Topic:
-    """What is known of one partition of a topic."""
+    """The known points of one partition of a topic."""
 
     partition: Partition
     start: int
     end: int
     points: list[Point] = field(default_factory=list)
-    """By the time that was asked, and so by their offsets."""
+    """Ordered by the requested time, and so by offset."""
 
     def add(self, asked_ms: int, found: Found) -> None:
-        """What the broker answered for a time."""
+        """Add a broker's result for a time."""
         if 0 <= found.offset < self.end:
             point = Point(asked_ms, found.offset, found.time_ms)
         else:
             point = Point(asked_ms, self.end, None)
         place = bisect_left(self.points, asked_ms, key=lambda each: each.asked_ms)
         before, behind = self.points[:place][-1:], self.points[place : place + 1]
-        # a log that is cut, or grows, while it is asked may say what does not fit: it is left out
+        # results may conflict if a log is truncated or grows between requests: drop such a point
         if all(each.offset <= point.offset for each in before) and all(
             each.offset >= point.offset and each.asked_ms > asked_ms for each in behind
         ):
             self.points.insert(place, point)
 
     def around(self, offset: int) -> tuple[Point, Point] | None:
-        """The last point at or before an offset, and the first behind it."""
+        """The last point at or before an offset, and the first after it."""
         place = bisect_right(self.points, offset, key=lambda each: each.offset)
         if not 0 < place < len(self.points):
             return None
         return self.points[place - 1], self.points[place]
 
     def went_on(self, first_ms: int, last_ms: int) -> bool:
-        """Whether more than one record was written between two times that were asked."""
+        """Whether more than one record was written between two requested times."""
         first, last = (
             bisect_left(self.points, ms, key=lambda each: each.asked_ms)
             for ms in (first_ms, last_ms)
@@ -94,14 +94,16 @@ class Topic:
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
     def edges(self) -> list[Point]:
-        """Of each offset the point with the earliest time that was asked."""
+        """For each offset the point with the earliest requested time."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
         return list(first.values())
 
     def where_it_may_have_rested(self, now_ms: int) -> int | None:
-        """A time that tells whether the log rested between two points; None where that is known."""
+        """The time whose request decides whether the log rested between two points; None if
+        decided.
+        """
         for lower, upper in pairwise(self.edges()):
             until_ms = now_ms if upper.at_ms is None else upper.at_ms
             if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
@@ -116,14 +118,14 @@ class Topic:
         for lower, upper in pairwise(edges):
             if lower.at_ms is not None and lower.offset < self.end:
                 yield from self._between(lower, upper)
-        if edges and edges[-1].at_ms is not None:  # dated in the future: nothing tells what follows
+        if edges and edges[-1].at_ms is not None:  # a future timestamp bounds nothing after it
             future = edges[-1]
             yield self._row(future.offset, future.offset, future.at_ms, future.at_ms)
             if future.offset + 1 < self.end:
                 yield self._row(future.offset + 1, self.end - 1, None, None)
 
     def _between(self, lower: Point, upper: Point) -> Iterator[dict[str, Any]]:
-        """From one point to before the next, whose records are older than it was asked for."""
+        """From one point to before the next, whose records are older than its requested time."""
         assert lower.at_ms is not None
         last_ms = max(lower.at_ms, upper.asked_ms - 1)
         if upper.offset - lower.offset == 1:
@@ -131,11 +133,11 @@ class Topic:
         yield self._row(lower.offset, upper.offset - 1, lower.at_ms, last_ms)
 
     def beginning(self, at_ms: int) -> dict[str, Any]:
-        """The row that says where the log began at a time."""
+        """The row with the log start offset at a time."""
         return self._row(self.start, self.start - 1, at_ms, None)
 
     def ending(self, at_ms: int) -> dict[str, Any]:
-        """The row that says where the log ended at a time."""
+        """The row with the log end offset at a time."""
         return self._row(self.end, self.end - 1, None, at_ms)
 
     def _row(
@@ -154,12 +156,12 @@ class Topic:
 
 
 def ask_times(brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> pa.Table:
-    """STRETCHES of what was asked for. Unreachable where no broker answers."""
+    """STRETCHES for the requested topics and offsets. Unreachable if no broker answers."""
     return _Asking(brokers, asked, now_ms).stretches()
 
 
 class _Asking:
-    """The rounds of questions of one run."""
+    """The rounds of requests of one run."""
 
     def __init__(self, brokers: Brokers, asked: TimesAsked, now_ms: Callable[[], int]) -> None:
         self._brokers = brokers
@@ -168,7 +170,7 @@ class _Asking:
         self._stop_at = brokers.moved_bytes + LEAST_BYTES + asked.moved_bytes
 
     def stretches(self) -> pa.Table:
-        """Ask, and say what is known then."""
+        """Send the requests; return the resulting stretches."""
         asked_at_ms = self._now_ms()
         topics = self._bounded()
         as_of_ms = self._asked.as_of_ms
@@ -200,7 +202,7 @@ class _Asking:
         return self._brokers.moved_bytes >= self._stop_at
 
     def _bounded(self) -> list[Topic]:
-        """The partitions that groups committed to and that tell where they begin and end."""
+        """The partitions that groups committed to and whose bounds are known."""
         wanted = sorted(key for key in self._asked.offsets if key[0] in self._asked.topics)
         starts = list_known(self._brokers, [(each, EARLIEST) for each in wanted])
         ends = list_known(self._brokers, [(each, LATEST) for each in wanted])
@@ -221,11 +223,12 @@ class _Asking:
                     topic.add(ms, answer)
 
     def _close_in(self, topics: Sequence[Topic]) -> None:
-        """Ask between the points around each offset that is held, until they are close.
+        """Send requests between the points around each held offset, until they are close.
 
-        The last record before one that is dated in the future is asked for too: since then may be
-        there what follows. The record before a held offset is asked for about: when its group
-        committed tells whether the log was written at its dates then.
+        The last record before one that is dated in the future is requested too, because the records
+        after it may be there since then. The time of the record before a held offset is needed only
+        approximately: compared with its group's commit, it shows whether the log was written at its
+        timestamps then.
         """
         held = [
             (topic, offset, close_ms)
@@ -248,7 +251,7 @@ class _Asking:
             held = [(topic, offset, close_ms) for topic, offset, close_ms, _ in asks]
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
-        """Ask a span's times from coarse to fine, where the log went on between two."""
+        """Request times in a span from coarse to fine, where records were written between two."""
         step = max(GRID_MS, -(-(last_ms - first_ms) // times // GRID_MS) * GRID_MS)
         grid = [first_ms, *range((first_ms // step + 1) * step, last_ms, step), last_ms]
         spans = [(topic, 0, len(grid) - 1) for topic in topics]
@@ -266,7 +269,7 @@ class _Asking:
             ]
 
     def _find_rests(self, topics: Sequence[Topic], now_ms: int) -> None:
-        """Ask until it is known where logs rested that groups have not read to their ends."""
+        """Find the rests of logs that groups have not read to their ends."""
         behind = [
             topic
             for topic in topics
@@ -290,9 +293,9 @@ def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
 
 
 def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
-    """The time to ask so as to come closer to a record; None where it is close enough.
+    """The next time to request to approach a record; None if it is close enough.
 
-    By turns in the middle, and where it would be if records came evenly.
+    It alternates between the middle and the time expected if records arrived evenly.
     """
     around = topic.around(offset)
     if around is None:
