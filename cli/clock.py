@@ -1,6 +1,6 @@
-"""The clock of the command line: nothing else in `cli/` reads one, waits, or makes a thread.
+"""The clock of the command line: no other module in `cli/` reads one, sleeps, or starts a thread.
 
-How times are read and written as text is in `cli/times.py`.
+`cli/times.py` parses and formats times.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ def now_ms() -> int:
 
 
 def monotonic_s() -> float:
-    """Seconds since some moment: for what waits."""
+    """Seconds since an arbitrary moment, for timeouts."""
     return time.monotonic()
 
 
 class Deadline:
-    """The end of what may take ``seconds`` from now on, however many steps it has."""
+    """The deadline of an operation of several steps, ``seconds`` from now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._ends_s = monotonic_s() + seconds
 
     def left_s(self) -> float:
-        """Seconds until then; a hair where it is over, since 0 would mean no timeout."""
+        """Seconds until then, at least 1 ms, because 0 would mean no timeout."""
         return max(self._ends_s - monotonic_s(), 0.001)
 
 
 def sleep(seconds: float) -> None:
-    """Wait."""
+    """Block the thread."""
     time.sleep(seconds)
 
 
@@ -55,12 +55,12 @@ def start_thread(work: Callable[[], None]) -> threading.Thread:
 
 
 def join(thread: threading.Thread, seconds: float) -> None:
-    """Wait for the end of ``thread``, at most so long."""
+    """Wait for the end of ``thread``, at most ``seconds``."""
     thread.join(seconds)
 
 
 def threads(number: int = 1) -> ThreadPoolExecutor:
-    """An executor with so many threads; leaving its block waits for them."""
+    """An executor with ``number`` threads; leaving its block waits for them."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(number)

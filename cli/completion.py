@@ -1,7 +1,7 @@
-"""What a shell is offered where a name is wanted: topics, groups, members, ids, settings.
+"""Shell completion of names: topics, groups, members, ids, settings.
 
-The broker of --bootstrap in the line, or of MUSTER_BOOTSTRAP, is asked, and has a second to answer.
-Where none answers, nothing is offered and nothing is said.
+It requests them from the broker of --bootstrap in the line, or of MUSTER_BOOTSTRAP, within a
+second. If no broker answers, it offers nothing and prints nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cli.client.transaction_reads import list_transactions
 WITHIN_S = 1.0
 
 Given = Mapping[str, Any]
-"""What the line has so far: the parameters of the command by name."""
+"""The parameters in the line so far, by name."""
 Source = Callable[[Cluster, Given], list[str]]
 
 
@@ -54,7 +54,7 @@ def _settings_with_values(cluster: Cluster, given: Given) -> list[str]:
 
 
 def _described(cluster: Cluster, given: Given) -> dict[str, Any]:
-    """The settings that can be changed, of what the line names."""
+    """The changeable settings of the resource in the line."""
     if given.get("topic"):
         found = describe(cluster.any, Resource(TOPIC_RESOURCE, given["topic"]))
     elif given.get("broker") is not None:
@@ -78,13 +78,13 @@ _SOURCES: dict[str, Source] = {
     "settings": _settings,
     "delete": _settings,
 }
-"""The name of a parameter -> what it takes."""
+"""The source of names for each parameter name."""
 _OTHERWISE: dict[tuple[str, str], Source | None] = {
-    ("create", "topics"): None,  # they are new
+    ("create", "topics"): None,  # new names
     ("grow", "partitions"): None,  # a number
     ("set", "settings"): _settings_with_values,
 }
-"""Command and parameter -> what it takes there."""
+"""Exceptions by command and parameter."""
 _CHOICES = {
     "isolation": ["read_committed", "read_uncommitted"],
     "compression": ["none", "gzip", "snappy", "lz4", "zstd"],
@@ -93,7 +93,7 @@ _CHOICES = {
 
 
 def with_names(command: Any) -> Any:
-    """The command, its parameters completed with names; it is that of typer, with all below it."""
+    """Add completion of names to a typer command and all its subcommands; return the command."""
     for name, below in getattr(command, "commands", {}).items():
         with_names(below)
         parameters = {each.name: each for each in below.params}
@@ -113,7 +113,7 @@ def _completer(source: Source) -> Callable[[Any, Any, str], list[str]]:
         found: list[str] = []
 
         def ask() -> None:
-            with suppress(Exception):  # nobody reads what a completion says
+            with suppress(Exception):  # a completion's errors are not shown
                 cluster = Cluster(context.params["bootstrap"], timeout_s=WITHIN_S)
                 found.extend(source(cluster, context.params))
 

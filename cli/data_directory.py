@@ -1,4 +1,4 @@
-"""The data directory of a Muster that is stopped, for commands that can do without a broker."""
+"""The data directory of a stopped broker, for commands that can work without a broker."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ DataDir = Annotated[
 
 @contextmanager
 def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
-    """Its file system; a broker may run. CommandError for files that are damaged.
+    """The directory's file system; a broker may run. CommandError for damaged files.
 
-    And for what is no data directory, unless the command that reads is about to make one.
+    Also for a folder that is not a data directory, unless ``may_be_new``: the command will make it
+    one.
     """
     from broker.offline import files, found
 
@@ -33,9 +34,10 @@ def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
 
 @contextmanager
 def changeable(directory: str) -> Iterator[Any]:
-    """Its file system, while no broker runs on it. CommandError where one does, as `readable`.
+    """The directory's file system, locked against brokers. CommandError if one runs; see
+    `readable`.
 
-    A directory that is not there is made, which is said: its name may be a slip.
+    A missing directory is created, with a warning, because its name may be a typing error.
     """
     from broker.offline import held
 

@@ -1,11 +1,10 @@
-"""What ends a command: one sentence, and an exit code that scripts can use.
+"""Errors of commands: one sentence, and an exit code for scripts.
 
-0 done; 1 the broker refused, or what was asked is not there; 2 wrong use; 3 no broker could be
-reached or it did not answer; 4 what was looked for was found (lag by `groups lag --fail-above`,
-what hangs by `transactions hanging`, damage by `logs dump` and by the pipeline's
+0 success; 1 the broker refused, or the resource does not exist; 2 wrong use; 3 no broker could be
+reached, or it did not answer; 4 the command found a problem (lag by `groups lag --fail-above`,
+hanging transactions by `transactions hanging`, damage by `logs dump` and by the pipeline's
 `--fail-on-damage`, faults by `config check` and `cluster check`); 5 groups are in a state that the
-pipeline's `--fail-on` names; 130 interrupted by Ctrl-C,
-143 ended by SIGTERM.
+pipeline's `--fail-on` names; 130 interrupted by Ctrl-C; 143 terminated by SIGTERM.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _HINTS = {
 
 
 class CommandError(Exception):
-    """A command can't go on; ``str`` is the sentence that a person reads."""
+    """A command can't continue; ``str`` is the message for the user."""
 
     def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
-        """``advice`` ends the sentence, where the command that failed is the one to change."""
+        """``advice`` ends the message; it applies only to the command that failed."""
         super().__init__(why + advice)
         self.why = why
         self.exit_code = exit_code
@@ -50,9 +49,9 @@ class CommandError(Exception):
 def refused(
     what: str, error_code: int, message: str | None = None, meant: str | None = None
 ) -> CommandError:
-    """Return the error for a broker's refusal of ``what``, with what to do where that is known.
+    """Return the error for a broker's refusal of ``what``, with advice if known.
 
-    ``meant`` is a name that is there, and much like the one that is not.
+    ``meant`` is an existing name similar to the unknown one.
     """
     name = NAMES.get(error_code, f"error {error_code}")
     sentence = f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}"
@@ -62,7 +61,7 @@ def refused(
 
 
 def check(what: str, answer: Mapping[str, Any], *fine: int) -> None:
-    """Raise `refused` when a broker's answer about ``what`` has an error that is not ``fine``."""
+    """Raise `refused` if a broker's response about ``what`` has an error that is not ``fine``."""
     code = answer["error_code"]
     if code and code not in fine:
         raise refused(what, code, answer.get("error_message"))

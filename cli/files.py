@@ -1,4 +1,4 @@
-"""Text files that commands read and write; what goes wrong with one is a sentence."""
+"""Text files that commands read and write; every failure is a CommandError."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from cli.errors import USAGE, CommandError
 
 MOST = 256 << 20
-"""Letters of a file that are read: a device such as /dev/zero has no end."""
+"""The limit of characters that are read: a device such as /dev/zero is endless."""
 
 
 def read_text(path: Path) -> str:
-    """A text file's text; CommandError when it can't be read."""
+    """A text file's content; CommandError if it can't be read."""
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MOST)
@@ -26,7 +26,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, in the place of one that is there; CommandError when it can't be written."""
+    """Write a file, replacing an existing one; CommandError if it can't be written."""
     try:
         path.write_text(text)
     except OSError as error:
@@ -34,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str, option: str) -> None:
-    """Write a file that must not be there yet, down to the disk; ``option`` is what names it."""
+    """Write a file that must not exist, and fsync it; ``option`` is the option that names it."""
     try:
         with path.open("x") as file:
             file.write(text)

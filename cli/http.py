@@ -1,8 +1,8 @@
-"""What commands ask of Muster's HTTP API: where it is, whose it is, and a sentence when that fails.
+"""Muster's HTTP API for commands: finds its address, checks its cluster, and words its errors.
 
-A command names its cluster by --bootstrap, as all commands do. A broker of that cluster says where
-its HTTP is, and what answers there must be of the same cluster: two Musters often have groups of
-one name, and an answer about the wrong one is worse than none.
+A command names its cluster by --bootstrap, as all commands do. A broker of that cluster returns its
+HTTP address, and the server there must belong to the same cluster: two Musters often have groups of
+the same name, and a result from the wrong one is worse than none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from client.security import PLAINTEXT, Security
 Value = dict[str, Any]
 
 EACH_S = 5.0
-"""So long one of many brokers may take to say where its HTTP is, and to answer there."""
+"""The limit for each of many brokers to return its HTTP address and to answer there."""
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
 _PROTOCOL = "http.security.protocol"
@@ -41,15 +41,15 @@ _WITH_ANY_KAFKA = {
     "offsets expiring": "`muster offsets get GROUP` works",
     "top": "`muster cluster` and `muster groups lag` work",
 }
-"""What answers in part what a command needs a Muster for."""
+"""Commands that give part of the information with any Kafka broker."""
 
 
 _HINT = re.compile(r"/api/(groups|topics|transactions) lists all \w+")
-"""What the API names for those who ask it by hand."""
+"""Advice of the API, which names its paths."""
 
 
 _NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
-"""The field that has the name of a row."""
+"""The field with the name of a row."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def _as_commands(hint: re.Match[str]) -> str:
 
 
 def group_path(group_id: str, *more: str) -> str:
-    """The path of a group: its id is one segment, whatever is in it."""
+    """The path of a group; its id is one segment, whatever characters it has."""
     return "/".join(["/api/groups", quote(group_id, safe=""), *more])
 
 
@@ -67,7 +67,7 @@ def group_path(group_id: str, *more: str) -> str:
 def api_at(
     bootstrap: str, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """`api_of` for a command that asks nothing else of the cluster."""
+    """`api_of` for a command that requests nothing else of the cluster."""
     if http is not None:
         host_and_port(http)
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
@@ -77,11 +77,11 @@ def api_at(
 def api_of(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api:
-    """The HTTP side of a cluster, for the command ``what``; CommandError where there is none.
+    """The HTTP API of a cluster, for the command ``what``; CommandError if it is not found.
 
-    ``http`` is what --http says, and overrides where to look. Of several brokers the coordinator of
-    ``group`` is asked, or, for what is of no group, the first that serves HTTP. All of it, and what
-    is asked then, takes no longer than the cluster's timeout; `Api.renew` gives ``timeout_s`` anew.
+    ``http`` is the value of --http and overrides the address. Of several brokers it is the
+    coordinator of ``group``, or, without a group, the first that serves HTTP. The cluster's timeout
+    is the limit for this and the requests after it; `Api.renew` restarts it with ``timeout_s``.
     """
     found = find_api(cluster, what, http, timeout_s, group)
     if found is None:
@@ -98,37 +98,39 @@ def api_of(
 def find_api(
     cluster: Cluster, what: str, http: str | None, timeout_s: float, group: str | None = None
 ) -> Api | None:
-    """The same, and None where the brokers are no Musters."""
+    """The HTTP API of a cluster; None if its brokers are not Muster."""
     answer = cluster.metadata([], cluster.deadline.left_s())
     try:
-        told = _told(cluster, answer["brokers"], what, group)
+        address = _advertised_address(cluster, answer["brokers"], what, group)
     except CommandError:
         if http is None:
             raise
-        told = http
-    if told is None:
+        address = http
+    if address is None:
         return None
-    where = told
+    where = address
     if http is not None:
-        where = HTTPS + http if told.startswith(HTTPS) and "://" not in http else http
+        where = HTTPS + http if address.startswith(HTTPS) and "://" not in http else http
     cluster_id = answer.get("cluster_id")
     api = Api(where, what, timeout_s, cluster_id, cluster.any.address, cluster.security)
     api.check(cluster.deadline)
     return api
 
 
-def _told(cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None) -> str | None:
-    """Where the brokers say that HTTP is; None where none that was asked is a Muster."""
+def _advertised_address(
+    cluster: Cluster, brokers: Sequence[Value], what: str, group: str | None
+) -> str | None:
+    """The HTTP address that the brokers advertise; None if no Muster was among those asked."""
     if len(brokers) == 1:
-        # The address that was given may be the only one that leads there from here.
-        return _told_by(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
+        # The given address may be the only one that is reachable from here.
+        return _http_address(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
     trouble: CommandError | None = None
     for broker in brokers if group is None else [cluster.coordinator_node(group)]:
         try:
             reached = cluster.connect(broker["host"], broker["port"])
-            told = _told_by(cluster.deadline, reached, broker["node_id"], what)
-            if told is not None:
-                return told
+            address = _http_address(cluster.deadline, reached, broker["node_id"], what)
+            if address is not None:
+                return address
         except CommandError as error:
             trouble = trouble or error
     if trouble is not None:
@@ -137,9 +139,9 @@ def _told(cluster: Cluster, brokers: Sequence[Value], what: str, group: str | No
 
 
 def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
-    """The HTTP side of each broker by its id, or the sentence that says why it can't be asked.
+    """The HTTP API of each broker by id, or the reason why it can't be reached.
 
-    All are asked at once, and each has a few seconds: one that stands still holds up no other.
+    All are asked at once, each with a limit of a few seconds, so a hanging one delays no other.
     """
     answer = cluster.metadata([], cluster.deadline.left_s())
     brokers, limit_s = answer["brokers"], min(cluster.timeout_s, EACH_S)
@@ -151,24 +153,24 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
                 reached = cluster.any
             else:
                 security = cluster.security
-                address = broker["host"], broker["port"]
-                reached = Connection(*address, cluster.client_id, limit_s, security)
+                place = broker["host"], broker["port"]
+                reached = Connection(*place, cluster.client_id, limit_s, security)
             with nullcontext() if reached is cluster.any else closing(reached):
-                told = _told_by(deadline, reached, broker["node_id"], what)
-            if told is None:
+                address = _http_address(deadline, reached, broker["node_id"], what)
+            if address is None:
                 return f"the broker at {reached.address} is not a Muster broker"
             cluster_id, security = answer.get("cluster_id"), cluster.security
-            api = Api(told, what, limit_s, cluster_id, reached.address, security)
+            api = Api(address, what, limit_s, cluster_id, reached.address, security)
             api.check(deadline)
         except CommandError as error:
-            return error.why  # the commands that ask every broker have no --http
+            return error.why  # the commands for all brokers have no --http
         return api
 
     nodes = [each["node_id"] for each in brokers]
     return dict(zip(nodes, all_at_once(reach, brokers), strict=True))
 
 
-def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) -> str | None:
+def _http_address(deadline: Deadline, broker: Connection, node_id: int, what: str) -> str | None:
     where = Resource(BROKER_RESOURCE, str(node_id))
     try:
         settings = describe(broker, where, [_LISTENER, _ADVERTISED, _PROTOCOL], deadline.left_s())
@@ -189,16 +191,16 @@ def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) ->
 
 
 def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
-    """HOST:PORT as it is reached from here; CommandError, with what to do, where it is not."""
+    """HOST:PORT as reachable from here; CommandError, with advice, if it is not reachable."""
     wanted = settings[_LISTENER]["value"]
-    told = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
+    address = settings[_ADVERTISED]["value"] if _ADVERTISED in settings else wanted
     there = f"{what} needs Muster's HTTP API, and the broker at {broker.address}"
-    host, _, port = told.rpartition(":")
+    host, _, port = address.rpartition(":")
     if not is_port(port):
         why = (
             f"{wanted} was in use when the broker started"
-            if wanted != told
-            else f"{_LISTENER} is {told}"
+            if wanted != address
+            else f"{_LISTENER} is {address}"
         )
         raise CommandError(
             f"{there} does not serve it ({why}); start it with `muster serve --http HOST:PORT`",
@@ -209,8 +211,8 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
         host = broker.host
     elif is_loopback(host) and not broker.is_here:
         raise CommandError(
-            f"{there} serves it on {told}, only for its own machine; connect through"
-            f" `ssh -L {port}:{told} {broker.host}` and --http 127.0.0.1:{port}, or open the"
+            f"{there} serves it on {address}, only for its own machine; connect through"
+            f" `ssh -L {port}:{address} {broker.host}` and --http 127.0.0.1:{port}, or open the"
             " listener as docs/operate/security.md describes (http.listener, http.authentication,"
             " http.security.protocol)",
             UNREACHABLE,
@@ -222,10 +224,10 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
 
 
 class Api:
-    """The HTTP side of one Muster, of the cluster ``cluster_id`` that ``bootstrap`` leads to.
+    """The HTTP API of one Muster, in the cluster ``cluster_id`` of ``bootstrap``.
 
-    ``what`` is the command that needs it, for its errors. It is checked whose it is before anything
-    is asked, and again after it could not be reached: another may have come to its address.
+    ``what`` is the command that uses it, for its errors. The cluster is checked before the first
+    request, and again after a failed one: another server may have taken its address.
     """
 
     def __init__(
@@ -237,19 +239,19 @@ class Api:
         bootstrap: str,
         security: Security = PLAINTEXT,
     ) -> None:
-        """``security`` is how the cluster is reached: its user and certificate count here too."""
+        """``security`` is that of the cluster: its user and certificate are used here too."""
         self._endpoint = HttpEndpoint(address, security)
         self.address = address
         self.what = what
         self.cluster_id = cluster_id
         self.broker: Value = {}
-        """What /api/broker said when it was checked last; empty while that is to be done."""
+        """The response of /api/broker at the last check; empty if a check is due."""
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._deadline = Deadline(timeout_s)
 
     def check(self, deadline: Deadline) -> None:
-        """CommandError when it is of another cluster, or no Muster."""
+        """CommandError if it belongs to another cluster or is not Muster."""
         broker = self._json("/api/broker", {}, deadline)
         found = broker.get("cluster")
         if found != self.cluster_id:
@@ -263,11 +265,11 @@ class Api:
         self._deadline = deadline
 
     def renew(self, timeout_s: float | None = None) -> None:
-        """Give what is asked from here on the whole of its time, or so much, from now on."""
+        """Restart the timeout for the following requests, optionally with another limit."""
         self._deadline = Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path; CommandError when the answer is an error or not Muster's."""
+        """The JSON at a path; CommandError for an error response or a server other than Muster."""
         self._make_sure()
         return with_plain_hosts(self._json(path, query, self._deadline))
 
@@ -300,16 +302,16 @@ class Api:
         raise self._no_muster(status)
 
     def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
-        """The error for what is not there, with the name that was meant where one is alike."""
-        told = _HINT.sub(_as_commands, sentence)
+        """The error for an unknown resource, with a similar name that exists."""
+        text = _HINT.sub(_as_commands, sentence)
         hint = _HINT.search(sentence)
         if hint is not None:
             nouns = hint[1]
             name = query.get(nouns.removesuffix("s")) or unquote(path.split("/")[3])
             rows = self._json(f"/api/{nouns}", {}, deadline)[nouns]
             meant = nearest([name], [row[_NAMED_BY[nouns]] for row in rows])
-            told += f"; did you mean {meant}?" if meant else ""
-        return CommandError(told, REFUSED)
+            text += f"; did you mean {meant}?" if meant else ""
+        return CommandError(text, REFUSED)
 
     def _no_muster(self, status: int) -> CommandError:
         return CommandError(

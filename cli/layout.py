@@ -1,14 +1,13 @@
-"""How a table is laid out: rows become lines that fit a width, or that are as wide as they must be.
+"""Table layout: turns rows into lines that fit a width, or lines as wide as necessary.
 
-Where a width is given,
+If a width is given,
 
-1. sentences are folded between words, then names (words without a space) are shortened in their
-   middle;
-2. sentences of the last column that still find no room stand below their row;
-3. columns on the right that find no room at all are left out, and the last line names them.
+1. sentences are wrapped, then names (words without a space) are shortened in their middle; 2. if
+the last column has sentences that still do not fit, they are placed below their rows; 3. columns on
+the right that do not fit are left out, and the last line names them.
 
-Numbers, headers, states, verdicts, times and addresses are never cut. Columns that say nothing in
-any row are left out everywhere.
+Numbers, headers, states, verdicts, times and addresses are never cut. Columns that are empty in all
+rows are left out in any case.
 """
 
 from __future__ import annotations
@@ -25,39 +24,40 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """A field of the rows, as a table shows it."""
+    """A field of the rows, as a column of a table."""
 
     field: str
     title: str = ""
-    """Its header, where that is not the field's name."""
+    """Its header, if different from the field's name."""
     always: bool = False
-    """Shown though it says nothing in any row, since that is what it says."""
+    """Shown even if it is empty in all rows, because that has a meaning."""
 
 
 Columns = Sequence[str | Column]
-"""A field's name alone stands for `Column` of it."""
+"""A plain name is a `Column` of that field."""
 
 NOTHING = "-"
 _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
-"""What is not cut, for its half would mislead: OUT_OF_RANGE, Stable, a time, an address."""
+"""Values that are not cut, because a part would mislead: OUT_OF_RANGE, Stable, a time, an
+address."""
 GAP = 2
 WHOLE_WIDTH = 40
-"""No state, time or address is longer: what is, is somebody's name."""
+"""States, times and addresses are not longer; longer values are names chosen by users."""
 NAME_WIDTH = 12
-"""Names are not cut shorter than this while another way is left."""
+"""Names are shortened below this width only if nothing else helps."""
 SHORT_NAME_WIDTH = 8
 SENTENCE_WIDTH = 24
 INDENT = 4
-"""Of a sentence that stands below its row."""
+"""The indent of a sentence below its row."""
 
 
 class Lines(NamedTuple):
-    """A table: its header (two lines where sentences stand below their rows) and its rows."""
+    """A table: its header (two lines if sentences are below their rows) and its rows."""
 
     header: list[str]
     body: list[str]
     left_out: list[str]
-    """The headers of columns that found no room."""
+    """The headers of columns that were left out."""
 
 
 class _Laid(NamedTuple):
@@ -77,9 +77,9 @@ class _Laid(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """A cell's text: ``-`` for nothing, yes and no for truth, lists with commas, no control codes.
+    """A cell's text: ``-`` if empty, yes or no, lists with commas, no control characters.
 
-    Partitions in their JSON form are spelled ``orders:0-1,5``.
+    Partitions in their JSON form are written as ``orders:0-1,5``.
     """
     if value is None or value in ("", []):
         return NOTHING
@@ -96,7 +96,7 @@ def shown(value: Any) -> str:
 def laid_out(
     rows: Sequence[Row], columns: Columns, width: int | None, every_column: bool = False
 ) -> Lines:
-    """The lines of at least one row; ``every_column`` keeps those that say nothing."""
+    """The lines of at least one row; ``every_column`` keeps empty columns."""
     laid = [_lay(rows, column) for column in columns]
     if not every_column:
         laid = [each for each in laid if each.always or set(each.cells) != {NOTHING}] or laid[:1]
@@ -114,7 +114,7 @@ def laid_out(
 
 
 def shortened(text: str, width: int) -> str:
-    """A name in at most so many cells, with an ellipsis in its middle; its end says most."""
+    """A name in at most ``width`` cells, with an ellipsis in its middle; its end is kept longer."""
     if _cells(text) <= width:
         return text
     if width <= 1:
@@ -152,7 +152,7 @@ def _least(laid: Sequence[_Laid], name_width: int) -> int:
 
 
 def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
-    """The width of each column: sentences give way before names do, the widest first."""
+    """The width of each column: sentences shrink before names, the widest first."""
     room = width - GAP * (len(laid) - 1)
     widths = [each.natural for each in laid]
     for giving in (True, False):
@@ -167,7 +167,7 @@ def _widths(laid: Sequence[_Laid], name_width: int, width: int) -> list[int]:
 
 
 def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths that fit the room where that can be, and otherwise the least ones."""
+    """Widths that fit the room if possible, otherwise the least ones."""
     cap = max(natural, default=0)
     low = 0
     while low < cap:
@@ -216,7 +216,7 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> list[str]:
-    """Lines of a sentence; a word that is longer than a line is shortened as a name is."""
+    """Lines of a sentence; a word longer than a line is shortened like a name."""
     if _cells(text) <= width:
         return [text]
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""The `muster` command: finds the subcommand and imports what it needs, and no more.
+"""The `muster` command: finds the subcommand and imports only what it needs.
 
-`muster serve` is the process that people wait for, so it goes without typer and rich; the other
-commands are typer's.
+`muster serve` has to start fast, so it does not import typer and rich; the other commands use
+typer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMMANDS = {
     "consume": "cli.topics.consume",
     "pipeline": "cli.pipeline.commands",
 }
-"""Command -> its module, which has ``app`` (a typer app) or a function of the command's name."""
+"""The module of each command, with ``app`` (a typer app) or a function of the command's name."""
 
 
 def main() -> None:
@@ -51,16 +51,16 @@ def main() -> None:
 
         sys.exit(serve(arguments[1:]))
     prepare()
-    # As Ctrl-C does, SIGTERM lets a command leave its group and give its terminal back.
+    # Like Ctrl-C, SIGTERM lets a command leave its group and restore the terminal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         sys.exit(run_client(arguments))
-    except KeyboardInterrupt:  # while the command was being imported
+    except KeyboardInterrupt:  # during the import of the command
         sys.exit(INTERRUPTED)
 
 
 def run_client(arguments: list[str]) -> int:
-    """Run any command but ``serve``; its exit code. Nothing but a bug of ours is raised."""
+    """Run any command but ``serve``; return its exit code. Only bugs raise an error."""
     from typer.exceptions import Abort, TyperException
 
     completes = "_MUSTER_COMPLETE" in os.environ
@@ -81,12 +81,14 @@ def run_client(arguments: list[str]) -> int:
     except TyperException as error:
         return _wrong_use(error, arguments)
     except Abort as error:  # Ctrl-C at a question
-        if isinstance(error.__context__, EOFError):  # a bug of ours: typer makes an Abort of it
+        # a bug of ours, which typer converts to an Abort
+        if isinstance(error.__context__, EOFError):
             raise error.__context__ from None
         return _failed("interrupted, nothing was done", INTERRUPTED)
     except NobodyReads:  # as after `| head`
         return 0
-    except UnicodeError as error:  # an argument that is not text, or text that is no host's name
+    # an argument that is not text, or text that is not a valid host name
+    except UnicodeError as error:
         return _failed(f"{getattr(error, 'object', error)!s:.80} is not UTF-8", USAGE)
     except OSError as error:
         discard()
@@ -95,7 +97,7 @@ def run_client(arguments: list[str]) -> int:
 
 
 def _words_to_complete() -> list[str]:
-    """The words of the line that a shell wants completed, without the one it is at."""
+    """The words of a shell's line to complete, without the current one."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     return line.split(" ")[1:-1]
 
@@ -106,7 +108,7 @@ def _failed(sentence: str, code: int) -> int:
 
 
 def _wrong_use(error: Any, arguments: list[str]) -> int:
-    """Print what typer found wrong with the arguments; without any it showed the help."""
+    """Print typer's error about the arguments; without any arguments it has shown the help."""
     sentence = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
@@ -127,7 +129,7 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
 
 
 def command_of(names: Collection[str] = _COMMANDS) -> Any:
-    """The command `muster` with the subcommands named."""
+    """The command `muster` with the named subcommands."""
     import typer
 
     from cli.client.security import taking_it
@@ -138,7 +140,7 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:
-    """What to type instead of an unknown command, where that is known."""
+    """A suggestion for an unknown command, if known."""
     from cli.words import instead
 
     noun, (word, *rest) = " ".join(path), arguments[len(path) :]
@@ -156,7 +158,7 @@ def _from_the_command_on(arguments: list[str]) -> list[str]:
 
 
 def _every_command() -> list[str]:
-    """Those that there are, as ``groups reset`` or ``top``."""
+    """All commands, as ``groups reset`` or ``top``."""
     import typer
 
     tree = commands(typer.main.get_command(_app(list(_COMMANDS))))
@@ -164,7 +166,7 @@ def _every_command() -> list[str]:
 
 
 def _version(asked: bool) -> None:
-    """Prints the version where ``--version`` asks for it, and ends the command."""
+    """Print the version if ``--version`` is given, and exit."""
     import typer
 
     from cli.version import VERSION
@@ -202,12 +204,12 @@ def _app(names: Collection[str]) -> typer.Typer:
             "", "--http", metavar="HOST:PORT", help="Address of Muster's HTTP API."
         ),
     ) -> None:
-        """Their callbacks do what there is to do."""
+        """Do nothing: the options have callbacks."""
 
     option = typer.Option
 
     @app.command("serve")
-    def _serve(  # argparse reads these; here they are for shell completion
+    def _serve(  # argparse parses these; here they are for shell completion
         listen: str = option("", "--listen", metavar="HOST:PORT", help="Where clients connect."),
         data: str = option("", "--data", metavar="DIR", help="The data directory."),
         config: str = option("", "--config", metavar="FILE", help="A server.properties."),

@@ -1,4 +1,4 @@
-"""How names are spelled everywhere: partitions, hosts, members, and what can't be printed."""
+"""The spelling of names in output: partitions, hosts, members, and unprintable characters."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from verdicts.spelling import ranges
 _SLASH = re.compile(
     r"(?<![\w.:/-])/(?=\d{1,3}(?:\.\d{1,3}){3}(?![\w/])|[0-9a-fA-F]*:[0-9a-fA-F:.]+(?![\w/]))"
 )
-"""The slash before an address, where it begins a word."""
+"""The slash before an address, at the beginning of a word."""
 Owned = list[dict[str, Any]]
-"""Partitions as JSON has them: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
+"""Partitions in JSON: ``[{"topic": "orders", "partitions": [0, 1]}]``."""
 
 
 def safe(text: str) -> str:
-    """The text with what a terminal would obey or hide as escapes, such as ``\\x1b``.
+    """The text with escapes, such as ``\\x1b``, for characters that a terminal would obey or hide.
 
-    A group id may hold anything: line ends, escape sequences, marks that turn the reading order.
+    A group id may contain anything: line ends, escape sequences, marks that change the reading
+    order.
     """
     if text.isprintable():
         return text
@@ -35,7 +36,7 @@ def safe(text: str) -> str:
 
 
 def partitions_text(topic: str, numbers: Iterable[int]) -> str:
-    """Partitions of a topic as options take them: ``orders:0-1,5``; `parse_partitions` reads it."""
+    """Partitions of a topic as options accept them: ``orders:0-1,5``; see `parse_partitions`."""
     return f"{topic}:{ranges(numbers)}"
 
 
@@ -66,7 +67,7 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def with_plain_hosts(value: Any) -> Any:
-    """A JSON value in which no host, in a field or a sentence, has the slash that Java writes."""
+    """A JSON value with all hosts, in fields and sentences, without the slash that Java writes."""
     if isinstance(value, str):
         return _SLASH.sub("", value) if "/" in value else value
     if isinstance(value, dict):
@@ -79,9 +80,9 @@ def with_plain_hosts(value: Any) -> Any:
 def numbered(
     rows: Sequence[dict[str, Any]], members: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The rows for a table: what stands in ``member`` by its short name, ``#1``, ``#2``.
+    """The rows for a table: ``member`` is replaced by a short name, ``#1``, ``#2``.
 
-    The numbers follow the order of ``members``, whose client and host come beside.
+    The numbers follow the order of ``members``, whose client and host are added.
     """
     known = {
         each["member"]: {"member": f"#{number}", "client": each["client"], "host": each["host"]}

@@ -1,4 +1,4 @@
-"""Options that commands share, so that they read alike everywhere."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cli.errors import USAGE, CommandError
 from cli.usage import commands
 
 INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
-"""The greatest replication factor, partition and offset."""
+"""The maximum replication factor, partition and offset."""
 LONGEST = 19
-"""Digits of INT64."""
+"""The number of digits of INT64."""
 A_DAY_S = 86_400
 
 Bootstrap = Annotated[
@@ -53,7 +53,7 @@ Wide = Annotated[
 
 
 def whole_number(*names: str, help: str, least: int = 0, most: int = INT64) -> Any:
-    """An option that takes a whole number."""
+    """An option for a whole number."""
 
     def parsed(text: object) -> int:
         found = str(text)
@@ -73,7 +73,7 @@ def _between(least: int, most: int) -> str:
 
 
 def seconds(*names: str, help: str, least: float) -> Any:
-    """An option that takes a length of time in seconds."""
+    """An option for a duration in seconds."""
 
     def parsed(text: object) -> float:
         try:
@@ -94,11 +94,11 @@ DryRunAtBroker = Annotated[
 ]
 
 OF_EVERY_COMMAND = ("--bootstrap", "--http")
-"""Options that may be before the command's name too: `muster --bootstrap HOST:PORT topics list`."""
+"""Options that are also accepted before the command's name: `muster -b HOST:PORT topics list`."""
 
 
 def taken_before(command: Any) -> Any:
-    """The command, below which each takes these options from before its name, if not behind it."""
+    """Let every subcommand use these options from before its name, unless they are after it."""
     for path, each in commands(command):
         for param in each.params:
             if path and set(param.opts) & set(OF_EVERY_COMMAND):
@@ -113,11 +113,11 @@ def _else_from_before(context: Any, param: Any, value: Any) -> Any:
 
 
 _EMPTY_ALLOWED = "GROUP"
-"""Kafka keeps offsets of a group whose id is empty; no path of Muster's HTTP leads to it."""
+"""Kafka keeps offsets of a group with an empty id; Muster's HTTP API has no path for it."""
 
 
 def without_empty_names(command: Any) -> Any:
-    """The command, below which an argument that is empty is wrong use."""
+    """Make empty arguments of all subcommands a usage error; return the command."""
     for _, each in commands(command):
         needs_http = each.name in ("why", "watch")
         for param in each.params:
@@ -139,7 +139,7 @@ TIMEOUT_S = 30.0
 
 
 def name_and_value(option: str, text: str) -> tuple[str, str]:
-    """The two sides of NAME=VALUE; ``option`` stands before it in the error."""
+    """The two sides of NAME=VALUE; ``option`` precedes it in the error."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise CommandError(f"{option}{text}: write it as NAME=VALUE", USAGE)

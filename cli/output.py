@@ -1,4 +1,4 @@
-"""How commands show their results: tables for people, JSON for machines."""
+"""Output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ _PATIENCE_S = 0.5
 
 
 def show_json(value: Any) -> None:
-    """Print one value as indented JSON; bytes become text, replacing what is not UTF-8."""
+    """Print one value as indented JSON; bytes become text, with invalid UTF-8 replaced."""
     write(json.dumps(value, indent=2, ensure_ascii=False, default=_text) + "\n")
 
 
 def show_json_line(value: Any) -> None:
-    """Print one value as one line of JSON, at once: for streams that another program follows."""
+    """Print one value as one line of JSON and flush it, for streams that another program
+    follows.
+    """
     follow(json.dumps(value, ensure_ascii=False, default=_text) + "\n")
 
 
@@ -64,10 +66,10 @@ def show_table(
     *,
     wide: bool | None = None,
 ) -> None:
-    """Print rows as a table with numbers on the right, or ``empty`` where there are none.
+    """Print rows as a table with numbers right-aligned, or ``empty`` without rows.
 
-    On a terminal the table fits its width. In a file or a pipe, and where it is asked to be
-    ``wide``, nothing is shortened, folded or left out; None: the command has no such option.
+    On a terminal the table fits its width. In a file or a pipe, and if ``wide``, nothing is
+    shortened, wrapped or left out; None means that the command has no such option.
     """
     if not rows:
         say(empty)
@@ -91,12 +93,12 @@ def table(rows: Sequence[Row], columns: Columns) -> Text:
 
 
 def terminal_width() -> int:
-    """The columns of the terminal: COLUMNS where it is set, what the terminal says, or 80."""
+    """The terminal's columns: COLUMNS if set, else the terminal's own number, or 80."""
     return max(1, shutil.get_terminal_size().columns)
 
 
 def terminal_height() -> int:
-    """The lines of the terminal: LINES where it is set, what the terminal says, or 24."""
+    """The terminal's lines: LINES if set, else the terminal's own number, or 24."""
     return max(1, shutil.get_terminal_size().lines)
 
 
@@ -114,9 +116,9 @@ def _left_out(lines: Lines, remedy: str) -> str:
 
 
 def progress(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items; on a terminal a bar on standard error shows the progress.
+    """Yield the items; on a terminal show a progress bar on standard error.
 
-    Nothing is shown for what takes less than half a second, nor in a pipe.
+    Nothing is shown for work of less than half a second, or in a pipe.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -138,17 +140,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def warn(sentence: str) -> None:
-    """Print one line beside the result, on standard error."""
+    """Print one line on standard error."""
     print(f"muster: {safe(sentence)}", file=sys.stderr, flush=True)
 
 
 def say(sentence: str) -> None:
-    """Print one plain line, in which what a terminal would obey is escaped."""
+    """Print one line, with control characters escaped."""
     _print([safe(sentence)])
 
 
 def say_folded(sentence: str) -> None:
-    """Print a sentence, on a terminal folded between its words; a command to copy stays whole."""
+    """Print a sentence, wrapped on a terminal; a command to copy stays on one line."""
     text = safe(sentence)
     if not sys.stdout.isatty() or text.lstrip().startswith("$ "):
         _print([text])
@@ -166,5 +168,5 @@ def say_folded(sentence: str) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    """Print lines that are safe already."""
+    """Print lines that are escaped already."""
     write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Names as people write them: as they are, or as a pattern, such as 'test-*'."""
+"""Names in arguments: exact, or patterns such as 'test-*'."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 
 class Chosen(NamedTuple):
-    """What patterns chose, in order and once each, and those that chose nothing."""
+    """The names that matched, without duplicates, and the arguments that matched nothing."""
 
     names: list[str]
     missing: list[str]
 
 
 def is_pattern(text: str) -> bool:
-    """Whether ``text`` stands for many names: ``*``, ``?`` and ``[ab]`` as in a shell."""
+    """Whether ``text`` is a pattern: with ``*``, ``?`` or ``[ab]`` as in a shell."""
     return any(sign in text for sign in "*?[")
 
 
 def nearest(missing: Sequence[str], known: Collection[str]) -> str | None:
-    """The known name that is most like the first missing one, where one is."""
+    """The known name most similar to the first missing one, if one is similar enough."""
     plain = [name for name in missing if not is_pattern(name)]
     return next(iter(get_close_matches(plain[0], known, 1, 0.75)), None) if plain else None
 
 
 def spelled(missing: Sequence[str], noun: str) -> str:
-    """What is not there, for an error: ``group a, b and groups like x*``."""
+    """The missing names, for an error: ``group a, b and groups like x*``."""
     plain = ", ".join(name for name in missing if not is_pattern(name))
     patterns = ", ".join(name for name in missing if is_pattern(name))
     parts = [f"{noun} {plain}" if plain else "", f"{noun}s like {patterns}" if patterns else ""]
@@ -35,9 +35,9 @@ def spelled(missing: Sequence[str], noun: str) -> str:
 
 
 def chosen(wanted: Sequence[str], known: Collection[str], hidden: Collection[str] = ()) -> Chosen:
-    """The known names that are wanted; a pattern chooses none that is ``hidden``.
+    """The known names that match; a pattern does not match ``hidden`` names.
 
-    A name that is there is taken as it is, whatever signs it has.
+    A name that exists is used as it is, even if it contains pattern characters.
     """
     names: dict[str, None] = {}
     missing = []

@@ -1,8 +1,8 @@
-"""Plans: what a command would change is shown first; whether it then does so is decided here.
+"""Plans: a command shows its changes before it makes them; this module decides whether to proceed.
 
-``--dry-run`` ends a command after its plan, ``--execute`` goes on without asking. Without either a
-person at a terminal is asked; in a pipe nothing is done and the exit code is 2, so that no script
-changes or destroys anything by mistake.
+``--dry-run`` ends a command after its plan, ``--execute`` proceeds without a question. Without
+either, a user at a terminal is asked; in a pipe nothing is done and the exit code is 2, so that no
+script changes or deletes anything by mistake.
 """
 
 from __future__ import annotations
@@ -29,40 +29,42 @@ Execute = Annotated[
 
 
 class Plan(NamedTuple):
-    """How a plan is shown and what follows it; ``done`` names the deed: changed, deleted."""
+    """How a plan is shown and continued; ``done`` is the participle: changed, deleted."""
 
     dry_run: bool
     execute: bool
     json: bool
     done: str = "changed"
     as_of_ms: int | None = None
-    """The time that the plan goes by, where it goes by one."""
+    """The time that the plan refers to, if any."""
 
     def checked(self) -> Plan:
-        """The plan itself; CommandError where two of its options are opposites."""
+        """The plan itself; CommandError for contradicting options."""
         if self.dry_run and self.execute:
             raise CommandError("choose one of --dry-run and --execute", USAGE)
         return self
 
     @property
     def title(self) -> str:
-        """The title of the plan's table; it says that the changes are not made yet."""
+        """The title of the plan's table; it says that no change is made yet."""
         if self.dry_run:
             return f"Nothing is {self.done} (--dry-run)"
         return f"To be {self.done}" if self.execute else f"Nothing is {self.done} yet"
 
     @property
     def shows_json(self) -> bool:
-        """Whether the plan is printed as JSON; with --execute what was done is, afterwards."""
+        """Whether the plan is printed as JSON; with --execute the result is printed later
+        instead.
+        """
         return self.json and not self.execute
 
     def say_as_of(self, what: str) -> None:
-        """Print the instant that the plan goes by: what was typed may have been meant otherwise."""
+        """Print the time of the plan, because the user may have meant another."""
         if self.as_of_ms is not None:
             output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
 
     def agreed(self, rows: Sequence[output.Row], columns: Columns, question: str) -> bool:
-        """Show the plan, as a table or as JSON, and ask; whether to do it."""
+        """Show the plan, as a table or as JSON, and ask; return whether to execute it."""
         if self.shows_json:
             show_json(rows, executed=False)
         elif not self.json:
@@ -70,7 +72,7 @@ class Plan(NamedTuple):
         return self.goes_on(question)
 
     def goes_on(self, question: str) -> bool:
-        """Whether to do what was shown; ``question`` is put to a person at a terminal."""
+        """Whether to execute the plan; a user at a terminal is asked ``question``."""
         if self.dry_run or self.execute:
             return self.execute
         if self.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -84,7 +86,7 @@ class Plan(NamedTuple):
 
 
 def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:
-    """Print a plan, or what was done, as JSON."""
+    """Print a plan, or its result, as JSON."""
     about = {} if as_of_ms is None else {"as_of_ms": as_of_ms}
     output.show_json({"executed": executed, **about, "changes": rows})
 
@@ -92,7 +94,9 @@ def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None =
 def report(
     errors: Mapping[str, CommandError | None], noun: str, done: str, *, json: bool = False
 ) -> None:
-    """Say of each name what became of it. CommandError where one failed: its own if it is alone."""
+    """Print the result for each name. CommandError if one failed: its own error if it is the only
+    name.
+    """
     failed = {name: error for name, error in errors.items() if error is not None}
     if len(errors) == 1 and failed:
         raise next(iter(failed.values()))

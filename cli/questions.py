@@ -1,4 +1,4 @@
-"""Questions to a person at a terminal."""
+"""Questions to a user at a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def answer(ask: Callable[[], T], instead: str) -> T:
-    """The answer to a question of typer's.
+    """The answer to a typer question.
 
-    CommandError where the input ends without one (Ctrl-D); it says what to do ``instead``. Ctrl-C
-    is typer's Abort, as everywhere.
+    CommandError if the input ends without one (Ctrl-D); its message ends with ``instead``. Ctrl-C
+    raises typer's Abort, as everywhere.
     """
     try:
         return ask()

@@ -1,7 +1,7 @@
-"""`muster serve`: a broker in this process, until SIGTERM or SIGINT; SIGHUP reads settings again.
+"""`muster serve`: a broker in this process, until SIGTERM or SIGINT; SIGHUP reloads settings.
 
-Whatever keeps it from starting is one sentence on standard error and exit code 1 (2 for wrong use).
-When every address is had, standard output says that it accepts connections, and where.
+An error at start is one sentence on standard error and exit code 1 (2 for wrong use). When all
+listeners are open, standard output has their addresses.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Runs a broker; returns the exit code."""
+    """Run a broker; return the exit code."""
     options = _parser().parse_args(arguments)
-    # Nothing of what is imported is ever freed; collecting while importing costs a third of it.
+    # Imported objects are never freed, and garbage collection during imports costs a third more.
     gc.disable()
     _import_structlog()
     from broker.loop.log_writer import standard_streams
@@ -103,7 +103,7 @@ def serve(arguments: Sequence[str]) -> int:
     with standard_streams(time):
         try:
             return _serve_with(options, time)
-        except Exception:  # noqa: BLE001 - as Python would, but where nobody's pipe can hold it up
+        except Exception:  # noqa: BLE001 - as Python would, but on a stream that can't block
             traceback.print_exc()
             return FAILED
 
@@ -126,7 +126,7 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
         return _complain(str(error), USAGE)
     except BadConfig as error:
         return _complain(_all_faults(error))
-    except KeyboardInterrupt:  # before the broker's own handling of signals is in place
+    except KeyboardInterrupt:  # before the broker's own signal handlers are installed
         return INTERRUPTED
 
 
@@ -151,13 +151,13 @@ def _serve_test(options: argparse.Namespace) -> int:
         return _complain(_all_faults(error))
     except CannotServe as error:
         return _complain(str(error))
-    except KeyboardInterrupt:  # before the broker's own handling of signals is in place
+    except KeyboardInterrupt:  # before the broker's own signal handlers are installed
         return INTERRUPTED
     return 0
 
 
 def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
-    """Raises WrongUse for settings of a test that Kafka does not know: nobody reads a warning."""
+    """Raise WrongUse for unknown settings in a test, where a warning would not be read."""
     from broker.config.config import WrongUse
     from broker.config.unknown_names import hint
 
@@ -167,9 +167,9 @@ def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
 
 
 def _import_structlog() -> None:
-    """Imports structlog without rich, which it takes for coloured tracebacks if it finds it.
+    """Import structlog without rich, which structlog imports, if found, for coloured tracebacks.
 
-    That alone is half of a broker's start (0.2 s), and a broker's log needs no such thing.
+    That would be half of a broker's start (0.2 s), and a broker's log does not need it.
     """
     if "rich" in sys.modules:
         return
@@ -186,7 +186,7 @@ def _complain(sentence: str, code: int = FAILED) -> int:
 
 
 def _all_faults(error: BadConfig) -> str:
-    """One fault as a sentence, several a line each."""
+    """One fault as a sentence, several as one line each."""
     if len(error.faults) < 2:
         return str(error)
     lines = [fault.sentence for fault in error.faults]
@@ -233,7 +233,7 @@ def _run(config: Config, time: Time, reread: Callable[[], Config], *, kafka_env:
 
 
 def _raise_file_limit() -> None:
-    """Lets the process open as many files as it may: every partition keeps a few open."""
+    """Raise the limit of open files to its maximum: every partition keeps a few files open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with suppress(ValueError, OSError):
@@ -243,7 +243,7 @@ def _raise_file_limit() -> None:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ImportError:  # there is none for this platform; asyncio's own serves too
+    except ImportError:  # not available for this platform; asyncio's own loop works too
         return None
     return uvloop.new_event_loop
 
@@ -269,7 +269,8 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
         print(_ready_lines(broker), flush=True)
         broker.start_http()
         if not broker.loading:  # a load ends with the same
-            # What is garbage by now is nothing beside the 0.1 s for which a search holds the loop.
+            # Present garbage is small compared with the 0.1 s for which a collection blocks the
+            # loop.
             gc.freeze()
             gc.enable()
         await broker.stopped.wait()
@@ -281,7 +282,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: boo
 
 
 async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
-    """SIGHUP: the properties are read again, and what may change at run time holds."""
+    """Handle SIGHUP: reload the properties and apply those that may change at run time."""
     import structlog
 
     from broker.config.config import BadConfig
@@ -295,7 +296,7 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
 
 
 def shown_directory(directory: str) -> str:
-    """As short as it is clear: from here where it is below, whole elsewhere."""
+    """The directory as a relative path if it is below the current one, else as an absolute path."""
     from_here = os.path.relpath(directory)
     is_below = from_here.partition(os.sep)[0] not in (os.curdir, os.pardir)
     return os.path.join(os.curdir, from_here) if is_below else os.path.abspath(directory)
@@ -315,7 +316,7 @@ def _ready_lines(broker: Broker) -> str:
 
 
 def _report_settings(config: Config, *, kafka_env: bool) -> None:
-    """Logs which settings do not do what whoever set them may expect."""
+    """Log settings that may not have the effect that the user expects."""
     import structlog
 
     from broker.config.sources import ignored_kafka_variables

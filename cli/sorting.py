@@ -1,4 +1,4 @@
-"""`--sort` and `--top`: the order of a table's rows, and how many of them."""
+"""`--sort` and `--top`: the order of a table's rows, and their maximum number."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Top = Annotated[int | None, whole_number("--top", least=1, help="Show only the f
 
 
 def in_order(rows: Sequence[Row], sort: str | None, top: int | None, columns: Columns) -> list[Row]:
-    """The rows as `--sort` and `--top` want them; what is not known comes last.
+    """The rows ordered and cut by `--sort` and `--top`; unknown values are last.
 
-    ``columns`` are those that may be named, by field or by header. Rows that are alike in one keep
-    their order.
+    ``columns`` are the columns that may be named, by field or by header. The sort is stable.
     """
     ordered = list(rows)
     if sort is not None:

@@ -1,4 +1,4 @@
-"""The standard streams, as they may be: closed, broken, on a full disk, or without some letters."""
+"""The standard streams, even if closed, broken, on a full disk, or in a limited encoding."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TextIO
 from cli.errors import CommandError
 
 _unread: list[TextIO] = []
-"""Standard outputs that lost their reader: what is written to them now goes nowhere."""
+"""Standard outputs that lost their reader: later output to them is discarded."""
 
 
 class NobodyReads(Exception):
-    """Standard output was closed by its reader, and what would be written has no end."""
+    """Standard output was closed by its reader, and the output is endless."""
 
 
 def prepare() -> None:
-    """Open what was closed (``<&-``), so that no socket gets its number; write every letter.
+    """Open closed streams (``<&-``), so that no socket gets their number, and escape characters.
 
-    What an encoding lacks is written as an escape: a name must not end a command.
+    Characters that the encoding lacks are escaped, so that a name can't fail a command.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -34,16 +34,16 @@ def prepare() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output at once, and go on when nobody reads it any more (``| head -1``).
+    """Write to standard output and flush; ignore that its reader is gone (``| head -1``).
 
-    CommandError when it can't be written.
+    CommandError if it can't be written.
     """
     with suppress(NobodyReads):
         follow(text)
 
 
 def follow(text: str) -> None:
-    """As `write`, for what has no end of its own: NobodyReads once the reader is gone."""
+    """Like `write`, for endless output: NobodyReads once the reader is gone."""
     with _followed():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -63,25 +63,25 @@ def _followed() -> Iterator[None]:
 
 
 def follow_bytes(data: bytes) -> None:
-    """As `follow`, for bytes as they are; what they may wait for is `flush`."""
+    """Like `follow`, for bytes and without the flush."""
     with _followed():
         sys.stdout.buffer.write(data)
 
 
 def flush() -> None:
-    """Have left what was written; NobodyReads once the reader is gone."""
+    """Flush standard output; NobodyReads once the reader is gone."""
     with _followed():
         sys.stdout.flush()
 
 
 def unwritable(error: OSError) -> CommandError:
-    """The error for a standard output on a full disk, or the like."""
+    """The error for a standard output that can't be written, as on a full disk."""
     discard()
     return CommandError(f"standard output can't be written: {error.strerror}")
 
 
 def discard() -> None:
-    """Let what is still written to standard output vanish, at the process's end too."""
+    """Discard all further standard output, also at the process's exit."""
     _unread.append(sys.stdout)
     with suppress(OSError, ValueError):
         number = os.open(os.devnull, os.O_WRONLY)

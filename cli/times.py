@@ -1,7 +1,7 @@
-"""Times and lengths of time as text: what commands print, and what their options take.
+"""Times and durations as text: parsing of options and formatting of output.
 
-Every time that a person reads is UTC in ISO 8601 with its zone, so that what one command prints
-means the same instant in any other, on any machine.
+Every time in output is UTC in ISO 8601 with its zone, so the output of one command means the same
+instant in any other, on any machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
-    """A time in UTC with its zone; a number that no calendar has as it is."""
+    """A time in UTC with its zone; if it is outside the calendar, the number."""
     try:
         when = _EPOCH + timedelta(milliseconds=wall_ms)
     except OverflowError:
@@ -26,7 +26,7 @@ def instant(wall_ms: int, *, to_the_ms: bool = False) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """A length of time."""
+    """A duration in a readable form."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     if milliseconds < 120_000:
@@ -39,7 +39,7 @@ def span(milliseconds: int) -> str:
 
 
 def datetime_ms(text: str, option: str = "--to-datetime") -> int:
-    """Milliseconds since 1970 of a time that an option gives; see `client.spelling`."""
+    """Milliseconds since 1970 of the time in an option; see `client.spelling`."""
     try:
         return spelling.time_ms(text)
     except spelling.MisspelledError as error:
@@ -47,14 +47,14 @@ def datetime_ms(text: str, option: str = "--to-datetime") -> int:
 
 
 def since_ms(text: str, option: str) -> int:
-    """Milliseconds since 1970 of a time, or of so long ago (90m, P7D)."""
+    """Milliseconds since 1970 of a time, or of a duration before now (90m, P7D)."""
     if spelling.is_duration(text):
         return max(0, clock.now_ms() - duration_ms(text, option))
     return datetime_ms(text, option)
 
 
 def duration_ms(text: str, option: str = "--by-duration") -> int:
-    """Milliseconds of a length of time that an option gives; see `client.spelling`."""
+    """Milliseconds of the duration in an option; see `client.spelling`."""
     try:
         return spelling.duration_ms(text)
     except spelling.MisspelledError as error:

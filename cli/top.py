@@ -1,8 +1,8 @@
 """`muster top`: the busiest groups, topics and clients of a Muster, live.
 
-Rates are differences between two looks at the broker's HTTP: `/metrics` for topics, commits and
-requests, `/api/groups` for groups, and of the groups shown their members, `/api/clients` for what
-each client sends and gets. A client reads what is committed in the partitions that it owns.
+Rates are differences between two reads of the broker's HTTP API: `/metrics` for topics, commits and
+requests, `/api/groups` for groups and the members of those shown, `/api/clients` for the traffic of
+clients. A client's reads are the commits in the partitions that it owns.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ _TABLES: dict[str, Columns] = {
         Column("read_per_s", "READ/S"),
     ],
 }
-"""The tables and their columns, which fit 80 with names that are shortened."""
+"""The tables and their columns, which fit 80 characters with shortened names."""
 _OF_GROUPS = ("group", "verdict", "state", "members", "lag", "rebalances")
 _AROUND = 4
-"""Lines of a live table beside its rows: an empty one, its header, what found no room."""
+"""Lines of a live table besides its rows: an empty one, its header, the columns left out."""
 _HEAD_LINES = 3
 
 _TRAFFIC = ("requests", "bytes_in", "bytes_out")
 _NOTHING = dict.fromkeys(_TRAFFIC, 0)
-"""What a client had sent and got before it came."""
+"""The counters of a client before its first request."""
 
 
 @dataclass
 class Look:
-    """What the broker showed at one moment."""
+    """The state of the broker at one moment."""
 
     at_s: float
     requests: float = 0
@@ -95,7 +95,7 @@ class Look:
     members: dict[str, list[Value]] = field(default_factory=dict)
     """Members of the groups that are shown, by group."""
     clients: dict[tuple[str, str], Value] = field(default_factory=dict)
-    """What each client has sent and got, by client id and host."""
+    """The counters of each client, by client id and host."""
 
 
 def top(
@@ -149,18 +149,18 @@ def _live(api: Api, before: Look, after: Look, every: float, lines: int) -> None
                 before, after = after, look(api, lines)
                 drawn = _drawn({**_whose(api), **measured(before, after, lines)})
             except CommandError as error:
-                drawn = Text(str(error))  # a broker that restarts comes back
+                drawn = Text(str(error))  # a broker that restarts will be back
             live.update(drawn)
 
 
 def _whose(api: Api) -> Value:
-    """What is looked at, and when."""
+    """The broker and the time of a view."""
     names = ("cluster", "broker", "address")
     return {**{name: api.broker[name] for name in names}, "at_ms": clock.now_ms()}
 
 
 def look(api: Api, lines: int) -> Look:
-    """One look at the broker."""
+    """Read the state of the broker."""
     api.renew()
     seen = Look(clock.monotonic_s())
     for line in api.text("/metrics").splitlines():
@@ -184,7 +184,7 @@ def look(api: Api, lines: int) -> Look:
     }
     members = [group for group in seen.groups if group["members"]]
     for group in sorted(members, key=lambda group: -int(group["lag"] or 0))[:lines]:
-        with contextlib.suppress(CommandError):  # it is gone meanwhile
+        with contextlib.suppress(CommandError):  # the group may have been deleted since
             seen.members[group["group"]] = api.get(group_path(group["group"]))["members"]
     return seen
 
@@ -197,7 +197,7 @@ def _labels(text: str | None) -> dict[str, str]:
 
 
 def measured(before: Look, after: Look, lines: int) -> Value:
-    """What happened between two looks, the busiest first."""
+    """The rates between two looks, the busiest first."""
     seconds = max(after.at_s - before.at_s, 1e-3)
 
     def rate(now: float, then: float | None) -> float:
@@ -237,7 +237,7 @@ def measured(before: Look, after: Look, lines: int) -> Value:
 
 
 def _counted(verdicts: Iterable[str]) -> dict[str, int]:
-    """How many groups have each verdict, the worst first."""
+    """The number of groups per verdict, the worst first."""
     found = Counter(verdicts)
     return {each.value: found[each] for each in Verdict if found[each]}
 
@@ -259,7 +259,7 @@ def _clients(
     read: dict[tuple[str, str, str], float],
     traffic: dict[tuple[str, str], dict[str, float]],
 ) -> list[Value]:
-    """Clients that are connected, own partitions, or sent something between the two looks."""
+    """Clients that are connected, own partitions, or sent requests between the two looks."""
     rows: dict[tuple[str, str], Value] = {}
 
     def row_of(key: tuple[str, str]) -> Value:
@@ -307,7 +307,7 @@ def _head(view: Value) -> str:
 
 
 def _shown(view: Value) -> Value:
-    """The view for people, a line a client: bytes in thousands, groups by number if several."""
+    """The view for people, one line per client: bytes in thousands, several groups as a number."""
     clients = [
         {
             **row,
@@ -331,7 +331,7 @@ def _print(view: Value, wide: bool) -> None:
 
 
 def _drawn(view: Value) -> Any:
-    """The view in as many lines as the terminal has: each table gives up the same."""
+    """The view in as many lines as the terminal has; all tables are shortened equally."""
     parts: list[Any] = [Text(_head(view), no_wrap=True, overflow="ellipsis")]
     shown = _shown(view)
     room = (output.terminal_height() - _HEAD_LINES) // len(_TABLES) - _AROUND

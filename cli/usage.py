@@ -1,4 +1,4 @@
-"""How help shows the words of a command: as people write them, without Python's types."""
+"""The spelling of a command's arguments in its help: without Python's types."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """A command and all below it, each with the words that lead to it."""
+    """A command and all its subcommands, each with its path of words."""
     yield path, command
     for name, below in getattr(command, "commands", {}).items():
         yield from commands(below, *path, name)
 
 
 def runs(command: Any) -> bool:
-    """Whether a command does something by itself, without another one below it."""
+    """Whether a command does something by itself, without a subcommand."""
     alone = getattr(command, "invoke_without_command", False) and not command.no_args_is_help
     return alone or not hasattr(command, "commands")
 
 
 def tidy(command: Any) -> Any:
-    """The command, whose flags show no ``<bool>`` and whose arguments no ``<list[str]>``.
+    """Hide ``<bool>`` of flags and ``<list[str]>`` of arguments in the help; return the command.
 
     Usage names arguments as manuals do: ``GROUP``, ``TOPIC...``, ``[GROUP]...``.
     """

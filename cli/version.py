@@ -5,4 +5,4 @@ from __future__ import annotations
 from musterd import __version__
 
 VERSION = __version__
-"""Not from the metadata of the package, which takes 20 ms to read."""
+"""Not from the package's metadata, which takes 20 ms to read."""

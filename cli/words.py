@@ -1,8 +1,8 @@
-"""Words that operators know from other tools, and the commands of ours that do the same.
+"""Words from other tools, and the equivalent commands of `muster`.
 
-Whoever types `muster topics alter` or `kafka-consumer-groups --describe` gets told what to type
-instead. docs/use/command-line.md has the list of tools; a test holds it against this one, and every
-command that is named here against those that there are.
+`muster topics alter` or `kafka-consumer-groups --describe` prints the command to use instead.
+docs/use/command-line.md has the list of tools; a test compares it with this one, and checks that
+every command named here exists.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ANYWHERE: Mapping[str, str] = {
     "validate": "`muster config check` checks a server.properties, `muster logs dump` log files",
     "version": "`muster --version`",
 }
-"""A word -> what does that, whatever noun it was typed after."""
+"""The commands for a word, after any noun."""
 
 AFTER: Mapping[str, Mapping[str, str]] = {
     "topics": {
@@ -149,7 +149,7 @@ AFTER: Mapping[str, Mapping[str, str]] = {
     },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
-"""Noun -> word -> what does that."""
+"""The commands for a word, by noun."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
     "acls": {
@@ -209,7 +209,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
-"""Apache's tool, without its kafka- -> option -> what does that; "" is the tool alone."""
+"""Apache's tools, without kafka-, and the commands for each option; "" is the tool alone."""
 
 _NICKNAMES = {
     "consumer-group": "consumer-groups",
@@ -218,7 +218,7 @@ _NICKNAMES = {
     "dump-log-segments": "dump-log",
 }
 _SAME_OPTIONS = {"--user": "users", "--client": "clients", "--ip": "ips"}
-"""Of kafka-configs, whose ``--user alice`` is ``--entity-type users --entity-name alice``."""
+"""Options of kafka-configs: ``--user alice`` means ``--entity-type users --entity-name alice``."""
 _SIMILAR = {
     "cat": "read",
     "check": "validate",
@@ -239,13 +239,13 @@ _SIMILAR = {
     "verify": "validate",
     "view": "show",
 }
-"""A word -> another that means the same, where the first is not known."""
+"""Synonyms, for words that are not known themselves."""
 
 
 def instead(noun: str, word: str, rest: Sequence[str], commands: Iterable[str]) -> str | None:
-    """What to type instead of ``muster NOUN WORD REST``; None where that is not known.
+    """The command to use instead of ``muster NOUN WORD REST``; None if unknown.
 
-    ``noun`` may be empty. ``commands`` are those that there are, as ``groups reset`` or ``top``.
+    ``noun`` may be empty. ``commands`` are all commands, as ``groups reset`` or ``top``.
     """
     if not noun and (told := _of_tool(word, rest)):
         return told
@@ -267,7 +267,7 @@ def _of_tool(word: str, rest: Sequence[str]) -> str | None:
     options = TOOLS.get(_NICKNAMES.get(name, name))
     if options is None or not (is_apaches or "-" in name):
         return None
-    # the last one named says most: --describe --members
+    # the last option decides: --describe --members
     given = {_SAME_OPTIONS.get(each, each) for each in rest}
     known = [option for option in options if option and option in given]
     return options[known[-1] if known else ""]

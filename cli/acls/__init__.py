@@ -1,1 +1,1 @@
-"""`muster acls`: who may do what, at a broker or in the directory of one that is stopped."""
+"""`muster acls`: access control lists of a broker, or in the data directory of a stopped one."""

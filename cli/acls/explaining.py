@@ -1,4 +1,4 @@
-"""`muster acls explain`: whether somebody may do something, and which rule says so."""
+"""`muster acls explain`: whether a principal is allowed an operation, and which rule decides."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _verdict(
     what: Operation,
     resource: Resource,
 ) -> Decision | None:
-    """The judgement; None where nobody judges."""
+    """The authorizer's decision; None without an authorizer."""
     if rules.authorizer == "":
         return None
     acl_rules = AclRules(
@@ -133,7 +133,7 @@ def _rule(verdict: Decision | None) -> str:
 
 
 def _unknown(rules: Rules, verdict: Decision | None) -> list[str]:
-    """What might make the verdict another one."""
+    """Unknown facts that could change the decision."""
     unknown = []
     if verdict is not None and not verdict.is_allowed and rules.super_users is None:
         unknown.append("whether super.users names the principal: a super user may do everything")
@@ -149,7 +149,7 @@ def _remedy(denied_by: AclEntry | None, who: str, what: Operation, resource: Res
 
 
 def _removing(entry: AclEntry) -> str:
-    """The command that takes this entry and no other."""
+    """The command that removes only this ACL."""
     resource = Resource(entry.pattern.resource_type, entry.pattern.name)
     pattern = f"--pattern {typed(entry.pattern.pattern_type)}"
     whose = _whose(entry.principal, entry.operation, resource)

@@ -1,4 +1,4 @@
-"""The options that say which entries are meant."""
+"""The options that select ACLs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS: Columns = [
 
 
 class PatternWord(StrEnum):
-    """How --pattern is written."""
+    """The values of --pattern."""
 
     LITERAL = "literal"
     PREFIXED = "prefixed"
@@ -93,7 +93,7 @@ Host = Annotated[
 def place_of(
     bootstrap: str, timeout_s: float, data_dir: Path | None, config: Path | None = None
 ) -> Place:
-    """Where the entries are."""
+    """The storage of the ACLs."""
     if data_dir is not None:
         return InDirectory(data_dir, config)
     return AtBroker(bootstrap, timeout_s)
@@ -107,7 +107,7 @@ def resources_of(
     token: str | None = None,
     user: str | None = None,
 ) -> list[Resource]:
-    """What the options name."""
+    """The resources that the options name."""
     named = [
         (ResourceType.TOPIC, topic),
         (ResourceType.GROUP, group),
@@ -120,7 +120,7 @@ def resources_of(
 
 
 def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
-    """The members that words name; CommandError for one that names none."""
+    """The members that words name; CommandError for an unknown word."""
     found = []
     for text in texts or ():
         for word in filter(None, text.split(",")):
@@ -132,17 +132,17 @@ def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
 
 
 def typed(member: IntEnum) -> str:
-    """How a member is typed in a command, such as transactional-id."""
+    """The spelling of a member in a command, such as transactional-id."""
     return member.name.lower().replace("_", "-")
 
 
 def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
-    """What --pattern says."""
+    """The pattern type of --pattern."""
     return default if word is None else PatternType[word.name]
 
 
 def principal_of(text: str) -> str:
-    """A principal, checked."""
+    """A valid principal; CommandError for an invalid one."""
     try:
         return str(parse_principal(text))
     except ValueError as error:
@@ -150,7 +150,7 @@ def principal_of(text: str) -> str:
 
 
 def row_of(entry: AclEntry) -> output.Row:
-    """What the table and JSON show."""
+    """The row of the table and of JSON."""
     return {
         "principal": entry.principal,
         "permission": spelled(entry.permission),
@@ -163,5 +163,5 @@ def row_of(entry: AclEntry) -> output.Row:
 
 
 def order_of(entry: AclEntry) -> tuple[Any, ...]:
-    """By resource, then by who; what denies first."""
+    """The sort key: by resource, then by principal, denials first."""
     return (*entry.pattern, entry.principal, entry.permission, entry.operation, entry.host)

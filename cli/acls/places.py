@@ -1,4 +1,4 @@
-"""Where the entries are: behind a broker of any make, or in a data directory of Muster."""
+"""The storage of ACLs: a broker of any kind, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.fo
 
 
 class Rules:
-    """What an authorizer goes by besides entries; None where that is not known."""
+    """The authorizer's settings besides ACLs; None for unknown ones."""
 
     def __init__(self, settings: dict[str, str | None]) -> None:
         self.authorizer = settings.get(SETTINGS[0])
@@ -38,23 +38,23 @@ class Rules:
 
 
 class Place(Protocol):
-    """See the module."""
+    """A storage of ACLs."""
 
     def found(self, wanted: AclFilter) -> list[AclEntry]:
-        """The entries that a filter takes."""
+        """The ACLs that match a filter."""
 
     def add(self, entries: Sequence[AclEntry]) -> None:
-        """Adds entries; CommandError for the first that can't be."""
+        """Add ACLs; CommandError for the first one that is refused."""
 
     def remove(self, entries: Sequence[AclEntry]) -> None:
-        """Removes entries; CommandError for the first that can't be."""
+        """Remove ACLs; CommandError for the first one that is refused."""
 
     def rules(self) -> Rules:
-        """What else decides."""
+        """The authorizer's settings besides ACLs."""
 
 
 class AtBroker:
-    """Entries behind a broker."""
+    """The ACLs of a broker."""
 
     def __init__(self, bootstrap: str, timeout_s: float) -> None:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
@@ -86,12 +86,12 @@ class AtBroker:
                 _check(entry, acl)
 
     def rules(self) -> Rules:
-        """See Place; they are the settings of the broker that is asked."""
+        """See Place; they are the settings of one of the brokers."""
         try:
             node_id = self._cluster.metadata([])["brokers"][0]["node_id"]
             broker = Resource(BROKER_RESOURCE, str(node_id))
             shown = describe(self._cluster.broker(node_id), broker, list(SETTINGS))
-        except CommandError:  # whoever asks may not see settings
+        except CommandError:  # the user may not be authorized to read settings
             return Rules({})
         hidden = {name for name, each in shown.items() if each["is_sensitive"]}
         settings: dict[str, str | None] = {"super.users": "", "allow.everyone.if.no.acl.found": ""}
@@ -100,7 +100,7 @@ class AtBroker:
 
 
 class InDirectory:
-    """Entries in the data directory of a Muster that is stopped."""
+    """The ACLs in the data directory of a stopped broker."""
 
     def __init__(self, directory: Path, config: Path | None) -> None:
         self._directory = str(directory.absolute())
@@ -147,7 +147,7 @@ class InDirectory:
 
 
 def _exactly(entry: AclEntry) -> AclFilter:
-    """The filter that takes this entry alone."""
+    """The filter that matches only this ACL."""
     of_pattern = AclFilter(*entry.pattern)
     _, who, host, operation, permission = entry
     return of_pattern._replace(principal=who, host=host, operation=operation, permission=permission)
@@ -199,6 +199,6 @@ def _entry(acl: dict[str, Any]) -> AclEntry:
 
 
 def _member(kind: Any, code: int) -> Any:
-    """The member of a code; UNKNOWN for one that a newer broker has."""
+    """The member for a code; UNKNOWN for one of a newer broker."""
     known: Iterable[int] = [int(each) for each in kind]
     return kind(code if code in known else 0)

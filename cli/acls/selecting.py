@@ -1,4 +1,4 @@
-"""`muster acls list`, and which entries options mean."""
+"""`muster acls list`, and the selection of ACLs by options."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def selected(
     host: str | None,
     deny: bool,
 ) -> list[AclEntry]:
-    """The entries that options mean, of any of the resources named."""
+    """The ACLs that the options select, for any of the named resources."""
     kind = PatternType[pattern.name]
     filters = [AclFilter(resource.type, resource.name, kind) for resource in resources]
     if not filters:
-        # Without a name MATCH takes nothing else than ANY.
+        # Without a name MATCH selects the same as ANY.
         filters = [AclFilter(pattern_type=PatternType.ANY if pattern.name == "MATCH" else kind)]
     who = None if principal is None else principal_of(principal)
     wanted = words(Operation, operations)

@@ -1,1 +1,1 @@
-"""`muster backup`: a cluster's topics, settings and committed offsets in one file, and back."""
+"""`muster backup`: save topics, settings and committed offsets to a file, and restore them."""

@@ -1,4 +1,4 @@
-"""`muster backup`: take a backup, look at it, restore it."""
+"""`muster backup`: create, show and restore backups."""
 
 from __future__ import annotations
 

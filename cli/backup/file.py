@@ -1,7 +1,7 @@
 """The file of a backup: topics, settings and committed offsets as one JSON value.
 
-docs/operate/backup.md has its fields and a worked example. The list of groups has the form of
-`muster offsets export`, so that `muster offsets import` reads a backup too. Records are not in it.
+docs/operate/backup.md has its fields and a worked example. The list of groups has the format of
+`muster offsets export`, so `muster offsets import` reads a backup too. Records are not included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SavedTopic:
-    """A topic without its records; ``configs`` are those that are its own."""
+    """A topic without its records; ``configs`` are its own settings."""
 
     topic: str
     partitions: int
@@ -32,19 +32,19 @@ class SavedTopic:
 
 @dataclass(frozen=True)
 class Backup:
-    """What one file holds."""
+    """The content of a backup file."""
 
     taken_ms: int
-    """Wall time at which it was begun."""
+    """The wall time at which the backup began."""
     cluster: str | None
     topics: list[SavedTopic] = field(default_factory=list)
     brokers: dict[int | None, dict[str, str]] = field(default_factory=dict)
-    """Settings changed at run time, by broker; None for those of every broker."""
+    """Dynamic settings by broker; None is the key of the cluster-wide defaults."""
     groups: offset_files.Groups = field(default_factory=dict)
 
 
 def of_groups(backup: Backup, wanted: Sequence[str]) -> Backup:
-    """The backup with these groups alone; CommandError for one that it does not have."""
+    """The backup with only these groups; CommandError for a group that it does not have."""
     names, missing = chosen(wanted, backup.groups)
     if missing:
         like = nearest(missing, backup.groups)
@@ -73,8 +73,8 @@ def to_text(backup: Backup) -> str:
 def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
     """The backup in a file's text; ``name`` is the file's, for errors.
 
-    CommandError names what is wrong. Unless ``edited``, a file that was changed after it was
-    written is refused.
+    CommandError names the problem. Unless ``edited``, a file that was changed after it was written
+    is refused.
     """
     try:
         value = json.loads(text)
@@ -111,7 +111,7 @@ def from_text(text: str, name: str, *, edited: bool = False) -> Backup:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    """Of the value's shortest JSON with sorted names, so that its layout does not count."""
+    """SHA-256 of the value's shortest JSON with sorted names, so that the layout has no effect."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

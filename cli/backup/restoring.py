@@ -1,8 +1,8 @@
-"""What a backup would change in a cluster, and the change itself: topics, settings, offsets.
+"""The changes of a restore, and their execution: topics, settings, offsets.
 
-Topics that are missing are created, empty: a backup has no records. A topic that is there keeps its
-partitions. Settings that the backup does not name are left alone. Offsets go only where the log
-that they point into is there; the others are told and left out.
+Missing topics are created, empty: a backup has no records. Existing topics keep their partitions.
+Settings that the backup does not name are left unchanged. Offsets are restored only if they are
+within an existing log; the others are reported and left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cli.offsets.changes import Change, make, refuse_members, with_true_epochs
 
 @dataclass
 class SettingsChange:
-    """The settings of one topic or broker that are to be set."""
+    """The settings of one topic or broker to be set."""
 
     resource: Resource
     operations: list[Operation]
@@ -39,13 +39,13 @@ class SettingsChange:
 
 @dataclass
 class Comparison:
-    """What a restore does, in the order in which it does it."""
+    """The changes of a restore, in the order of their execution."""
 
     topics: list[SavedTopic] = field(default_factory=list)
     settings: list[SettingsChange] = field(default_factory=list)
     offsets: list[Change] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """What the backup has and the restore does not bring back, with the reason."""
+    """Contents of the backup that are not restored, with the reason."""
 
     def rows(self) -> Iterator[output.Row]:
         """A row for each change."""
@@ -72,9 +72,9 @@ def _row(
 
 
 def compare(cluster: Cluster, backup: Backup, *, outside_logs: bool = False) -> Comparison:
-    """What restoring ``backup`` changes; CommandError for a group that has members.
+    """The changes that restore ``backup``; CommandError for a group that has members.
 
-    With ``outside_logs`` offsets are restored though they point outside their logs.
+    With ``outside_logs`` offsets outside their logs are restored too.
     """
     made = Comparison()
     metadata = cluster.metadata(None)
@@ -146,7 +146,7 @@ def _plan_offsets(
         differing = {
             key: after
             for key, after in found.items()
-            if key not in before or before[key][:2] != after[:2]  # an epoch may be left out
+            if key not in before or before[key][:2] != after[:2]  # an epoch may have been left out
         }
         restored = {}
         outside: list[Partition] = []
@@ -174,7 +174,7 @@ def _plan_offsets(
 
 
 def carry_out(cluster: Cluster, made: Comparison) -> None:
-    """Do what the plan says; CommandError names the first thing that the broker refused."""
+    """Make the changes; CommandError names the first one that the broker refused."""
     new = [
         NewTopic(topic.topic, topic.partitions, topic.replication_factor, topic.configs)
         for topic in made.topics

@@ -1,4 +1,4 @@
-"""Reading a backup from a cluster: topics, settings, offsets. Works with any Kafka broker."""
+"""Reads a backup from a cluster: topics, settings, offsets. Works with any Kafka broker."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cli.client.configs import (
 from cli.client.group_reads import committed_of_groups, list_groups
 
 BATCH = 500
-"""Topics of which one request asks the settings."""
+"""The maximum number of topics in one request for settings."""
 
 
 def take(cluster: Cluster) -> tuple[Backup, list[str]]:
     """A backup of the whole cluster, and the names of the settings whose values are hidden.
 
-    Offsets come last: a topic that a group reads is there before them.
+    Offsets are read last: so the topics of all offsets were read before them.
     """
     taken_ms = clock.now_ms()
     metadata = cluster.metadata(None)
@@ -65,6 +65,6 @@ def _brokers(
 def _open(
     resource: Resource, own: dict[str, dict[str, object]], hidden: list[str]
 ) -> dict[str, str]:
-    """The values that a broker shows; the names of the others go to ``hidden``."""
+    """The values that a broker returns; the names of hidden ones are added to ``hidden``."""
     hidden += [f"{name} of {resource}" for name, entry in own.items() if entry["value"] is None]
     return {name: str(entry["value"]) for name, entry in own.items() if entry["value"] is not None}

@@ -1,1 +1,1 @@
-"""A blocking Kafka client, and what commands ask of any broker through it."""
+"""A blocking Kafka client, and the requests of commands to any broker."""

@@ -1,4 +1,4 @@
-"""Many requests at once: each broker over a few connections, answers in the order of the calls."""
+"""Parallel requests: a few connections to each broker, responses in the order of the calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.client.cluster import Cluster, Connection
 from client.connection import Value
 
 LANES = 4
-"""Connections to one broker at most."""
+"""The maximum number of connections to one broker."""
 THREADS_MAX = 32
 
 ItemT = TypeVar("ItemT")
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
 
 def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[FoundT]:
-    """What ``ask`` finds for each item, in a thread each; it raises nothing."""
+    """The result of ``ask`` for each item, each in its own thread; ``ask`` must not raise."""
     if len(items) <= 1:
         return [ask(each) for each in items]
     with clock.threads(min(len(items), THREADS_MAX)) as pool:
@@ -36,9 +36,9 @@ def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[
 
 
 def at_once(cluster: Cluster, calls: Sequence[Call], doing: str = "asking") -> list[Value]:
-    """The answers to these calls; the first CommandError among them ends all.
+    """The responses to these calls; the first CommandError ends all.
 
-    ``doing`` stands beside the bar that a terminal shows of what takes long.
+    ``doing`` is the label of the progress bar that a terminal shows for long work.
     """
     if len(calls) <= 1:
         return [call.connection.call(call.name, call.value) for call in calls]

@@ -1,6 +1,6 @@
-"""A cluster as commands ask it: connections to its brokers, leaders, coordinators.
+"""A cluster as seen by commands: connections to its brokers, leaders, coordinators.
 
-It speaks to any broker since 0.10.
+It works with any broker since Kafka 0.10.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ RETRY_S = 0.1
 _NO_BOOTSTRAP = "; start a broker with `muster serve`, or choose another address with --bootstrap"
 _NO_FELLOW = "; `muster cluster check` shows which brokers are down"
 KEYS_AT_ONCE = 2000
-"""Names of one FindCoordinator."""
+"""The maximum number of keys in one FindCoordinator."""
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
-"""What a coordinator is asked for: groups, or transactional ids."""
+"""Kinds of coordinators: of groups, or of transactional ids."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -41,12 +41,14 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_port(text: str) -> bool:
-    """Whether it is a port: ``int`` alone takes neither ``²``, a digit too, nor 5,000 digits."""
+    """Whether a text is a port: ``int`` alone rejects ``²``, though a digit, and 5,000 digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 class Connection(client.connection.Connection):
-    """One blocking connection to one broker, one request in flight; CommandErrors alone."""
+    """One blocking connection to one broker, one request in flight; it raises only
+    CommandErrors.
+    """
 
     def __init__(
         self,
@@ -65,21 +67,25 @@ class Connection(client.connection.Connection):
         return Connection(self.host, self.port, self.client_id, self.timeout_s, self.security)
 
     def version_of(self, name: str) -> int:
-        """Return the version to use for an API; CommandError when broker and client share none."""
+        """Return the version to use for an API; CommandError if broker and client have none in
+        common.
+        """
         with command_errors():
             return super().version_of(name)
 
     def call(
         self, name: str, value: Value, timeout_s: float | None = None, version: int | None = None
     ) -> Value:
-        """Send one request, of the newest version unless one is named; its decoded answer."""
+        """Send one request, in the newest version unless one is given; return the decoded
+        response.
+        """
         with command_errors():
             return super().call(name, value, timeout_s, version)
 
 
 @contextmanager
 def command_errors() -> Iterator[None]:
-    """Turn what a connection raises into a CommandError."""
+    """Convert a connection's errors to CommandErrors."""
     try:
         yield
     except Unreachable as error:
@@ -91,7 +97,7 @@ def command_errors() -> Iterator[None]:
 
 
 class Cluster:
-    """The brokers behind a bootstrap address, with a connection to each one used."""
+    """The brokers of a bootstrap address, with a connection to each one used."""
 
     def __init__(
         self,
@@ -100,16 +106,16 @@ class Cluster:
         timeout_s: float = 30,
         security: Security | None = None,
     ) -> None:
-        """``security`` is that of --command-config unless it is given."""
+        """``security`` defaults to that of --command-config."""
         self.client_id = client_id
         self.security = chosen() if security is None else security
         self.timeout_s = timeout_s
         self.deadline = clock.Deadline(timeout_s)
-        """The end of what one answer may take, from the moment on that the cluster was named."""
+        """The deadline of one response, from the creation of this object on."""
         self._bootstrap = bootstrap
         self._connections: dict[tuple[str, int], Connection] = {}
         self._more: dict[Connection, list[Connection]] = {}
-        """Further connections to the broker of one, for requests that are under way at once."""
+        """Additional connections to a connection's broker, for parallel requests."""
         self.any = self._connect_any()
 
     def _connect_any(self) -> Connection:
@@ -122,7 +128,7 @@ class Cluster:
         raise failures[0]
 
     def reconnect(self) -> None:
-        """Drop every connection and connect again: a call that was given up is not waited for."""
+        """Close every connection and connect again, so that an abandoned call is not waited for."""
         self.close()
         self._connections.clear()
         self._more.clear()
@@ -144,7 +150,7 @@ class Cluster:
         return self._connections[host, port]
 
     def lanes(self, connection: Connection, number: int) -> list[Connection]:
-        """Return so many connections to one broker, the one given first."""
+        """Return ``number`` connections to one broker, the given one first."""
         more = self._more.setdefault(connection, [])
         while len(more) < number - 1:
             more.append(connection.again())
@@ -156,9 +162,9 @@ class Cluster:
         timeout_s: float | None = None,
         broker: Connection | None = None,
     ) -> Value:
-        """Return the answer to Metadata; None asks for every topic. Never creates a topic.
+        """Return the response to Metadata; None requests every topic. It never creates a topic.
 
-        ``broker`` is asked where its own view matters, else any.
+        ``broker`` receives the request if its own view is needed, else any broker.
         """
         connection = broker or self.any
         asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
@@ -168,7 +174,7 @@ class Cluster:
         return connection.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
-        """Return the connection for topic changes: the controller, else any broker."""
+        """Return the connection for changes of topics: the controller, else any broker."""
         answer = self.metadata([])
         for broker in answer["brokers"]:
             if broker["node_id"] == answer["controller_id"]:
@@ -181,7 +187,7 @@ class Cluster:
             yield self.connect(broker["host"], broker["port"])
 
     def broker(self, node_id: int) -> Connection:
-        """Return the connection to the broker of that id; CommandError when there is none."""
+        """Return the connection to the broker with this id; CommandError if it does not exist."""
         brokers = self.metadata([])["brokers"]
         for broker in brokers:
             if broker["node_id"] == node_id:
@@ -190,9 +196,9 @@ class Cluster:
         raise CommandError(f"broker {node_id} does not exist; existing brokers: {known}")
 
     def leaders(self, topics: list[str] | None) -> dict[tuple[str, int], Connection]:
-        """Return (topic, partition) -> its leader; CommandError for unknown topics.
+        """Return the leaders by (topic, partition); CommandError for unknown topics.
 
-        None asks for every topic, and leaves out those that the broker can't tell of.
+        None requests every topic, and omits those with an error.
         """
         answer = self.metadata(topics)
         for topic in answer["topics"]:
@@ -201,9 +207,9 @@ class Cluster:
         return self.leaders_in(answer)
 
     def refused_topic(self, topic: Value) -> CommandError:
-        """The error for a topic of an answer to Metadata, with one that is there and much like it.
+        """The error for a topic in a Metadata response, with a similar name that exists.
 
-        All topics are asked for then.
+        It requests all topics.
         """
         name = topic["name"]
         there = {each["name"] for each in self.metadata(None)["topics"]}
@@ -211,7 +217,7 @@ class Cluster:
         return refused(f"topic {name}", topic["error_code"], meant=meant)
 
     def leaders_in(self, answer: Value) -> dict[tuple[str, int], Connection]:
-        """The same from an answer to Metadata; nothing of a topic that has an error there."""
+        """The leaders in a Metadata response; topics with an error are omitted."""
         addresses = {b["node_id"]: (b["host"], b["port"]) for b in answer["brokers"]}
         found: dict[tuple[str, int], Connection] = {}
         for topic in answer["topics"]:
@@ -222,11 +228,13 @@ class Cluster:
         return found
 
     def coordinator(self, group_id: str) -> Connection:
-        """Return the connection to a group's coordinator, waiting while it is being made."""
+        """Return the connection to a group's coordinator; wait while its topic is being created."""
         return self.coordinators([group_id])[group_id]
 
     def coordinators(self, names: Iterable[str], kind: int = OF_GROUPS) -> dict[str, Connection]:
-        """Return name -> the connection to its coordinator, waiting for those being made."""
+        """Return the connections to coordinators by name; wait while their topic is being
+        created.
+        """
         nodes = self._coordinator_nodes(list(dict.fromkeys(names)), kind)
         return {name: self.connect(node["host"], node["port"]) for name, node in nodes.items()}
 
@@ -253,7 +261,7 @@ class Cluster:
         return found
 
     def _find(self, names: Sequence[str], kind: int) -> Iterator[tuple[str, Value]]:
-        """Ask who coordinates: many at once where the broker can, from Kafka 3.0 on."""
+        """Find coordinators: many per request from Kafka 3.0 on, else one."""
         if self.any.version_of("FindCoordinator") >= 4:
             for start in range(0, len(names), KEYS_AT_ONCE):
                 keys = names[start : start + KEYS_AT_ONCE]

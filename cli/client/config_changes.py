@@ -1,4 +1,4 @@
-"""Changes of the settings of one topic or broker, by the newest API that the broker has."""
+"""Changes settings of one topic or broker, by the newest API that the broker supports."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def alter(
     before: Mapping[str, Entry],
     validate_only: bool = False,
 ) -> None:
-    """Make the changes, all or none; ``before`` are the settings as they are now.
+    """Make the changes atomically; ``before`` are the present settings.
 
-    CommandError when the broker refuses them.
+    CommandError if the broker refuses them.
     """
     if connection.supports("IncrementalAlterConfigs", 0):
         api = "IncrementalAlterConfigs"
@@ -37,7 +37,7 @@ def alter(
             {"name": name, "config_operation": operation, "value": value}
             for name, operation, value in operations
         ]
-    else:  # Kafka before 2.3 takes only all settings of a resource together
+    else:  # Kafka before 2.3 replaces all settings of a resource at once
         api = "AlterConfigs"
         configs = [
             {"name": name, "value": value}
@@ -51,7 +51,7 @@ def alter(
 
 
 def list_after(operation: Operation, entry: Entry | None) -> list[str]:
-    """The parts of a list after APPEND or SUBTRACT."""
+    """The elements of a list after APPEND or SUBTRACT."""
     there = [part for part in ((entry or {}).get("value") or "").split(",") if part]
     parts = (operation.value or "").split(",")
     if operation.operation == APPEND:

@@ -1,4 +1,4 @@
-"""The settings of topics and brokers, as a broker describes them."""
+"""The settings of topics and brokers, as returned by DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 TOPIC_SOURCE, BROKER_SOURCE, EVERY_BROKER_SOURCE = 1, 2, 3
-"""Where a value comes from, as DescribeConfigs v1 names it (KIP-226)."""
+"""The source of a value in DescribeConfigs v1 (KIP-226)."""
 UNKNOWN_SOURCE = -1
-"""What version 0 has instead."""
+"""The source in version 0, which does not return it."""
 
 Entry = dict[str, Any]
 """One setting, with the fields of DescribeConfigs."""
 
 
 class Resource(NamedTuple):
-    """What has settings: a topic, a broker, or (a broker without a name) every broker."""
+    """A resource with settings: a topic, a broker, or (a broker without a name) every broker."""
 
     kind: int
     name: str
@@ -39,7 +39,7 @@ def describe(
     names: list[str] | None = None,
     timeout_s: float | None = None,
 ) -> dict[str, Entry]:
-    """The settings of a resource by name; all of them where no names are given."""
+    """The settings of a resource by name; all of them if no names are given."""
     return describe_each(connection, [resource], names, timeout_s)[resource]
 
 
@@ -50,9 +50,9 @@ def describe_each(
     timeout_s: float | None = None,
     explained: bool = True,
 ) -> dict[Resource, dict[str, Entry]]:
-    """The settings of several resources in one request; CommandError for the first refused.
+    """The settings of several resources in one request; CommandError for the first one refused.
 
-    Explained they have their synonyms and documentation, which is most of an answer.
+    ``explained`` adds synonyms and documentation, which are most of a response.
     """
     asked = [
         {
@@ -84,7 +84,7 @@ def describe_each(
 
 
 def own_settings(resource: Resource, entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Those that were set on the resource itself: a topic's own, a broker's at run time."""
+    """The settings on the resource itself: a topic's own, or a broker's dynamic ones."""
     if resource.kind == TOPIC_RESOURCE:
         sources = {TOPIC_SOURCE, UNKNOWN_SOURCE}
     else:

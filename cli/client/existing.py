@@ -1,4 +1,4 @@
-"""The topics and partitions that names and patterns mean."""
+"""Finds the topics and partitions that names and patterns match."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def existing(
     internal: bool = False,
     fine: bool = False,
 ) -> Value:
-    """An answer to Metadata with the topics that names and patterns mean, in that order.
+    """A Metadata response with the topics that names and patterns match, in the order of the names.
 
-    A pattern means internal topics only where ``internal`` says so. CommandError names those that
-    are not there, unless that is fine, and says that nothing was ``done``. All topics are asked
-    for, since before Kafka 0.11 to name one is to create it.
+    A pattern matches internal topics only if ``internal`` is set. CommandError names topics that do
+    not exist, unless ``fine``, and says that nothing was ``done``. It requests all topics, because
+    before Kafka 0.11 a request that names a topic creates it.
     """
     answer = cluster.metadata(None)
     found = {topic["name"]: topic for topic in answer["topics"]}
@@ -41,9 +41,9 @@ def existing(
 def existing_partitions(
     cluster: Cluster, wanted: Sequence[str], done: str = ""
 ) -> dict[Partition, Connection]:
-    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` mean, each with its leader.
+    """The partitions that ``TOPIC`` and ``TOPIC:0-1,5`` match, each with its leader.
 
-    CommandError names a topic or partition that is not there, or that has no leader now.
+    CommandError names a topic or partition that does not exist or has no leader.
     """
     parsed = [parse_partitions(text) for text in wanted]
     answer = existing(cluster, [topic for topic, _ in parsed], done)

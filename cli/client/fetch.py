@@ -23,10 +23,9 @@ def fetch(
     isolation: int = READ_UNCOMMITTED,
     fine: Collection[int] = (OFFSET_OUT_OF_RANGE,),
 ) -> Iterator[tuple[Partition, Value]]:
-    """Ask a leader for what its partitions have at these positions; yield each answer.
+    """Fetch partitions from their leader at these positions; yield each partition's response.
 
-    The error codes that are ``fine`` are answers too; CommandError names a partition refused
-    otherwise.
+    Responses with ``fine`` error codes are yielded too; CommandError for any other code.
     """
     if leader.version_of("Fetch") < 4:
         raise CommandError("this broker does not send record batches (needs Kafka 0.11)")

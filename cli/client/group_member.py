@@ -1,4 +1,6 @@
-"""A member of a consumer group, as small as can be: join, assign by range, heartbeat, commit."""
+"""A minimal member of a consumer group: it joins, assigns by range, sends heartbeats and
+commits.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _WAIT = {errors.COORDINATOR_LOAD_IN_PROGRESS}
 def range_assignment(
     members: Mapping[str, Sequence[str]], partition_counts: Mapping[str, int]
 ) -> dict[str, dict[str, list[int]]]:
-    """Return member -> topic -> partitions: each topic cut into runs, as Kafka's range assignor."""
+    """Return the partitions by member and topic: contiguous runs, as in Kafka's range assignor."""
     assigned: dict[str, dict[str, list[int]]] = {member: {} for member in members}
     for topic, count in sorted(partition_counts.items()):
         subscribers = sorted(member for member, topics in members.items() if topic in topics)
@@ -58,7 +60,7 @@ class GroupMember:
         self.generation_id = -1
         self.assigned: list[Partition] = []
         self._stored: dict[Partition, int] = {}
-        """What the coordinator is known to have of the partitions assigned."""
+        """The offsets of the assigned partitions that the coordinator is known to have."""
         self._beaten_s = 0.0
 
     def _call(self, name: str, value: Value) -> Value:
@@ -66,7 +68,7 @@ class GroupMember:
         return coordinator.call(name, {"group_id": self.group_id, **value}, 60)
 
     def join(self) -> list[Partition]:
-        """Join, and join again while the group rebalances; return the partitions owned."""
+        """Join, and rejoin while the group rebalances; return the assigned partitions."""
         while True:
             code = self._join_once()
             if code == errors.NONE:
@@ -131,7 +133,7 @@ class GroupMember:
         ]
 
     def beat(self) -> bool:
-        """Send a heartbeat when one is due; return False when the member must join again."""
+        """Send a heartbeat when due; return False if the member must rejoin."""
         if clock.monotonic_s() - self._beaten_s < HEARTBEAT_S:
             return True
         self._beaten_s = clock.monotonic_s()
@@ -152,9 +154,9 @@ class GroupMember:
         return True
 
     def commit(self, positions: Mapping[Partition, int]) -> bool:
-        """Commit positions of owned partitions; return False when the member must join again.
+        """Commit positions of assigned partitions; return False if the member must rejoin.
 
-        Those that are committed already are not sent again: an idle consumer writes nothing.
+        Positions already committed are not sent again: an idle consumer writes nothing.
         """
         topics: dict[str, list[Value]] = {}
         for topic, partition in self.assigned:
@@ -185,7 +187,7 @@ class GroupMember:
         return accepted
 
     def committed(self) -> dict[Partition, int]:
-        """Return the group's committed offset of each owned partition that has one."""
+        """Return the group's committed offsets of the assigned partitions."""
         topics: dict[str, list[int]] = {}
         for topic, partition in self.assigned:
             topics.setdefault(topic, []).append(partition)
@@ -210,6 +212,6 @@ class GroupMember:
         return dict(self._stored)
 
     def leave(self) -> None:
-        """Leave at once, so that the others need not wait for the session to end."""
+        """Leave now, so that the other members need not wait for the session to expire."""
         member = {"member_id": self.member_id, "group_instance_id": None}
         self._call("LeaveGroup", {"member_id": self.member_id, "members": [member]})

@@ -1,4 +1,4 @@
-"""Groups as people name them: by their ids, by patterns such as 'bill*', or all of them."""
+"""Groups in the arguments of commands: ids, patterns such as 'bill*', or all groups."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STATES = (
     "NotReady",
     "Dead",
 )
-"""Of groups of every kind, as Kafka spells them."""
+"""States of all kinds of groups, in Kafka's spelling."""
 
 
 def check_named(wanted: Sequence[str] | None, every: bool) -> None:
-    """CommandError unless there are either names or --all-groups."""
+    """CommandError unless exactly one of names and --all-groups is given."""
     if bool(wanted) == every:
         raise CommandError("name groups, or use --all-groups", USAGE)
 
@@ -32,10 +32,10 @@ def check_named(wanted: Sequence[str] | None, every: bool) -> None:
 def named_groups(
     cluster: Cluster, wanted: Sequence[str] | None, every: bool, done: str = ""
 ) -> list[str]:
-    """The ids of the groups that names, patterns or --all-groups mean, once each.
+    """The ids of the groups that names, patterns or --all-groups match, without duplicates.
 
-    Whether a plain name is there is not asked, unless a pattern stands beside it. CommandError
-    names what means no group, and says that nothing was ``done``.
+    Plain names are checked only if there is also a pattern. CommandError names arguments that match
+    no group, and says that nothing was ``done``.
     """
     if wanted and not any(map(is_pattern, wanted)):
         return list(dict.fromkeys(wanted))
@@ -53,7 +53,7 @@ def named_groups(
 
 
 def states_named(texts: Sequence[str]) -> list[str]:
-    """States of groups as Kafka spells them; CommandError names them all for one that is none."""
+    """States of groups in Kafka's spelling; CommandError lists them all if one is unknown."""
     known = {state.lower(): state for state in STATES}
     for text in texts:
         if text.lower() not in known:

@@ -1,6 +1,6 @@
-"""What the group commands ask of brokers: a group with its members and its offsets.
+"""Requests of the group commands: a group with its members and its offsets.
 
-Only requests of Kafka's protocol, so all of it works with any broker.
+They use only Kafka's protocol, so they work with any broker.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from protocol.errors import GROUP_ID_NOT_FOUND, ProtocolError
 from verdicts.spelling import plain_host
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
-"""Kinds of groups, as ListGroups has them; `streams` is another one."""
+"""Kinds of groups in ListGroups; another one is `streams`."""
 GROUPS_AT_ONCE = 100
-"""Groups of one request."""
+"""The maximum number of groups in one request."""
 GONE_STATES = ("Dead", "")
 WITHOUT_MEMBERS = ("Empty", *GONE_STATES)
 """States of a group in which its offsets may be changed from outside."""
 
 
 class Committed(NamedTuple):
-    """One committed offset; ``leader_epoch`` is -1 where it is not known."""
+    """One committed offset; ``leader_epoch`` is -1 if unknown."""
 
     offset: int
     metadata: str = ""
@@ -38,7 +38,7 @@ class Committed(NamedTuple):
 
 
 Offsets = dict[Partition, Committed]
-"""What a group has committed."""
+"""A group's committed offsets."""
 
 
 class Group(NamedTuple):
@@ -52,16 +52,16 @@ class Group(NamedTuple):
     coordinator: str
     members: list[output.Row]
     owners: dict[Partition, str]
-    """Who was assigned a partition, by member id."""
+    """The member id that each partition is assigned to."""
 
     @property
     def exists(self) -> bool:
-        """Whether the coordinator knows it; one without members may still have offsets."""
+        """Whether the coordinator knows it; an unknown group may still have offsets."""
         return self.state not in GONE_STATES
 
 
 def list_groups(cluster: Cluster, states: Collection[str] = ()) -> list[output.Row]:
-    """Every group of the cluster by its id, in a line each."""
+    """Every group of the cluster, ordered by id."""
     calls = []
     for broker in cluster.brokers():
         if states and broker.version_of("ListGroups") < 4:
@@ -93,7 +93,7 @@ def read_group(cluster: Cluster, group_id: str) -> Group:
 
 
 def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """The groups of these coordinators by their ids, as `read_group` has each."""
+    """The groups of these coordinators by id; see `read_group`."""
     answers = _described(cluster, coordinators, "DescribeGroups", "groups")
     found: dict[str, Group] = {}
     unknown: dict[str, Connection] = {}
@@ -116,7 +116,7 @@ def read_groups(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dic
 def _described(
     cluster: Cluster, coordinators: Mapping[str, Connection], name: str, field: str
 ) -> dict[str, Value]:
-    """What coordinators answer about groups, many to a request, by group id."""
+    """The coordinators' descriptions of groups, by group id; many groups per request."""
     calls = [
         Call(coordinator, name, {field: group_ids, "include_authorized_operations": False})
         for coordinator, group_ids in batches(coordinators)
@@ -131,7 +131,7 @@ def _described(
 def batches(
     coordinators: Mapping[str, Connection], size: int = GROUPS_AT_ONCE
 ) -> Iterator[tuple[Connection, list[str]]]:
-    """The groups of each coordinator, so many at a time."""
+    """The groups of each coordinator, up to ``size`` at a time."""
     by_coordinator: dict[Connection, list[str]] = {}
     for group_id, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(group_id)
@@ -141,7 +141,7 @@ def batches(
 
 
 def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) -> dict[str, Group]:
-    """Groups that DescribeGroups does not know: of KIP-848, of another kind, or not there."""
+    """Groups that DescribeGroups does not know: KIP-848 groups, other kinds, or unknown ids."""
     found: dict[str, Group] = {}
     able = {
         group_id: each
@@ -156,7 +156,7 @@ def _of_other_kinds(cluster: Cluster, coordinators: Mapping[str, Connection]) ->
             ]
             found[group_id] = _group(able[group_id], group_id, CONSUMER, answer, members)
     kinds = {}
-    if able.keys() - found:  # a broker that knows share groups says in its list what they are
+    if able.keys() - found:  # a broker with share groups lists their type
         kinds = {row["group"]: row for row in list_groups(cluster)}
     for group_id in coordinators.keys() - found:
         row = kinds.get(group_id, {})
@@ -221,7 +221,7 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
     try:
         return assigned_partitions(assignment)
     except ProtocolError:
-        return {}  # not the consumer protocol: nobody but the members can read it
+        return {}  # not the consumer protocol: only the members can read it
 
 
 # ------------------------------------------------------------------------------------ offsets
@@ -230,7 +230,7 @@ def _assigned(assignment: bytes) -> dict[str, list[int]]:
 def committed_of_groups(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Offsets]:
-    """All that these groups have committed; nothing for one that is not there."""
+    """All committed offsets of these groups; empty for a group that does not exist."""
     asked: list[tuple[Connection, list[str]]] = []
     for coordinator in dict.fromkeys(coordinators.values()):
         version = coordinator.version_of("OffsetFetch")
@@ -250,7 +250,7 @@ def committed_of_groups(
 
 
 def _fetch(group_ids: Sequence[str]) -> Value:
-    """Every offset of groups; before version 8 of the one group that it is asked for."""
+    """A request for every offset of groups; before version 8, of the first group only."""
     return {
         "group_id": group_ids[0],
         "topics": None,
@@ -282,19 +282,19 @@ def _committed(group_id: str, answer: Value) -> Offsets:
 
 
 class Known(NamedTuple):
-    """A group and all that it has committed."""
+    """A group and all its committed offsets."""
 
     group: Group
     committed: Offsets
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything of it."""
+        """Whether the group or any offset of it exists."""
         return self.group.exists or bool(self.committed)
 
 
 def known_group(cluster: Cluster, group_id: str) -> Known:
-    """A group and its offsets; CommandError when there is neither."""
+    """A group and its offsets; CommandError if neither exists."""
     return known_groups(cluster, [group_id])[group_id]
 
 
@@ -303,8 +303,8 @@ def known_groups(
 ) -> dict[str, Known]:
     """Groups and their offsets.
 
-    CommandError names those that are not there, unless ``new_ones`` are fine, with a ``note``, and
-    those that keep no offsets.
+    CommandError, with a ``note``, names groups that do not exist, unless ``new_ones`` is set, and
+    share groups, which have no offsets.
     """
     found = groups_with_offsets(cluster, group_ids)
     missing = [name for name, known in found.items() if not known.exists]
@@ -323,7 +323,7 @@ def known_groups(
 
 
 def groups_with_offsets(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Known]:
-    """Groups and their offsets, those included that have gone meanwhile."""
+    """Groups and their offsets, including groups that no longer exist."""
     coordinators = cluster.coordinators(group_ids)
     groups = read_groups(cluster, coordinators)
     committed = committed_of_groups(cluster, coordinators)

@@ -1,7 +1,7 @@
-"""One GET of a Muster's HTTP side: over TLS where it speaks that, and as whom it is asked.
+"""One GET of Muster's HTTP API: over TLS if the address has it, with the user's credentials.
 
-The name and password are those of ``--command-config``, as at Kafka's listeners. They are sent over
-TLS, or to this machine, and nowhere else. A client's certificate goes along where there is one.
+Name and password are those of ``--command-config``, as at Kafka's listeners. They are sent only
+over TLS or to this machine. A client certificate is sent if there is one.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _SCHEMES = (HTTPS, "http://")
 
 
 class HttpEndpoint:
-    """A Muster's HTTP side: its address, and as whom it is asked."""
+    """The address of Muster's HTTP API, and the credentials for it."""
 
     def __init__(self, address: str, security: Security) -> None:
-        """``address`` is HOST:PORT, with https:// before it where that speaks TLS."""
+        """``address`` is HOST:PORT, with https:// in front if it uses TLS."""
         self.has_tls = address.startswith(HTTPS)
         self.host, self.port = host_and_port(address)
         self._security = security
 
     def get(self, target: str, deadline: Deadline) -> tuple[int, bytes]:
-        """Status and body. OSError and HTTPException where nothing answers.
+        """Return status and body. OSError and HTTPException if no server answers.
 
         ClientError for a certificate that is not trusted.
         """
         with closing(_Connection(self, self._security, deadline)) as connection:
             status, body = connection.exchange(target, None, deadline)
             if status == _MISDIRECTED:
-                # By a name that the broker does not know as its own; its address is always one.
+                # The broker does not accept the name as its own; it always accepts its address.
                 connection.close()
                 status, body = connection.exchange(target, connection.peer(), deadline)
             return status, body
 
     def advice(self, status: int) -> str:
-        """What to do where the broker wants to know who asks."""
+        """Advice for a response that demands authentication."""
         if status != _UNKNOWN:
             return ""
         if self._security.login is None:
@@ -59,7 +59,7 @@ class HttpEndpoint:
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection that may be encrypted; the socket is given to it."""
+    """A connection that may use TLS."""
 
     def __init__(self, endpoint: HttpEndpoint, security: Security, deadline: Deadline) -> None:
         super().__init__(endpoint.host, endpoint.port, timeout=deadline.left_s())
@@ -67,7 +67,7 @@ class _Connection(http.client.HTTPConnection):
         self._tls = (security.tls or Tls()) if endpoint.has_tls else None
 
     def connect(self) -> None:
-        """As it says."""
+        """Connect, and start TLS if needed."""
         super().connect()
         if self._tls is not None:
             tls = Security(self._tls)
@@ -78,14 +78,14 @@ class _Connection(http.client.HTTPConnection):
                 raise
 
     def peer(self) -> str:
-        """The address of the other end, as a Host."""
+        """The address of the server, for a Host header."""
         if self.sock is None:
             self.connect()
         found: str = self.sock.getpeername()[0]
         return f"[{found}]" if ":" in found else found
 
     def exchange(self, target: str, host: str | None, deadline: Deadline) -> tuple[int, bytes]:
-        """One GET, read whole before the deadline."""
+        """One GET; the response is read completely before the deadline."""
         if self.sock is None:
             self.connect()
         stream = self.sock
@@ -105,7 +105,7 @@ class _Connection(http.client.HTTPConnection):
         return answer.status, bytes(body)
 
     def _who(self, stream: socket.socket) -> dict[str, str]:
-        """Name and password, where nobody on the way can read them."""
+        """Name and password, if they can't be read in transit."""
         login = self._security.login
         if login is None or not login.who.name or login.who.by_token:
             return {}
@@ -116,7 +116,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Those of what --http says. CommandError where it says none."""
+    """Host and port of --http. CommandError if it is invalid."""
     rest = address
     for scheme in _SCHEMES:
         rest = rest.removeprefix(scheme)
@@ -127,7 +127,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(host: str) -> bool:
-    """Whether it is no name."""
+    """Whether it is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:

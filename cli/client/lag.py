@@ -1,4 +1,4 @@
-"""How far committed offsets are from the ends of their logs, and which lie outside of them."""
+"""The distance of committed offsets from the ends of their logs, and offsets out of range."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cli.client.offsets_at import Bounds, Partition, bounds_of
 
 
 class Lag(NamedTuple):
-    """What is between a committed offset and its log."""
+    """The lag of a committed offset."""
 
     records: int | None
-    """Records that can still be read; negative above the log's end; None for not known."""
+    """Records that can still be read; negative for an offset above the log end; None if unknown."""
     lost: int = 0
-    """Records below the log's start that were never read."""
+    """Records below the log start that were never read."""
 
     @property
     def out_of_range(self) -> bool:
-        """Whether the committed offset lies outside its log."""
+        """Whether the committed offset is out of the log's range."""
         return self.lost > 0 or (self.records is not None and self.records < 0)
 
 
@@ -30,7 +30,9 @@ def partitions_of(known: Mapping[str, Known]) -> set[Partition]:
 
 
 def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, Bounds]:
-    """Start and end of those of these partitions that are there, and whose leader tells it."""
+    """Log start and end of these partitions; one is omitted if it has no leader or is not
+    served.
+    """
     wanted = set(partitions)
     if not wanted:
         return {}
@@ -39,7 +41,7 @@ def logs_of(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition
 
 
 def lag_of(committed: int | None, bounds: Bounds | None) -> Lag:
-    """The lag of one partition. In an empty log nothing is unread, committed or not."""
+    """The lag of one partition. An empty log has no lag, with or without a committed offset."""
     if bounds is None:
         return Lag(None)
     start, end = bounds

@@ -1,4 +1,4 @@
-"""Creating topics, and waiting until the brokers have heard of a change of topics."""
+"""Creates topics, and waits until brokers know of a change of topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from client.connection import Value
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 stands for the broker's default."""
+    """A topic to create; -1 is the broker's default."""
 
     name: str
     partitions: int
@@ -20,9 +20,9 @@ class NewTopic(NamedTuple):
 
 
 def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
-    """Create topics in one request; the answer for each, with its error code."""
+    """Create topics in one request; return each one's response, with its error code."""
     controller = cluster.controller()
-    if controller.version_of("CreateTopics") < 4:  # defaults by -1 came with version 4 (KIP-464)
+    if controller.version_of("CreateTopics") < 4:  # defaults by -1 exist since version 4 (KIP-464)
         topics = [
             topic._replace(
                 partitions=max(topic.partitions, 1),
@@ -50,10 +50,10 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> list[Value]:
 
 
 def settled(cluster: Cluster, least: Mapping[str, int]) -> None:
-    """Wait until the broker asked knows the topics' partitions and leaders; 0: that one is gone.
+    """Wait until the broker knows the topics' partitions and leaders; a count of 0 means deleted.
 
-    Kafka answers an order when its controller has taken it; brokers hear of it a little later.
-    All topics are asked for, since before Kafka 0.11 to name one is to create it.
+    Kafka's controller responds before the brokers know of the change. All topics are requested,
+    because before Kafka 0.11 a request that names a topic creates it.
     """
     deadline = clock.monotonic_s() + cluster.timeout_s
     while clock.monotonic_s() < deadline:

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and which offset has a timestamp: ListOffsets."""
+"""Log start and end offsets, and offsets for timestamps: ListOffsets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from protocol import errors
 EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-"""Isolation levels (KIP-98): READ_COMMITTED shows nothing of a transaction before its commit."""
+"""Isolation levels (KIP-98): READ_COMMITTED hides a transaction's records until its commit."""
 SERVED_WITHIN_S = 1.0
-"""How long a leader may take to serve a partition that it was given."""
+"""The time that a new leader may need before it serves a partition."""
 CHUNK = 2000
-"""Partitions of one request."""
+"""The maximum number of partitions in one request."""
 
 Partition = tuple[str, int]
 Timestamps = int | Mapping[Partition, int]
@@ -34,14 +34,14 @@ class Bounds(NamedTuple):
 
 
 class StableEnd(NamedTuple):
-    """The last stable offset, where the oldest open transaction begins, and the end of the log."""
+    """The last stable offset, where the oldest open transaction begins, and the log end offset."""
 
     stable: int
     end: int
 
     @property
     def lag(self) -> int:
-        """Offsets that wait for open transactions to end."""
+        """The number of offsets that wait for open transactions to end."""
         return max(0, self.end - self.stable)
 
 
@@ -51,10 +51,10 @@ def offsets_at(
     timestamp: Timestamps,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[Partition, int]:
-    """Return partition -> offset at a timestamp. A time after the last record gives -1.
+    """Return the offset at a timestamp by partition. A time after the last record gives -1.
 
     With READ_COMMITTED the latest offset is the last stable one, where open transactions begin.
-    CommandError names the partition that is refused.
+    CommandError names a partition that is refused.
     """
     wanted = list(dict.fromkeys(partitions))
     deadline_s = clock.monotonic_s() + cluster.timeout_s
@@ -66,7 +66,7 @@ def offsets_at(
         for answer in at_once(cluster, _calls(asked, timestamp, isolation)):
             for key, code, offset in _answered(answer):
                 if code == errors.NOT_LEADER_OR_FOLLOWER and clock.monotonic_s() < deadline_s:
-                    later.append(key)  # a leader that is so new that it does not know it yet
+                    later.append(key)  # a leader so new that it does not know it yet
                 elif code:
                     raise refused(f"offsets of {key[0]}:{key[1]}", code)
                 else:
@@ -78,7 +78,9 @@ def offsets_at(
 
 
 def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
-    """Start and end of partitions; nothing for one that its leader does not serve now."""
+    """Log start and end of partitions; a partition that its leader does not serve now is
+    omitted.
+    """
     places = [(EARLIEST, READ_UNCOMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: Bounds(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -86,7 +88,9 @@ def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict
 def stable_ends_of(
     cluster: Cluster, leaders: Mapping[Partition, Connection]
 ) -> dict[Partition, StableEnd]:
-    """Where those who read committed records stop, and where the others do; like `bounds_of`."""
+    """Last stable offset and log end offset of partitions; omits the same partitions as
+    `bounds_of`.
+    """
     places = [(LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED)]
     return {key: StableEnd(*found) for key, found in _places(cluster, leaders, places).items()}
 
@@ -96,9 +100,9 @@ def _places(
     leaders: Mapping[Partition, Connection],
     places: Sequence[tuple[int, int]],
 ) -> dict[Partition, list[int]]:
-    """The offsets of partitions at several places, each a timestamp with an isolation level.
+    """The offsets of partitions for several pairs of timestamp and isolation level.
 
-    Kafka's refuses a partition for a moment after it was made, so it is asked again for a second.
+    Kafka refuses a partition for a moment after its creation, so requests are retried for a second.
     """
     deadline_s = clock.monotonic_s() + SERVED_WITHIN_S
     found: list[dict[Partition, int]] = [{} for _ in places]
@@ -147,7 +151,7 @@ def _request(keys: Iterable[Partition], timestamp: Timestamps, isolation: int) -
 
 
 def _answered(answer: Value) -> Iterator[tuple[Partition, int, int]]:
-    """What one answer says: partition, error code, offset."""
+    """The content of one response: partition, error code, offset."""
     for topic in answer["topics"]:
         for entry in topic["partitions"]:
             old_style = entry.get("old_style_offsets")  # version 0 lists segments' offsets

@@ -1,4 +1,4 @@
-"""The first record at an offset, with its timestamp, for many partitions at once."""
+"""The first record at or after an offset, with its timestamp, for many partitions at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from client.connection import Value
 from protocol.records.stored import iter_stored, stored_records
 
 MAX_BYTES = 64 << 10
-"""For each partition; a batch that is longer still comes whole if it is the first."""
+"""The limit for each partition; a longer first batch is still returned whole."""
 TOGETHER = 200
-"""Partitions of one request."""
+"""The maximum number of partitions in one request."""
 
 
 def records_at(
     cluster: Cluster, offsets: Mapping[Partition, int]
 ) -> dict[Partition, tuple[int, int]]:
-    """Partition -> (offset, timestamp in ms) of the first record at or behind the offset given.
+    """By partition, (offset, timestamp in ms) of the first record at or after the given offset.
 
-    A partition without one, or without that offset, is left out; control records don't count.
+    A partition without such a record, or whose offset is out of range, is omitted; control records
+    are skipped.
     """
     leaders = cluster.leaders(sorted({topic for topic, _ in offsets}))
     positions = {key: offset for key, offset in offsets.items() if key in leaders}
@@ -41,7 +42,7 @@ def _fetch(
     positions: dict[Partition, int],
     found: dict[Partition, tuple[int, int]],
 ) -> None:
-    """Ask once: each partition answered is found, ended, or further on than before."""
+    """One request: each partition in the response is found, at its end, or at a later position."""
     answers = fetch(
         leader,
         keys,
@@ -73,4 +74,4 @@ def _take(
                 found[key] = (record.offset, record.timestamp)
                 return
     if further > position or (not answer["error_code"] and position < answer["high_watermark"]):
-        positions[key] = further  # only control records so far, or no room in this answer
+        positions[key] = further  # only control records so far, or no room in this response

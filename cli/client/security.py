@@ -1,4 +1,4 @@
-"""How this command reaches brokers: what `--command-config`, or MUSTER_COMMAND_CONFIG, says."""
+"""The security settings of connections: the file of `--command-config` or MUSTER_COMMAND_CONFIG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Choice:
-    """A file of client properties, read when a cluster is reached first."""
+    """A file of client properties, read at the first connection to a cluster."""
 
     def __init__(self, file: Path, option: str) -> None:
         self._file = file
@@ -28,7 +28,7 @@ class _Choice:
 
     @cached_property
     def security(self) -> Security:
-        """What the file says. Raises CommandError."""
+        """The security settings of the file. Raises CommandError."""
         return security_in(self._file, self._option)
 
 
@@ -45,31 +45,31 @@ SourceConfig = Annotated[
     ),
 ]
 _NAMED = 5
-"""Of what a file says in vain."""
+"""The maximum number of ignored properties that a warning names."""
 
 
 def chosen() -> Security:
-    """How clusters are reached that say nothing else; reads the file. Raises CommandError."""
+    """The default security settings; reads the file. Raises CommandError."""
     choice = _chosen.get()
     return PLAINTEXT if choice is None else choice.security
 
 
 def choose(file: Path | None, option: str = OPTION) -> None:
-    """Reach clusters as a file says, once one is asked; plainly without a file.
+    """Use a file's security settings by default, read at first use; PLAINTEXT without a file.
 
-    ``option`` is what named the file, for errors.
+    ``option`` is the option that named the file, for errors.
     """
     _chosen.set(None if file is None else _Choice(file, option))
 
 
 def secure(file: Path | None) -> None:
-    """Reach clusters as a command's own option says, where it was given."""
+    """Use the file of a command's own option, if given."""
     if file is not None:
         choose(file)
 
 
 def taking_it(command: Any) -> Any:
-    """The command, which takes the option, and each that speaks to a cluster behind its name."""
+    """Add the option to every command that connects to a cluster; return the command."""
     for param in command.params:
         if param.name == "command_config":
             param.callback = _choose
@@ -82,13 +82,13 @@ def taking_it(command: Any) -> Any:
 
 def _behind_a_name() -> Any:
     def given(command_config: CommandConfig = None) -> None:
-        """It is the option of this that is wanted."""
+        """Declares the option, which is taken from this function."""
 
     alone = typer.Typer(add_completion=False)
     alone.command()(given)
     option = typer.main.get_command(alone).params[0]
     option.expose_value = False
-    option.envvar = VARIABLE  # for its help: the command before has read it, and is stronger
+    option.envvar = VARIABLE  # for its help: the parent command has already read the variable
     option.callback = _secure_if_typed
     return option
 
@@ -110,23 +110,23 @@ def _is_of_variable(context: Any, param: Any) -> bool:
 
 
 def of_source(file: Path | None) -> Security:
-    """How the cluster of --source is reached: as `--source-config` says, else as every one."""
+    """The security of the cluster of --source: that of `--source-config`, else the default."""
     return chosen() if file is None else security_in(file, SOURCE_OPTION)
 
 
 def security_in(file: Path, option: str = OPTION) -> Security:
-    """What a file of client properties says; warns of what means nothing here."""
+    """The security settings of a file of client properties; warns of ignored ones."""
     from client.settings import read_settings
 
     try:
         settings = read_settings(file)
     except ClientError as error:
         raise CommandError(f"{option}: {error}", USAGE) from None
-    return told(settings, option)
+    return security_of(settings, option)
 
 
-def told(settings: Settings | None, option: str = OPTION) -> Security:
-    """The security of settings, with a warning of what they say in vain; `chosen` without any."""
+def security_of(settings: Settings | None, option: str = OPTION) -> Security:
+    """The security of settings, with a warning of ignored ones; the default if None."""
     if settings is None:
         return chosen()
     if settings.unknown:

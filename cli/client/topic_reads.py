@@ -1,4 +1,4 @@
-"""What the topic commands ask of brokers: how much a topic holds, and which groups read it."""
+"""Requests of the topic commands: the sizes of topics, and the groups that read them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from client.connection import Value
 
 
 class Size(NamedTuple):
-    """What a topic holds; None where a partition has no leader or a broker does not say.
+    """The size of a topic; None if a partition has no leader or a broker does not report it.
 
-    ``records`` are the offsets between start and end: a compacted topic has fewer records.
-    ``bytes`` are those of the leaders' logs.
+    ``records`` is the number of offsets between start and end: a compacted topic has fewer records.
+    ``bytes`` is the size of the leaders' logs.
     """
 
     partitions: int
@@ -33,7 +33,7 @@ class Reader(NamedTuple):
 
 
 def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
-    """How much each topic of an answer to Metadata holds: three requests to each broker."""
+    """The size of each topic in a Metadata response: three requests to each broker."""
     leaders = cluster.leaders_in(answer)
     return sizes_in(answer, bounds_of(cluster, leaders), bytes_of(cluster, leaders))
 
@@ -41,7 +41,7 @@ def sizes(cluster: Cluster, answer: Value) -> dict[str, Size]:
 def sizes_in(
     answer: Value, bounds: Mapping[Partition, tuple[int, int]], held: Mapping[Partition, int]
 ) -> dict[str, Size]:
-    """The same of what is known of the partitions: their bounds and their bytes."""
+    """The size of each topic from the bounds and bytes of its partitions."""
     records = {key: end - first for key, (first, end) in bounds.items()}
     found = {}
     for topic in answer["topics"]:
@@ -55,7 +55,7 @@ def _sum(keys: Sequence[Partition], values: Mapping[Partition, int]) -> int | No
 
 
 def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, int]:
-    """The size of each partition's log at its leader; nothing from brokers older than 1.0."""
+    """The size of each partition's log on its leader; brokers before 1.0 are omitted."""
     by_leader: dict[Connection, dict[str, list[int]]] = {}
     for (topic, partition), leader in leaders.items():
         if leader.supports("DescribeLogDirs", 1):
@@ -79,7 +79,7 @@ def bytes_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[
 
 
 def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]]:
-    """Topic -> the groups that read it, by their ids; every group of the cluster is asked."""
+    """The groups that read each topic, ordered by id; it requests every group of the cluster."""
     found: dict[str, list[Reader]] = {topic: [] for topic in topics}
     for group_id, (group, committed) in _every_group(cluster).items():
         owners = group.owners
@@ -91,7 +91,7 @@ def readers(cluster: Cluster, topics: Collection[str]) -> dict[str, list[Reader]
 
 
 def committed_in(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[Partition, int]]:
-    """Group -> its committed offsets in the topics; every group of the cluster is asked."""
+    """The committed offsets in the topics by group; it requests every group of the cluster."""
     found = {}
     for group_id, known in _every_group(cluster).items():
         offsets = {key: each.offset for key, each in known.committed.items() if key[0] in topics}

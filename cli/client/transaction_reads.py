@@ -1,6 +1,6 @@
-"""What the transaction commands ask of brokers: transactional ids, and the producers of partitions.
+"""Requests of the transaction commands: transactional ids, and the producers of partitions.
 
-Only requests of Kafka's protocol, so all of it works with any broker since Kafka 3.0.
+They use only Kafka's protocol, so they work with any broker since Kafka 3.0.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from client.connection import Value
 from protocol import errors
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-"""As ListTransactions spells them."""
+"""In the spelling of ListTransactions."""
 OPEN_STATES = STATES[1:4]
-"""Those in which a transaction holds readers of its partitions back."""
+"""The states in which a transaction blocks readers of committed records."""
 STATE_TOPIC = "__transaction_state"
 IDS_AT_ONCE = 1000
 PARTITIONS_AT_ONCE = 500
-"""Of one DescribeProducers: each partition may have many producers."""
+"""The maximum of one DescribeProducers: each partition may have many producers."""
 
 
 class Listed(NamedTuple):
@@ -37,7 +37,7 @@ class Listed(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is in a transaction that has not ended everywhere."""
+        """Whether its transaction is not yet complete on all partitions."""
         return self.state in OPEN_STATES
 
 
@@ -56,7 +56,7 @@ class Described(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is in a transaction that has not ended everywhere."""
+        """Whether its transaction is not yet complete on all partitions."""
         return self.state in OPEN_STATES
 
     @property
@@ -69,21 +69,21 @@ class Described(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer that a partition remembers."""
+    """A producer in the state of a partition."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int | None
     last_ms: int | None
-    """Time of its last record."""
+    """The time of its last record."""
     coordinator_epoch: int | None
-    """Of its last marker; None before the first."""
+    """The epoch of its last marker; None before the first."""
     start_offset: int | None
-    """Where its open transaction begins in the partition; None: none is open."""
+    """The first offset of its open transaction in the partition; None without one."""
 
 
 class Producers(NamedTuple):
-    """The producers of partitions, and the partitions that were refused, with their errors."""
+    """The producers of partitions, and the error codes of partitions that were refused."""
 
     found: dict[Partition, list[Producer]]
     refused: dict[Partition, int]
@@ -92,9 +92,9 @@ class Producers(NamedTuple):
 def list_transactions(
     cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
 ) -> list[Listed]:
-    """Every transactional id of the cluster that the filters let through, by its id.
+    """Every transactional id of the cluster that matches the filters, ordered by id.
 
-    A coordinator that is loading is asked again, within the cluster's timeout.
+    A coordinator that is loading is retried within the cluster's timeout.
     """
     asked = {
         "state_filters": list(states),
@@ -130,7 +130,7 @@ def list_transactions(
 def describe_transactions(
     cluster: Cluster, coordinators: Mapping[str, Connection]
 ) -> dict[str, Described]:
-    """The transactional ids of these coordinators; nothing for one that is not there."""
+    """The transactional ids of these coordinators; unknown ids are omitted."""
     by_coordinator: dict[Connection, list[str]] = {}
     for name, coordinator in coordinators.items():
         by_coordinator.setdefault(coordinator, []).append(name)
@@ -167,10 +167,9 @@ def _described(answer: Value, coordinator: Connection) -> Described:
 
 
 def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, Described]:
-    """These transactional ids; CommandError names those that are not there.
+    """These transactional ids; CommandError names those that do not exist.
 
-    Asking for a coordinator has the broker make its topic, so that is asked for only once it is
-    there.
+    A request for a coordinator creates its topic, so it is sent only if the topic exists.
     """
     found: dict[str, Described] = {}
     if not cluster.metadata([STATE_TOPIC])["topics"][0]["error_code"]:
@@ -182,14 +181,14 @@ def known_transactions(cluster: Cluster, names: Collection[str]) -> dict[str, De
 
 
 def not_there(cluster: Cluster, missing: Sequence[str]) -> CommandError:
-    """The error for ids, or patterns of them, that mean nothing, with one that is much alike."""
+    """The error for ids, or patterns of ids, that do not exist, with a similar one that does."""
     meant = nearest(missing, [each.transactional_id for each in list_transactions(cluster)])
     what = spelled(missing, "transactional id")
     return refused(what, errors.TRANSACTIONAL_ID_NOT_FOUND, "not found", meant)
 
 
 def producers_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Producers:
-    """The producers that the leaders of these partitions remember (Kafka 2.8 and later)."""
+    """The producers in the state of these partitions' leaders (Kafka 2.8 and later)."""
     by_leader: dict[Connection, list[Partition]] = {}
     for key, leader in leaders.items():
         by_leader.setdefault(leader, []).append(key)
@@ -226,12 +225,12 @@ def _producer(answer: Value) -> Producer:
 
 
 def _known(number: int) -> int | None:
-    """A number as Kafka spells it; -1 is none."""
+    """A number in Kafka's spelling; -1 becomes None."""
     return None if number < 0 else number
 
 
 def states_named(names: Collection[str]) -> list[str]:
-    """States as ListTransactions wants them, whatever the case; ``open`` means three of them."""
+    """States in the spelling of ListTransactions, case ignored; ``open`` means three of them."""
     known = {state.lower(): [state] for state in STATES} | {"open": list(OPEN_STATES)}
     found: dict[str, None] = {}
     for name in names:

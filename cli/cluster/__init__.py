@@ -1,1 +1,1 @@
-"""`muster cluster`: the brokers of any Kafka cluster, who leads what and why, and what is wrong."""
+"""`muster cluster`: the brokers of any Kafka cluster, leaders and their reasons, and problems."""

@@ -1,4 +1,4 @@
-"""What the Musters of a cluster tell by their HTTP, all asked at once."""
+"""Responses of all Muster brokers of a cluster by their HTTP API, requested in parallel."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cli.http import Api
 Value = dict[str, Any]
 
 ASKED = "asked_ms"
-"""The field that says when a broker was asked, and when it had answered, by the clock of here."""
+"""The field with the local times before the request to a broker and after its response."""
 
 
 class BrokerAnswers:
-    """The brokers' HTTP sides; who does not answer is remembered."""
+    """The HTTP APIs of the brokers; brokers that do not answer are recorded."""
 
     def __init__(self, apis: Mapping[int, Api | str]) -> None:
         self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
         self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
-        """Why each of the others could not be asked."""
+        """By broker, the reason why it could not be queried."""
 
     def all(self, path: str, **query: Any) -> dict[int, Value]:
-        """What each broker answers at a path, and when it was asked."""
+        """Each broker's response at a path, with the time of the request."""
 
         def ask(api: Api) -> Value | str:
             api.renew()
@@ -48,7 +48,7 @@ class BrokerAnswers:
         return found
 
     def first(self, path: str, timeout_s: float, **query: Any) -> Value | None:
-        """What the first broker answers that does; None: nobody does."""
+        """The first successful response of any broker; None if all fail."""
         for api in self._apis.values():
             api.renew(timeout_s)
             with suppress(CommandError):

@@ -1,4 +1,4 @@
-"""`muster cluster check`: what is wrong with a cluster, and what to do."""
+"""`muster cluster check`: problems of a cluster, with advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from client.connection import name_of
 
 AGAIN_S = 1.0
 MAY_PASS = {OTHER_VIEW, "STRAY", "NOT_REGISTERED"}
-"""Views differ for a moment while leaders and replicas move: what counts is there twice."""
+"""Problems that may pass while leaders and replicas move: only those seen twice are reported."""
 
 
 def check(
@@ -62,7 +62,7 @@ def check(
 
 
 def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
-    """What was not looked at."""
+    """The parts of the cluster that could not be checked."""
     for node, why in unasked.items():
         yield f"broker {node} could not be queried for stray directories and its clock: {why}"
     if len(unasked) == brokers > 1:
@@ -70,11 +70,11 @@ def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
 
 
 Looked = tuple[Facts, list[Fault], dict[int, str]]
-"""The facts, the faults, and why each broker could not be asked that was not."""
+"""The facts, the faults, and by broker the reason why it could not be queried."""
 
 
 def _look(bootstrap: str, timeout_s: float) -> Looked:
-    """The facts and the faults; looked at once more where some may pass by themselves."""
+    """The facts and the faults; read a second time if some may pass by themselves."""
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
         looked = _look_once(cluster, bootstrap)
         if any(each.verdict in MAY_PASS for each in looked[1]):
@@ -102,7 +102,9 @@ _LISTENERS = ("advertised.listeners", "listeners")
 
 
 def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
-    """Those at the addresses of ``bootstrap``; one that does not answer is none."""
+    """Brokers at the addresses of ``bootstrap`` with another broker's id; unreachable ones are
+    skipped.
+    """
     known = {each.address for each in facts.brokers.values()}
     found = []
     for text in bootstrap.split(","):
@@ -124,9 +126,10 @@ def twins(cluster: Cluster, bootstrap: str, facts: Facts) -> list[Twin]:
 
 
 def _claimed(reached: Connection, facts: Facts) -> Iterator[tuple[int, list[str]]]:
-    """The id that a broker says is its own, with the addresses that it gives to clients.
+    """The broker ids for which a broker describes settings, which is only its own, and its
+    listeners.
 
-    A broker describes its own settings alone. Ports that it chooses itself say nothing.
+    Listeners with port 0 give an empty list, because the broker's real port is then unknown.
     """
     for node in facts.brokers:
         try:

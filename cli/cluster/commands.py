@@ -1,4 +1,4 @@
-"""`muster cluster`: alone it shows the brokers, and below it are `describe`, `why` and `check`."""
+"""`muster cluster`: shows the brokers; its subcommands are `describe`, `why` and `check`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster(
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:
-    """An option before the subcommand would be dropped: --bootstrap, say, for another cluster."""
+    """Reject options before the subcommand, which would be ignored, such as another --bootstrap."""
     for param in context.command.params:
         given = context.get_parameter_source(str(param.name))
         if given is not None and given.name == "COMMANDLINE":

@@ -1,4 +1,4 @@
-"""`muster cluster describe`: who leads and follows what, and what lacks replicas."""
+"""`muster cluster describe`: leaders and followers by broker, and missing replicas."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def describe(
 
 
 def described(facts: Facts) -> output.Row:
-    """The totals of a cluster, and a row for each broker that is there or should be."""
+    """The totals of a cluster, and a row for each broker, including brokers that are down."""
     partitions = list(facts.partitions.values())
     return {
         "cluster": facts.cluster_id,

@@ -1,7 +1,7 @@
-"""What brokers tell of their cluster: who is there, who leads what, which replicas are in sync.
+"""The facts of a cluster from its brokers: brokers, leaders, and in-sync replicas.
 
-One answer to Metadata tells most: the controller's, where it answers, since it knows first. Its
-other answers are each broker's own view, to be compared.
+One Metadata response has most of them: the controller's, if it answers, because it knows first. The
+other brokers' responses are their own views, for comparison.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SESSIONS = {
     "ZooKeeper": "zookeeper.session.timeout.ms",
     "the controller": "broker.session.timeout.ms",
 }
-"""The setting that says how long a broker that died stays registered."""
+"""The setting with the time until a broker that died is unregistered."""
 _TOPICS_AT_ONCE = 500
-"""Of one DescribeConfigs."""
+"""The maximum number of topics in one DescribeConfigs."""
 
 
 class Broker(NamedTuple):
-    """One that is registered now."""
+    """A registered broker."""
 
     node_id: int
     host: str
@@ -43,26 +43,26 @@ class Broker(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
+        """The address for clients."""
         return name_of((self.host, self.port))
 
 
 class Replicas(NamedTuple):
-    """The replicas of a partition, by the ids of their brokers."""
+    """The replicas of a partition, by broker id."""
 
     topic: str
     partition: int
     leader: int
-    """-1: none."""
+    """-1 without a leader."""
     assigned: tuple[int, ...]
     """The first is the preferred leader."""
     in_sync: tuple[int, ...]
     adding: tuple[int, ...] = ()
-    """Those that a reassignment brings; they need not be in sync yet."""
+    """Replicas that a reassignment adds; they need not be in sync yet."""
     moving: bool = False
-    """Whether a reassignment is under way."""
+    """Whether a reassignment is in progress."""
     min_isr: int | None = None
-    """min.insync.replicas of the topic; None where nobody told."""
+    """min.insync.replicas of the topic; None if unknown."""
 
     @property
     def key(self) -> Partition:
@@ -71,18 +71,20 @@ class Replicas(NamedTuple):
 
     @property
     def has_leader(self) -> bool:
-        """Whether clients can read and write it."""
+        """Whether clients can read and write the partition."""
         return self.leader >= 0
 
     @property
     def lagging(self) -> tuple[int, ...]:
-        """Those that should be in sync and are not."""
+        """Replicas that should be in sync and are not."""
         in_sync = {*self.in_sync, *self.adding}
         return tuple(each for each in self.assigned if each not in in_sync)
 
     @property
     def under_min_isr(self) -> bool:
-        """Whether acks=all is refused; no topic needs more in-sync replicas than it has."""
+        """Whether acks=all is refused; a topic never needs more in-sync replicas than it has
+        replicas.
+        """
         least = min(self.min_isr or 0, len(self.assigned))
         return self.has_leader and len(self.in_sync) < least
 
@@ -92,22 +94,22 @@ class Facts(NamedTuple):
 
     cluster_id: str | None
     controller: int
-    """-1: none."""
+    """-1 without a controller."""
     topics: int
     brokers: Mapping[int, Broker]
     partitions: Mapping[Partition, Replicas]
     moves_known: bool = True
-    """Whether reassignments are known: brokers tell of them from Kafka 2.4 on."""
+    """Whether reassignments are known: brokers list them since Kafka 2.4."""
 
     @property
     def down(self) -> list[int]:
-        """Brokers that have replicas and are not there."""
+        """Brokers that have replicas and are not registered."""
         assigned = {node for each in self.partitions.values() for node in each.assigned}
         return sorted(assigned - self.brokers.keys())
 
 
 class Session(NamedTuple):
-    """What keeps brokers registered."""
+    """The session that keeps a broker registered."""
 
     keeper: str
     setting: str
@@ -115,11 +117,11 @@ class Session(NamedTuple):
 
 
 Moves = Mapping[Partition, tuple[int, ...]]
-"""The partitions that a reassignment moves, each with the replicas that it brings."""
+"""The partitions in a reassignment, each with the replicas that it adds."""
 
 
 def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> Facts:
-    """The facts of an answer to Metadata, of reassignments and of min.insync.replicas by topic."""
+    """The facts from a Metadata response, reassignments, and min.insync.replicas by topic."""
     brokers = [
         Broker(each["node_id"], each["host"], each["port"], each["rack"])
         for each in answer["brokers"]
@@ -149,10 +151,10 @@ def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> 
 
 
 def read_facts(cluster: Cluster) -> Facts:
-    """The facts of a cluster. What a broker does not tell is left out, with a warning."""
+    """The facts of a cluster. Unavailable ones are left out, with a warning."""
     try:
         answer = cluster.metadata(None, broker=cluster.controller())
-    except CommandError:  # it went a moment ago
+    except CommandError:  # it has just gone down
         answer = cluster.metadata(None)
     short = [
         topic["name"]
@@ -163,7 +165,7 @@ def read_facts(cluster: Cluster) -> Facts:
 
 
 def _moves(cluster: Cluster) -> Moves | None:
-    """The reassignments under way; None where no broker tells."""
+    """The reassignments in progress; None if no broker lists them."""
     try:
         broker = cluster.controller()
         if not broker.supports("ListPartitionReassignments", 0):
@@ -182,7 +184,7 @@ def _moves(cluster: Cluster) -> Moves | None:
 
 
 def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
-    """min.insync.replicas of topics, without those whose settings a broker does not tell."""
+    """min.insync.replicas of topics; topics whose settings are hidden are left out."""
     found: dict[str, int] = {}
     for start in range(0, len(topics), _TOPICS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[start : start + _TOPICS_AT_ONCE]]
@@ -199,7 +201,7 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
 
 
 def read_session(cluster: Cluster, broker: Broker) -> Session | None:
-    """How long brokers stay registered; None where this broker does not tell."""
+    """The session of brokers; None if this broker does not return its settings."""
     resource = Resource(BROKER_RESOURCE, str(broker.node_id))
     names = [_ZOOKEEPER, *_SESSIONS.values()]
     try:
@@ -213,7 +215,7 @@ def read_session(cluster: Cluster, broker: Broker) -> Session | None:
 
 
 def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
-    """Each broker's own view by its id, or the sentence that says why it did not answer."""
+    """Each broker's own view by id, or the reason why it did not answer."""
     found: dict[int, Facts | str] = {}
     for broker in output.progress(list(brokers), "querying brokers"):
         try:

@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, worst first: facts in, sentences and advice out."""
+"""Problems of a cluster, worst first: from facts to sentences and advice."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cli.times import span
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong."""
+    """One problem."""
 
     verdict: str
     sentence: str
     advice: str
     broker: int | None
-    """The broker that is at fault, where it is one."""
+    """The broker with the problem, if it is one broker."""
     partitions: Owned
 
 
 Views = Mapping[int, Facts | str]
-"""Each broker's own view, or the sentence that says why it did not answer."""
+"""Each broker's own view, or the reason why it did not answer."""
 OTHER_VIEW = "OTHER_VIEW"
 UNREACHABLE = "UNREACHABLE"
 
 
 def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
-    """Everything that is wrong; ``session`` is needed where a broker did not answer."""
+    """All problems; ``session`` is needed if a broker did not answer."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):
         found += look(facts)
@@ -79,7 +79,7 @@ def _no_controller(facts: Facts) -> list[Fault]:
 
 
 def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fault]:
-    """Brokers that died a moment ago, and brokers whose address clients do not reach."""
+    """Brokers that have just died, and brokers whose address clients can't reach."""
     advice = "check that it runs and that clients can reach its advertised listener"
     if session is not None:
         advice = (
@@ -101,7 +101,7 @@ def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fa
 
 
 def _out_of_sync(facts: Facts) -> list[Fault]:
-    """One for each broker that lags, those that are down first."""
+    """A fault for each broker with replicas out of sync; brokers that are down come first."""
     lagging = {node for each in facts.partitions.values() for node in each.lagging}
     down = [fault for node in facts.down for fault in _down(facts, node)]
     behind = sorted(lagging - set(facts.down))
@@ -130,9 +130,9 @@ def _behind(facts: Facts, node: int) -> list[Fault]:
 
 
 def _other_views(facts: Facts, views: Views) -> list[Fault]:
-    """Brokers that know other brokers, partitions or leaders.
+    """Brokers with a different view of brokers, partitions or leaders.
 
-    The controller that they name is not compared: with KRaft each answer names any broker.
+    Their controller is not compared: with KRaft each response names an arbitrary broker.
     """
     found: list[Fault] = []
     for node, view in sorted(views.items(), key=lambda item: item[0]):
@@ -167,7 +167,7 @@ def _leader(facts: Facts, key: tuple[str, int]) -> int | None:
 
 
 def _not_preferred(facts: Facts) -> list[Fault]:
-    """Those alone whose preferred leader could lead; of the others the reason is told above."""
+    """Partitions whose preferred leader is in sync; other faults have the reason for the rest."""
     hit = _where(
         facts,
         lambda each: (
@@ -194,7 +194,7 @@ def _where(facts: Facts, holds: Callable[[Replicas], bool]) -> list[Replicas]:
 def _fault(
     verdict: str, sentence: str, advice: str, hit: Iterable[Replicas], broker: int | None = None
 ) -> list[Fault]:
-    """The fault with the names of its partitions, or nothing where there are none."""
+    """The fault with the names of its partitions; nothing without partitions."""
     by_topic = _by_topic(each.key for each in hit)
     if not by_topic:
         return []

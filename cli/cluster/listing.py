@@ -1,4 +1,4 @@
-"""`muster cluster` alone: the brokers of any Kafka cluster, what they hold and what they can."""
+"""`muster cluster` alone: the brokers of any Kafka cluster, their log sizes and their APIs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _APIS = ["broker", "api", "key", "from", "to", "ours"]
 
 
 def show_apis(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
-    """The APIs of each broker, with the versions that it and this command know."""
+    """Print the APIs of each broker, with the versions that it and this command support."""
     _, _, connections = _reached(bootstrap, timeout_s)
     rows = [row for node, found in connections.items() for row in _apis(node, found)]
     output.show(rows, _APIS, "No brokers", json, wide=wide)
 
 
 def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
-    """The brokers with the bytes that each has, and how much the cluster holds."""
+    """Print the brokers with their log sizes, and the totals of the cluster."""
     reached, answer, connections = _reached(bootstrap, timeout_s)
     partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
     brokers = [
@@ -56,7 +56,7 @@ def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> No
 
 
 def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int, Connection]]:
-    """The cluster, its Metadata with brokers in order of id, and a connection to each."""
+    """The cluster, its Metadata with brokers ordered by id, and a connection to each."""
     reached = Cluster(bootstrap, timeout_s=timeout_s)
     answer = reached.metadata(None)
     nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
@@ -68,7 +68,7 @@ def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int
 
 
 def _log_bytes(connection: Connection) -> int | None:
-    """The size of all logs of a broker; None where it does not say."""
+    """The size of all logs of a broker; None if it does not return it."""
     if not connection.supports("DescribeLogDirs", 1):
         return None
     answer = connection.call("DescribeLogDirs", {"topics": None})

@@ -1,4 +1,4 @@
-"""What is wrong that the protocol does not tell: answers of Musters' own API in, faults out."""
+"""Problems that Kafka's protocol does not show, from the responses of Muster's own API."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cli.times import span
 Value = dict[str, Any]
 
 CLOCKS_APART_MS = 1000
-"""Clocks that differ by more, beyond what cannot be known, are told."""
+"""Clocks that differ by more, after the uncertainty is subtracted, are reported."""
 
 _SCRAM = "SCRAM-"
 
 
 class Twin(NamedTuple):
-    """A broker that was reached, whose id the cluster knows at another address."""
+    """A broker at a bootstrap address whose id is registered with another address."""
 
     broker: int
     here: str
@@ -30,7 +30,9 @@ class Twin(NamedTuple):
 def reported_faults(
     told: Mapping[int, Value], nodes: Value | None, twins: list[Twin]
 ) -> list[Fault]:
-    """All of them: ``told`` is each broker's answer, ``nodes`` what one found in ZooKeeper."""
+    """All problems: ``told`` has each broker's response, ``nodes`` one broker's check of
+    ZooKeeper.
+    """
     found = [_twin(each) for each in twins]
     found += [_not_registered(node, each) for node, each in told.items() if each["epoch"] is None]
     if nodes is not None and nodes["bad_nodes"]:
@@ -75,12 +77,12 @@ def _bad_nodes(nodes: Value) -> Fault:
 
 
 def _problem(bad: Value) -> str:
-    """What is wrong with a node, without its path."""
+    """The problem of a node, without its path."""
     return str(bad["why"]).removeprefix(f"ZooKeeper's node {bad['path']} ")
 
 
 def _clocks(told: Mapping[int, Value]) -> list[Fault]:
-    """One for each broker whose clock differs from the one that most agree with."""
+    """A fault for each broker whose clock differs from the median."""
     if len(told) < 2:
         return []
     offsets = {}
@@ -104,17 +106,17 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
 
 
 def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
-    """Quotas and credentials that tools have set; all Musters read the same."""
+    """Faults for quotas and credentials set by tools; all Muster brokers read the same ones."""
     quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
     for each in told.values():
-        more = max(more, each.get("more_not_followed", 0))  # a Muster of before has neither field
+        more = max(more, each.get("more_not_followed", 0))  # an older Muster has neither field
         for row in each.get("not_followed", []):
             scram = [name for name in row["settings"] if name.startswith(_SCRAM)]
             others = [name for name in row["settings"] if name not in scram]
             for names, found in ((others, quotas), (scram, credentials)):
                 if names:
                     found[row["entity"]] = names
-    uncounted = f" ({more} more entities have settings too)" if more else ""
+    uncounted = f" (and those of {more} more)" if more else ""
     faults = []
     if quotas:
         sentence = f"quotas of {_entities(quotas)} are set; Muster does not enforce them{uncounted}"

@@ -1,7 +1,8 @@
-"""The story of a partition, a broker or the controller, as several brokers tell it: one of many.
+"""Merges the history of a partition, a broker or the controller from several brokers' journals.
 
-Each broker's journal has what it saw: the controller why a leader moved, a leader why a replica is
-out of sync, the others what they were told. Of one change the one who knows most is believed.
+Each journal has what its broker observed: the controller knows why a leader moved, a leader why a
+replica is out of sync, the other brokers only the resulting updates. For each change, the entry of
+the best informed broker is kept.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
-"""Causes by kind that say nothing beside those of who did it."""
+"""Causes by kind that are redundant if the broker that made the change has recorded it."""
 _REPEATED = {"unassigned"} | _HEARSAY["isr"]
 _LAST = 1 << 62
 
 
 def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
-    """The entries of several journals, by the id of the broker that has each, `in_order`.
+    """The entries of several journals, keyed by broker id, merged and `in_order`.
 
-    Each entry gets ``told_by``. Entries of one change are one, or as many as say something.
+    Each entry gets ``told_by``. Entries of one change become one, or as many as are distinct.
     """
     changes: dict[tuple[Any, ...], list[Value]] = {}
     for node in sorted(told):
@@ -36,8 +37,10 @@ def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
 
 
 def in_order(story: Iterable[Value]) -> list[Value]:
-    """The oldest first. A later leader epoch is later, whatever the clock says of who tells it:
-    a leader hears that the controller has written its ISR when the next change may be written."""
+    """Entries ordered from oldest to newest. A later leader epoch is later, whatever the brokers'
+    clocks say: a leader learns that the controller has written its ISR only when the next change
+    may already be written.
+    """
     entries = sorted(story, key=lambda each: each["at_ms"])
     since: dict[int, int] = {}
     reached_ms = 0
@@ -54,7 +57,7 @@ def in_order(story: Iterable[Value]) -> list[Value]:
 
 
 def _without_repeats(story: Iterable[Value]) -> list[Value]:
-    """Without what is so already, and was told to a broker in a later epoch."""
+    """Drop entries from brokers that learnt of an existing state in a later epoch."""
     found: list[Value] = []
     leader, in_sync = None, set[int]()
     for entry in story:
@@ -72,7 +75,7 @@ def _without_repeats(story: Iterable[Value]) -> list[Value]:
 
 
 def _change(entry: Value) -> tuple[Any, ...]:
-    """What entries of one change have in common."""
+    """The key that entries of one change have in common."""
     match entry["kind"]:
         case "leader":
             return "leader", entry["leader_epoch"], entry["leader"]
@@ -89,7 +92,9 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Each sentence as often as one broker says it: it may have happened again."""
+    """Each sentence, repeated as often as a single broker repeats it: it may have happened
+    again.
+    """
     found: dict[tuple[str, int], Value] = {}
     said: Counter[tuple[str, int]] = Counter()
     for entry in entries:
@@ -100,7 +105,7 @@ def _distinct(entries: list[Value]) -> list[Value]:
 
 
 def left_isr(story: Iterable[Value], replica: int) -> Value | None:
-    """The entry of a merged story with which a replica left the in-sync replicas for good."""
+    """The entry of a merged story in which a replica finally left the ISR."""
     found: Value | None = None
     last: list[int] = []
     for entry in story:
@@ -118,7 +123,7 @@ def _is_about(entry: Value, replica: int) -> bool:
 
 
 def last_move(story: Iterable[Value], leader: int | None) -> Value | None:
-    """The entry with which a partition got the leader that it has; None: nobody has it."""
+    """The entry in which the partition's present leader was elected; None if unknown."""
     found = None
     for entry in story:
         if entry["kind"] == "leader":

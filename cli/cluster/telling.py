@@ -1,4 +1,4 @@
-"""The words of `muster cluster why`: what was found of a partition, a broker or the controller."""
+"""The output of `muster cluster why`: the findings on a partition, a broker or the controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAITS = {
 
 
 def lines_of_partition(found: Value, last: int) -> list[str]:
-    """A partition: who leads it and why, who is out of sync and why, its story."""
+    """Lines on a partition: its leader and replicas out of sync, with reasons, and its history."""
     name = f"{found['topic']}-{found['partition']}"
     leads = "no leader" if found["leader"] is None else f"broker {found['leader']} leads"
     epoch = "" if found["leader_epoch"] is None else f", leader epoch {found['leader_epoch']}"
@@ -52,7 +52,7 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
 
 
 def _unasked(found: Value, broker: int | None, what: str) -> str:
-    """Who would know and could not be asked; nothing where that broker could be."""
+    """A hint that a broker would know, but could not be queried; empty if it was queried."""
     if any(each["broker"] == broker for each in found["unasked"]):
         return f"broker {broker}, {what}, knows it but could not be queried"
     return ""
@@ -79,7 +79,7 @@ def _out(out: Value, leader: str) -> Iterator[str]:
 
 
 def lines_of_broker(found: Value, last: int) -> list[str]:
-    """A broker: whether it is there, what it leads, where it is out of sync, its story."""
+    """Lines on a broker: its state, its partitions, its replicas out of sync, and its history."""
     there = found["address"] if found["alive"] else "down"
     lines = [f"broker {found['broker']}  {there}"]
     if found["epoch"] is not None:
@@ -103,7 +103,7 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
-    """One line for the partitions that it left for one reason."""
+    """One line for all partitions that it left for the same reason."""
     reasons: dict[tuple[str | None, str | None], list[Value]] = {}
     for each in out:
         reasons.setdefault((each["cause"], each["held_up"]), []).append(each)
@@ -124,7 +124,7 @@ def _partitions(rows: list[Value]) -> str:
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:
-    """The controller: who it is since when, what it is at, what it waits for, its story."""
+    """Lines on the controller: its broker, its pending work, what it waits for, and its history."""
     head = "the cluster has no controller"
     if found["controller"] is not None:
         head = f"broker {found['controller']} is the controller"
@@ -141,12 +141,13 @@ def lines_of_controller(found: Value, last: int) -> list[str]:
     if found["doing"] is not None:
         lines += _doing(found["doing"])
         waits = lines_of_waits(found["waits"])
-        lines += waits or ["it is not waiting for any broker"]
+        lines += waits or ["the controller is not waiting for any broker"]
         if found["more_waits"]:
             lines.append(f"and {found['more_waits']} more")
     elif found["controller"] is not None:
         lines.append(
-            "its pending work is unknown: it could not be queried, or is not a Muster broker"
+            "the controller's pending work is unknown: the broker could not be queried, or is not a"
+            " Muster broker"
         )
     return lines + _story(found["story"], last)
 
@@ -173,7 +174,7 @@ def _doing(doing: Value) -> Iterator[str]:
 
 
 def lines_of_waits(waits: list[Value]) -> list[str]:
-    """What the controller waits for, a line each."""
+    """A line for each thing that the controller waits for."""
     lines = []
     for each in waits[:_WAITS_SHOWN]:
         name = each["topic"]
@@ -188,7 +189,7 @@ def lines_of_waits(waits: list[Value]) -> list[str]:
 
 
 def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
-    """The last entries; ``knows`` names who would have told the rest."""
+    """The last entries; ``knows`` is a hint on a broker that could not be queried."""
     shown = in_order(story)[-last:]
     if not shown:
         return [f"history unknown: {knows}" if knows else _NOTHING]
@@ -206,7 +207,7 @@ def _entry(entry: Value) -> str:
 
 
 def _by(entry: Value) -> str:
-    """Who says so, and whether it is from before its last start."""
+    """The broker that recorded an entry, with a mark if it did so before its last start."""
     told_by = f"  (broker {entry['told_by']})" if "told_by" in entry else ""
     return told_by + (_KEPT if entry["source"] == "kept" else "")
 

@@ -1,4 +1,6 @@
-"""`muster cluster why`: who leads and since when, who is out of sync, what the controller is at."""
+"""`muster cluster why`: leaders and replicas out of sync, with reasons, and the
+controller's work.
+"""
 
 from __future__ import annotations
 
@@ -195,9 +197,10 @@ def _of_broker(facts: Facts, asked: BrokerAnswers, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """The partitions in which it is out of sync, each as its leader sees it, and as it says.
+    """The partitions in which a broker is out of sync, from their leaders and from the broker
+    itself.
 
-    A leader that was elected meanwhile does not know why: another broker may.
+    A leader elected since then does not know the reason: another broker may.
     """
     known: dict[tuple[str, int], Value] = {}
     for each in clusters.values():
@@ -213,7 +216,7 @@ def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
             "partition": row["partition"],
             "leader": row["leader"],
             **{name: out[name] for name in ("records", "fetched_ms")},
-            **_told(out if out["why"] else known.get((row["topic"], row["partition"]), out)),
+            **_reason(out if out["why"] else known.get((row["topic"], row["partition"]), out)),
             "held_up": held_up.get((row["topic"], row["partition"])),
         }
         for node, each in sorted(clusters.items())
@@ -223,12 +226,12 @@ def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
     ]
 
 
-def _told(out: Value) -> Value:
+def _reason(out: Value) -> Value:
     return {name: out[name] for name in ("since_ms", "cause", "why")}
 
 
 def _explained(out: Value, story: list[Value]) -> Value:
-    """With the words of the controller, where it took the replica out and told why."""
+    """With the controller's reason, if it removed the replica and recorded why."""
     if out["cause"] == "controller":
         for entry in reversed(story):
             if entry["cause"] in ("stops", "stopped", "gone", "directory"):
@@ -237,5 +240,5 @@ def _explained(out: Value, story: list[Value]) -> Value:
 
 
 def _first(answers: Any, field: str) -> Any:
-    """The first that says something."""
+    """The first non-empty value of a field."""
     return next((each[field] for each in answers if each.get(field)), None)

@@ -1,4 +1,4 @@
-"""`muster config check`: what Muster makes of a server.properties, before it is used."""
+"""`muster config check`: how Muster treats a server.properties, without starting a broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ORDER = (BAD, UNKNOWN, NOT_FOLLOWED, NO_EFFECT, HONOURED)
 
 @app.callback()
 def _config() -> None:
-    """Keeps `check` a subcommand while it is the only one."""
+    """Keep `check` a subcommand while it is the only one."""
 
 
 @app.command()
@@ -59,7 +59,7 @@ def check(
 
 
 def rows_of(file: Path) -> list[output.Row]:
-    """A row for each setting of a file, and one for each fault of several together."""
+    """A row for each setting of a file, and one for each fault of several settings together."""
     from broker.config.config import BadConfig, Config
     from broker.startup_faults import startup_faults
     from protocol.properties import parse
@@ -74,13 +74,13 @@ def rows_of(file: Path) -> list[output.Row]:
 
 
 def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:
-    """Marks the rows of faults of one setting; the rows of the others."""
+    """Mark the rows of faults of one setting; return rows for the others."""
     protecting = {name for name, row in rows.items() if row["verdict"] == BAD}
     together: list[output.Row] = []
     for fault in faults:
         named = [rows[name] for name in fault.names if name in rows]
         if protecting.issuperset(fault.names):
-            continue  # each of their rows says it
+            continue  # each of their rows has it
         if len(named) == 1:
             (row,) = named
             why = _without_setting(fault.sentence, row)
@@ -93,7 +93,7 @@ def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[outp
 
 
 def _without_setting(sentence: str, row: output.Row) -> str:
-    """What is wrong, without the setting and the value that stand beside it."""
+    """The fault without the setting and the value, which are in the same row."""
     shown = sentence.removeprefix(f"{row['setting']}={row['value']}: ")
     return shown.removeprefix(f"{row['setting']}: ")
 

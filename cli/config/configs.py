@@ -36,7 +36,7 @@ from cli.options import (
 app = typer.Typer(help="Show and change settings of topics and brokers.", no_args_is_help=True)
 
 SETTLED_WITHIN_S = 5.0
-"""How long a broker may take to show what its controller has changed."""
+"""The time that a broker may need before it shows its controller's change."""
 
 _SOURCES = {
     TOPIC_SOURCE: "topic",
@@ -72,7 +72,7 @@ def _resource(topic: str | None, broker: int | None, every_broker: bool) -> Reso
 
 
 def _connection(cluster: Cluster, resource: Resource) -> Connection:
-    """The broker to ask: each knows and changes only its own settings."""
+    """The broker to connect to: each knows and changes only its own settings."""
     if resource.kind == BROKER_RESOURCE and resource.name:
         return cluster.broker(int(resource.name))
     return cluster.any
@@ -217,7 +217,7 @@ def set_configs(
 
 
 def _is_same(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
-    """Whether value and source are as before; hidden values may be others."""
+    """Whether value and source are as before; hidden values may differ."""
     return before == after and not (before and before["is_sensitive"])
 
 
@@ -228,7 +228,7 @@ def _shown(entry: dict[str, Any] | None) -> str | None:
 
 
 def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str | None:
-    """The value that a setting would get; for a deleted one the value that then holds."""
+    """The value that a setting would get; for a deletion, the value that then applies."""
     entry = before.get(operation.setting)
     if operation.operation == SET:
         return operation.value
@@ -242,7 +242,7 @@ def _value_after(operation: Operation, before: dict[str, dict[str, Any]]) -> str
 
 
 def _behind(entry: dict[str, Any] | None) -> tuple[str, str | None] | None:
-    """Name and value of the setting that holds after a deletion, where the broker says."""
+    """Name and value of the setting that applies after a deletion, if the broker returns it."""
     behind = [] if entry is None else entry["synonyms"][1:]
     return (behind[0]["name"], behind[0]["value"]) if behind else None
 
@@ -253,7 +253,7 @@ def _settled(
     operations: list[Operation],
     before: dict[str, dict[str, Any]],
 ) -> dict[str, dict[str, Any]]:
-    """The settings once the broker shows what was changed: Kafka's follow their controller."""
+    """The settings once the broker shows the change: Kafka's brokers follow their controller."""
 
     def shows(operation: Operation, entry: dict[str, Any] | None) -> bool:
         if operation.operation == DELETE:
@@ -261,7 +261,7 @@ def _settled(
                 return True
             if own_settings(resource, {operation.setting: entry}):
                 return False
-            # Kafka's broker names the new source a moment before it follows with the value.
+            # Kafka's broker shows the new source a moment before the new value.
             behind = _behind(before.get(operation.setting))
             if behind is None or behind[0] != operation.setting:
                 return True

@@ -1,1 +1,1 @@
-"""`muster dev`: what is good for trying out."""
+"""`muster dev`: commands for a trial."""

@@ -1,4 +1,4 @@
-"""`muster dev cluster`: a ZooKeeper and some brokers on this machine, for trying out."""
+"""`muster dev cluster`: ZooKeeper and some brokers on this machine, for a trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOCAL = "127.0.0.1"
 
 @app.callback()
 def _dev() -> None:
-    """Keeps `cluster` a subcommand while it is the only one."""
+    """Keep `cluster` a subcommand while it is the only one."""
 
 
 @app.command()
@@ -85,7 +85,7 @@ def cluster(
             started.append(_start_broker(folder, node, each, page, at, brokers))
         bootstrap = ",".join(f"{_LOCAL}:{each}" for each in ports)
         _until_all_are_there(started, bootstrap)
-        _tell(folder, bootstrap, at, pages, [*keeper, *started])
+        _show_started(folder, bootstrap, at, pages, [*keeper, *started])
         _watch([*keeper, *started])
 
 
@@ -118,7 +118,7 @@ def _start_broker(
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": 6000,
         "default.replication.factor": copies,
-        "controlled.shutdown.enable": "false",  # all stop together: nobody is left to lead
+        "controlled.shutdown.enable": "false",  # all brokers stop together: none is left to lead
         "min.insync.replicas": least,
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
@@ -159,7 +159,7 @@ def _until_all_are_there(started: list[Running], bootstrap: str) -> None:
 
 
 def _known(bootstrap: str) -> int:
-    """How many brokers the cluster has; none while it has no controller."""
+    """The number of brokers in the cluster; 0 while it has no controller."""
     try:
         reached = Cluster(bootstrap, timeout_s=_ASK_S)
         answer = reached.metadata([])
@@ -169,7 +169,7 @@ def _known(bootstrap: str) -> int:
     return len(answer["brokers"]) if answer["controller_id"] >= 0 else 0
 
 
-def _tell(
+def _show_started(
     folder: Path, bootstrap: str, zookeeper: str, pages: range, running: list[Running]
 ) -> None:
     brokers = output.counted(len(pages), "broker")
@@ -185,7 +185,7 @@ def _tell(
 
 
 def _watch(running: list[Running]) -> None:
-    """Tell of each process that ends, as one that somebody kills to see what follows."""
+    """Warn of each process that ends, such as one that the user kills for a test."""
     there = list(running)
     while there:
         for each in [each for each in there if each.code is not None]:
@@ -201,11 +201,11 @@ _SCRIPTS: dict[str, list[str]] = {
     "zkServer.sh": ["start-foreground"],
     "zkServer": ["start-foreground"],
 }
-"""The scripts of Apache Kafka and Apache ZooKeeper -> what they take before the file."""
+"""The scripts of Apache Kafka and Apache ZooKeeper, and their arguments before the file."""
 
 
 def command_of(home: Path | None, config: Path) -> list[str]:
-    """The command that runs the ZooKeeper of a folder, or of PATH, with a configuration."""
+    """The command that runs ZooKeeper, from a folder or from PATH, with a configuration file."""
     path = None if home is None else os.pathsep.join([str(home / "bin"), str(home)])
     for script, words in _SCRIPTS.items():
         found = shutil.which(script, path=path)
@@ -221,7 +221,7 @@ def command_of(home: Path | None, config: Path) -> list[str]:
 
 
 def write_config(config: Path, data: Path, port: int) -> None:
-    """Write the configuration of one that serves this machine alone."""
+    """Write the configuration of a ZooKeeper for this machine only."""
     config.write_text(
         f"dataDir={data.absolute()}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
         "admin.enableServer=false\nmaxClientCnxns=0\n"

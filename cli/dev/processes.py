@@ -1,4 +1,4 @@
-"""Processes that a command starts and ends: each writes into a file, and none outlives it."""
+"""Processes that a command starts and ends: each logs to a file, and none outlives the command."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cli import clock
 from cli.errors import TERMINATED, CommandError
 
 STOP_S = 20.0
-"""How long a process may take to end in order."""
+"""The time that a process may take for an orderly exit."""
 
 
 class Running:
-    """One process, in a group of its own: a Ctrl-C at the terminal is not its."""
+    """One process, in its own process group, so that Ctrl-C at the terminal does not reach it."""
 
     def __init__(
         self, name: str, command: list[str], log: Path, more: Mapping[str, str] | None = None
@@ -46,7 +46,7 @@ class Running:
         return self._process.poll()
 
     def check(self) -> None:
-        """Raise a CommandError with its last line where it has ended."""
+        """Raise a CommandError with its last line if it has exited."""
         if self.code is not None:
             lines = self.log.read_text(errors="replace").strip().splitlines() or [
                 "it logged nothing"
@@ -56,22 +56,22 @@ class Running:
             )
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to its process group."""
         if self.code is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for its end, so long at most."""
+        """Wait for its exit, at most ``timeout_s``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
 
 @contextmanager
 def ended_together(running: list[Running]) -> Iterator[None]:
-    """End all at the end: in order where they do so in time, at once at another Ctrl-C.
+    """End all processes when the block ends: by SIGTERM, then by SIGKILL after a timeout or Ctrl-C.
 
-    The end comes with a terminal that is closed, too, unless that is ignored (nohup).
+    A closed terminal ends the block too, unless SIGHUP is ignored (nohup).
     """
     before = signal.getsignal(signal.SIGHUP)
     if before is signal.SIG_DFL:

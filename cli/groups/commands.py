@@ -1,4 +1,4 @@
-"""`muster groups`: list, describe, measure, reset, delete and evict, with any Kafka broker."""
+"""`muster groups`: list, describe, explain, reset, delete and evict, with any Kafka broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`muster groups delete`: groups without members, with all their offsets."""
+"""`muster groups delete`: deletes groups without members, with all their offsets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _rows(known: Mapping[str, Known]) -> list[output.Row]:
 
 
 def _delete(cluster: Cluster, group_ids: list[str]) -> dict[str, CommandError | None]:
-    """Group -> why it was not deleted, or None."""
+    """By group, the reason why it was not deleted, or None."""
     calls = [
         Call(coordinator, "DeleteGroups", {"groups_names": some})
         for coordinator, some in batches(cluster.coordinators(group_ids))

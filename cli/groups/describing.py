@@ -1,4 +1,4 @@
-"""`muster groups describe` and `members`: who is in a group, what each owns, and how it does."""
+"""`muster groups describe` and `members`: the members of a group, their partitions, its verdict."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import check_named, named_groups
 from cli.client.group_reads import CLASSIC, CONSUMER, known_groups
-from cli.groups.judging import Manner, Told, judged_without_group
+from cli.groups.judging import GroupHealth, Manner, judged_without_group
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
-from cli.groups.why import told as findings
+from cli.groups.why import finding_lines
 from cli.layout import Columns
 from cli.names import numbered
 from cli.options import (
@@ -61,7 +61,7 @@ def describe(
     there = {name: each for name, each in known.items() if each.exists}
     found = [
         *looks(cluster, there, manner),
-        *(Look(known[name].group, [], told) for name, told in refused.items()),
+        *(Look(known[name].group, [], health) for name, health in refused.items()),
     ]
     found = [look._replace(offsets=in_order(look.offsets, sort, top, SORTED_BY)) for look in found]
     if json:
@@ -74,7 +74,7 @@ def describe(
 
 
 def _value(look: Look) -> dict[str, Any]:
-    group, offsets, told = look
+    group, offsets, health = look
     return {
         "group": group.group_id,
         "state": group.state,
@@ -82,27 +82,27 @@ def _value(look: Look) -> dict[str, Any]:
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator,
-        "verdict": told.verdict,
-        "verdict_since_ms": told.since_ms,
-        "sentence": told.sentence,
-        "findings": list(told.findings),
-        "more_findings": told.more_findings,
+        "verdict": health.verdict,
+        "verdict_since_ms": health.since_ms,
+        "sentence": health.sentence,
+        "findings": list(health.findings),
+        "more_findings": health.more_findings,
         "members": group.members,
         "offsets": offsets,
-        "pending_offsets": told.pending,
+        "pending_offsets": health.pending,
     }
 
 
 def _show(look: Look, wide: bool) -> None:
-    group, offsets, told = look
+    group, offsets, health = look
     protocol = f"  protocol {group.protocol}" if group.protocol else ""
     output.say(
         f"{group.group_id}  {group.state}{protocol}  members {len(group.members)}"
         f"  coordinator {group.coordinator}"
     )
-    for line in headline(told):
+    for line in headline(health):
         output.say_folded(line)
-    for pending in told.pending or ():
+    for pending in health.pending or ():
         output.say_folded(pending["sentence"])
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
@@ -113,15 +113,15 @@ def _show(look: Look, wide: bool) -> None:
     output.show_table(rows, [*OFFSETS, "metadata"], "No committed offsets", wide=wide)
 
 
-def headline(told: Told) -> list[str]:
-    """Every finding with its sentence, what to do, and the command to copy."""
-    if told.verdict is None:
+def headline(health: GroupHealth) -> list[str]:
+    """Every finding with its sentence, its advice, and its command."""
+    if health.verdict is None:
         return []
-    lines = findings(told.findings, "groups describe")
-    if not told.findings or told.findings[0]["sentence"] != told.sentence:
-        lines.insert(0, f"{told.verdict}: {told.sentence}")  # OK, or seen here alone
-    if told.more_findings:
-        more = output.counted(told.more_findings, "more finding")
+    lines = finding_lines(health.findings, "groups describe")
+    if not health.findings or health.findings[0]["sentence"] != health.sentence:
+        lines.insert(0, f"{health.verdict}: {health.sentence}")  # OK, or found only by this command
+    if health.more_findings:
+        more = output.counted(health.more_findings, "more finding")
         lines.append(f"and {more} of the same or lower severity")
     return lines
 

@@ -1,8 +1,8 @@
-"""`muster groups evict`: take members out of their group, on any Kafka broker.
+"""`muster groups evict`: remove members from their group, on any Kafka broker.
 
-It is what Apache's removeMembersFromConsumerGroup does, for single members of either protocol. A
-member that lives learns it by its next heartbeat and joins again under a new id; one that hangs
-stays out, and the others get its partitions at once.
+It does the same as Apache's removeMembersFromConsumerGroup, for single members of both protocols. A
+running member learns of it by its next heartbeat and rejoins with a new id. A hanging one stays
+out, and the others get its partitions at once.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def evict(
 
 
 def _chosen(group: Group, members: Iterable[str], instances: Iterable[str]) -> list[output.Row]:
-    """The members meant, each once; CommandError names one that is not there, and who is."""
+    """The chosen members, each once; CommandError names one that does not exist, and lists those
+    that do.
+    """
     numbered = [{"number": f"#{n}", **row} for n, row in enumerate(group.members, 1)]
     chosen: dict[str, output.Row] = {}
     wanted = [(name, ("number" if name.startswith("#") else "member")) for name in members]
@@ -109,7 +111,7 @@ def _who(members: Sequence[output.Row]) -> str:
 
 
 def _named(member: output.Row) -> str:
-    """A member for a person: the instance tells more than the id, which is needed to name it."""
+    """A member for display: the instance id says more, but the member id identifies it."""
     instance = f" (instance {member['instance']})" if member["instance"] else ""
     return f"{member['member']}{instance}"
 

@@ -1,8 +1,9 @@
-"""The verdicts of groups: those of the Muster that hosts them, else by one look over the wire.
+"""The verdicts of groups: from the Muster broker that hosts them, else from one look over the wire.
 
-A Muster remembers when offsets moved and when members came back. Any other Kafka is judged by what
-it answers now: where offsets stand in their logs and, for the largest lags, when the oldest unread
-records were written. What needs history is not judged then, and the command says so once.
+A Muster broker remembers when offsets moved and when members rejoined. Groups of any other Kafka
+are judged by its present state: the positions of offsets in their logs and, for the largest lags,
+the times of the oldest unread records. Verdicts that need history are not possible then, and the
+command says so once.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from verdicts.names import Verdict, rank_of
 from verdicts.thresholds import Thresholds
 
 MOST_ASKED = 100
-"""Groups whose partitions a Muster is asked for one by one; of more, those that are not OK."""
+"""Up to this number of groups a Muster is asked for each one's partitions; of more, for those not
+OK."""
 MOST_TIMES = 100
-"""Unread records whose times are read over the wire, unless more are asked for."""
+"""The number of unread records whose times are read over the wire, unless all are requested."""
 LANES = 4
 _FINDINGS = 32
 _FIELDS = [field.name for field in fields(Finding)]
@@ -40,15 +42,15 @@ Places = dict[Partition, int]
 
 
 class Judged(NamedTuple):
-    """What is said of one partition of a group."""
+    """The verdict on one partition of a group."""
 
     verdict: str | None = None
     lag_seconds: float | None = None
     committed_ms: int | None = None
 
 
-class Told(NamedTuple):
-    """What is said of a group; None where nobody can tell."""
+class GroupHealth(NamedTuple):
+    """The verdict on a group; None if unknown."""
 
     verdict: str | None = None
     since_ms: int | None = None
@@ -62,43 +64,43 @@ class Told(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """0 for the worst; what is not known comes last."""
+        """0 for the worst; unknown verdicts are last."""
         return rank_of(self.verdict)
 
-    def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> Told:
+    def now(self, verdict: str | None, since_ms: int | None, sentence: str | None) -> GroupHealth:
         """The same with another verdict."""
         return self._replace(verdict=verdict, since_ms=since_ms, sentence=sentence)
 
 
 class Manner(NamedTuple):
-    """How a command wants groups judged."""
+    """The options for the verdicts."""
 
     what: str
-    """Its name, for errors."""
+    """The command's name, for errors."""
     http: str | None
     timeout_s: float
     partitions: bool = True
-    """Each partition too, not the group alone."""
+    """Also judge each partition, not only the group."""
     every_time: bool = False
-    """Over the wire: the times of all unread records, however many partitions lag."""
+    """Over the wire: read the times of all unread records, however many partitions lag."""
 
 
 def judged(
     cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
-) -> dict[str, Told]:
-    """What is said of each of these groups."""
+) -> dict[str, GroupHealth]:
+    """The verdict on each of these groups."""
     if not known:
         return {}
     api, why = _muster(cluster, manner)
     found = {} if api is None else _by_history(api, known, manner)
     missed = {
         group_id: known[group_id]
-        for group_id, told in found.items()
-        if told.verdict != Verdict.OUT_OF_RANGE and _is_outside(known[group_id], logs)
+        for group_id, health in found.items()
+        if health.verdict != Verdict.OUT_OF_RANGE and _is_outside(known[group_id], logs)
     }
-    if missed:  # since the broker looked last; it is seen here as well as there
-        for group_id, told in _over_the_wire(cluster, missed, logs, manner).items():
-            found[group_id] = found[group_id].now(told.verdict, told.since_ms, told.sentence)
+    if missed:  # out of range since the broker's last check
+        for group_id, health in _over_the_wire(cluster, missed, logs, manner).items():
+            found[group_id] = found[group_id].now(health.verdict, health.since_ms, health.sentence)
     rest = {group_id: each for group_id, each in known.items() if group_id not in found}
     if rest:
         found |= _over_the_wire(cluster, rest, logs, manner)
@@ -111,7 +113,8 @@ def judged(
 
 
 def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
-    """The Muster that keeps the history, or why it can't be asked."""
+    """The HTTP API of a Muster broker, which has the history of groups; or the reason why it can't
+    be queried."""
     try:
         api = find_api(cluster, manner.what, manner.http, manner.timeout_s)
     except CommandError as error:
@@ -124,11 +127,11 @@ def _muster(cluster: Cluster, manner: Manner) -> tuple[Api | None, str]:
 # ------------------------------------------------------------------------------------- a Muster
 
 
-def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[str, Told]:
-    """What the Muster says of those groups that it hosts."""
+def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[str, GroupHealth]:
+    """The verdicts of the Muster on the groups that it hosts."""
     summaries = {each["group"]: each for each in api.get("/api/groups")["groups"]}
     found = {
-        group_id: Told(each["verdict"], each["verdict_since_ms"], each["sentence"])
+        group_id: GroupHealth(each["verdict"], each["verdict_since_ms"], each["sentence"])
         for group_id in known
         if (each := summaries.get(group_id)) is not None and "verdict" in each
     }
@@ -142,23 +145,23 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
         views = pool.map(lambda group_id: _view(api, group_id), asked)
         for group_id, view in zip(asked, output.progress(views, "reading groups"), strict=True):
             if view is not None:
-                found[group_id] = _told(found[group_id], view)
+                found[group_id] = _updated(found[group_id], view)
     return found
 
 
 def judged_without_group(
     cluster: Cluster, group_ids: Collection[str], manner: Manner
-) -> dict[str, Told]:
-    """What a Muster has found of groups that do not exist: clients that could not join."""
-    found: dict[str, Told] = {}
+) -> dict[str, GroupHealth]:
+    """The findings of a Muster on groups that do not exist: clients that could not join."""
+    found: dict[str, GroupHealth] = {}
     api = _muster(cluster, manner)[0] if group_ids else None
     if api is None:
         return found
     for group_id in group_ids:
         view = _view(api, group_id, "journal")
         if view is not None and view["findings"]:
-            told = _worst(Told(), view)
-            found[group_id] = told._replace(
+            health = _worst(GroupHealth(), view)
+            found[group_id] = health._replace(
                 findings=view["findings"], more_findings=view["more_findings"]
             )
     return found
@@ -168,22 +171,22 @@ def _view(api: Api, group_id: str, *what: str) -> Value | None:
     try:
         view: Value = api.get(group_path(group_id, *what))
     except CommandError:
-        return None  # it has gone meanwhile
+        return None  # it no longer exists
     return view
 
 
-def _worst(told: Told, view: Value) -> Told:
+def _worst(health: GroupHealth, view: Value) -> GroupHealth:
     worst = view["findings"][0]
-    return told.now(worst["verdict"], worst["since_ms"], worst["sentence"])
+    return health.now(worst["verdict"], worst["since_ms"], worst["sentence"])
 
 
-def _told(told: Told, view: Value) -> Told:
-    """What is said of a group that was asked for by itself, and so judged anew."""
+def _updated(health: GroupHealth, view: Value) -> GroupHealth:
+    """The verdict on a group that was requested singly, and so has just been judged."""
     if view["findings"]:
-        told = _worst(told, view)
-    elif told.verdict != Verdict.OK:
-        told = told.now(Verdict.OK, None, "the problem is over")
-    return told._replace(
+        health = _worst(health, view)
+    elif health.verdict != Verdict.OK:
+        health = health.now(Verdict.OK, None, "the problem is over")
+    return health._replace(
         findings=view["findings"],
         more_findings=view["more_findings"],
         pending=view.get("pending_offsets"),
@@ -200,7 +203,7 @@ def _told(told: Told, view: Value) -> Told:
 
 
 def _is_outside(known: Known, logs: Logs) -> bool:
-    """Whether an offset lies outside its log."""
+    """Whether an offset is out of its log's range."""
     return any(
         lag_of(found.offset, logs.get(key)).out_of_range for key, found in known.committed.items()
     )
@@ -208,7 +211,7 @@ def _is_outside(known: Known, logs: Logs) -> bool:
 
 def _over_the_wire(
     cluster: Cluster, known: Mapping[str, Known], logs: Logs, manner: Manner
-) -> dict[str, Told]:
+) -> dict[str, GroupHealth]:
     now_ms = clock.now_ms()
     thresholds = Thresholds()
     unread = {group_id: _unread(each, logs) for group_id, each in known.items()}
@@ -223,19 +226,19 @@ def _over_the_wire(
         facts = _facts(each, logs, {**older, **exact})
         judgement = judge(facts, thresholds, now_ms)
         worst = _worded(judgement.worst, older)
-        told = Told(judgement.verdict, worst["since_ms"], worst["sentence"])
+        health = GroupHealth(judgement.verdict, worst["since_ms"], worst["sentence"])
         if manner.partitions:
-            told = told._replace(
+            health = health._replace(
                 findings=[_worded(each, older) for each in judgement.first(_FINDINGS)],
                 more_findings=max(0, len(judgement.marks) - _FINDINGS),
                 partitions=_partitions(judgement, facts, older, now_ms),
             )
-        found[group_id] = told
+        found[group_id] = health
     return found
 
 
 def _unread(known: Known, logs: Logs) -> Places:
-    """The first unread offset of each partition of a group that lags."""
+    """The first unread offset of each lagging partition of a group."""
     found = {}
     for key in {*known.committed, *known.group.owners} & logs.keys():
         committed = known.committed.get(key)
@@ -246,11 +249,11 @@ def _unread(known: Known, logs: Logs) -> Places:
 
 
 Times = dict[tuple[Partition, int], int]
-"""Wall milliseconds of records, by their partition and offset."""
+"""Wall time of records in ms, by partition and offset."""
 
 
 def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bool) -> Times:
-    """The times of unread records: of the largest lags, unless ``every`` one is asked for."""
+    """The times of unread records, only of the largest lags unless ``every``."""
     wanted = sorted(
         {place for places in unread.values() for place in places.items()},
         key=lambda place: (place[1] - logs[place[0]].end, place),
@@ -266,7 +269,7 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
         try:
             answer = records_at(cluster, asked)
         except CommandError:
-            continue  # without them: a topic may be hidden, or gone by now
+            continue  # without times: a topic may be hidden or deleted
         found |= {(key, asked[key]): at_ms for key, (_, at_ms) in answer.items()}
     return found
 
@@ -274,7 +277,7 @@ def _times(cluster: Cluster, unread: Mapping[str, Places], logs: Logs, every: bo
 def _old(
     cluster: Cluster, unread: Mapping[str, Places], times: Times, before_ms: int
 ) -> set[tuple[Partition, int]]:
-    """The unread records, of those without a time, that were written before a time."""
+    """The unread records, among those without a time, that were written before a time."""
     places = {place for each in unread.values() for place in each.items()} - times.keys()
     if not places:
         return set()
@@ -288,7 +291,7 @@ def _old(
 
 
 def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> GroupFacts:
-    """What the wire tells; ``since_ms`` has the times of unread records."""
+    """The facts known over the wire; ``since_ms`` has the times of unread records."""
     group, committed = known
     return GroupFacts(
         group.group_id,
@@ -306,7 +309,7 @@ def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> Group
                 log_end=logs[key].end if key in logs else None,
                 unread_since_ms=since_ms.get(key),
                 owner=group.owners.get(key),
-                has_grown=False,  # nobody knows
+                has_grown=False,  # unknown
             )
             for key in sorted({*committed, *group.owners})
         ],
@@ -316,13 +319,15 @@ def _facts(known: Known, logs: Logs, since_ms: Mapping[Partition, int]) -> Group
 def _partitions(
     judgement: Judgement, facts: GroupFacts, older: Collection[Partition], now_ms: int
 ) -> dict[Partition, Judged]:
-    """What is said of each; of ``older`` ones the time of the unread record is only a bound."""
+    """The verdict on each partition; for ``older`` ones the time of the unread record is only a
+    bound.
+    """
     found = {}
     for each in facts.partitions:
         key = each.topic, each.partition
         seconds = 0.0 if each.unread == 0 else None
         if each.committed is None and each.unread:
-            seconds = None  # nobody knows from where on its owner reads
+            seconds = None  # the position from which its owner reads is unknown
         elif each.unread_since_ms is not None and key not in older:
             seconds = max(0, now_ms - each.unread_since_ms) / 1000
         found[key] = Judged(judgement.of_partition(*key), seconds)
@@ -330,7 +335,7 @@ def _partitions(
 
 
 def _worded(finding: Finding, older: Collection[Partition]) -> Value:
-    """A finding as /api has it, with no time where only a bound is known."""
+    """A finding with the fields of /api, without a time if only a bound is known."""
     value: Value = {name: getattr(finding, name) for name in _FIELDS}
     if finding.verdict is Verdict.LAGGING and (finding.topic, finding.partition) in older:
         seconds = Thresholds().lagging_ms // 1000

@@ -1,4 +1,4 @@
-"""`muster groups lag`: how far groups are behind, by partition or in a line each."""
+"""`muster groups lag`: the lag of groups, by partition or in one line per group."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _partitions(found: Sequence[Look], wide: bool, json: bool) -> list[output.Ro
 def _sum(look: Look) -> output.Row:
     return {
         "group": look.group.group_id,
-        "verdict": look.told.verdict,
+        "verdict": look.health.verdict,
         "state": look.group.state,
         "members": len(look.group.members),
         "partitions": len(look.offsets),
@@ -115,7 +115,7 @@ def _sum(look: Look) -> output.Row:
 
 
 def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) -> None:
-    """CommandError with what was found: each reason with the groups that it is about."""
+    """Raise CommandError with each reason and its groups."""
     reasons = {
         f"lag is above {most} records": [
             row["group"] for row in rows if row["lag"] is not None and row["lag"] > most

@@ -66,7 +66,9 @@ def list_groups(
 
 
 def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> dict[str, Look]:
-    """The groups that keep offsets; none where a broker does not tell: a list is still a list."""
+    """The groups that keep offsets; empty, with a warning, if a broker refuses: the list is still
+    shown.
+    """
     try:
         asked = [row["group"] for row in rows if row["type"] != SHARE]
         found = looks(cluster, groups_with_offsets(cluster, asked), manner)
@@ -79,7 +81,7 @@ def _looked_at(cluster: Cluster, rows: Sequence[output.Row], manner: Manner) -> 
 
 
 def _in_short(row: output.Row) -> output.Row:
-    """The row without what goes without saying."""
+    """The row without usual values."""
     usual = {"type": CLASSIC, "protocol_type": "consumer"}
     short = {field: None for field, value in usual.items() if row[field] == value}
     if row["verdict"] == Verdict.OK:
@@ -95,7 +97,7 @@ def _row(row: output.Row, look: Look | None) -> output.Row:
         **row,
         "members": len(look.group.members),
         "lag": look.lag,
-        "verdict": look.told.verdict,
-        "verdict_since_ms": look.told.since_ms,
-        "sentence": look.told.sentence,
+        "verdict": look.health.verdict,
+        "verdict_since_ms": look.health.since_ms,
+        "sentence": look.health.sentence,
     }

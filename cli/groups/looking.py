@@ -1,4 +1,4 @@
-"""A group as it is looked at: its offsets in their logs, and what is said of it."""
+"""The state of a group for display: its offsets in their logs, and its verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.client.group_reads import Group, Known
 from cli.client.lag import lag_of, logs_of, partitions_of
-from cli.groups.judging import Judged, Logs, Manner, Told, judged
+from cli.groups.judging import GroupHealth, Judged, Logs, Manner, judged
 from cli.layout import Column, Columns
 from cli.names import numbered
 from cli.times import span
@@ -31,7 +31,7 @@ OFFSETS: Columns = [
     "host",
     Column("start_offset", "START"),
 ]
-"""The columns of a group's offsets, what to look at first in front."""
+"""The columns of a group's offsets, the most important first."""
 
 SORTED_BY: Columns = [
     *("topic", "partition", "verdict", "lag", "committed", "member"),
@@ -41,52 +41,52 @@ SORTED_BY: Columns = [
     Column("committed_ms", "LAST-COMMIT"),
     Column("start_offset", "START"),
 ]
-"""What --sort takes of them, by the field or by the header."""
+"""The columns that --sort accepts, by field or by header."""
 
 
 class Look(NamedTuple):
-    """One group."""
+    """The state of one group."""
 
     group: Group
     offsets: list[output.Row]
-    told: Told
+    health: GroupHealth
 
     @property
     def lag(self) -> int | None:
-        """The records of all its partitions; None unless the lag of each is known.
+        """The lag of all its partitions; None unless the lag of each is known.
 
-        A group without a commit and without an owner of a partition may have read nothing.
+        A group without a commit, and without an owner of a partition, may have read nothing.
         """
         lags = [row["lag"] for row in self.offsets]
         return sum(max(0, lag) for lag in lags) if lags and None not in lags else None
 
     @property
     def known_lag(self) -> int | None:
-        """The records of the partitions whose lag is known; None where there is no such one."""
+        """The lag of the partitions whose lag is known; None if no lag is known."""
         lags = [max(0, row["lag"]) for row in self.offsets if row["lag"] is not None]
         return sum(lags) if lags else None
 
     @property
     def rebalances(self) -> bool:
-        """Its members join, so that nobody knows what they are going to read."""
+        """Whether members are joining, so that their future partitions are unknown."""
         return self.group.exists and self.group.state not in (STABLE, EMPTY)
 
 
 def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:
     """These groups, each with all its offsets."""
     logs = logs_of(cluster, partitions_of(known))
-    told = judged(cluster, known, logs, manner)
+    health = judged(cluster, known, logs, manner)
     return [
-        Look(each.group, _offsets(each, logs, told[group_id]), told[group_id])
+        Look(each.group, _offsets(each, logs, health[group_id]), health[group_id])
         for group_id, each in known.items()
     ]
 
 
-def _offsets(known: Known, logs: Logs, told: Told) -> list[output.Row]:
+def _offsets(known: Known, logs: Logs, health: GroupHealth) -> list[output.Row]:
     """A row for each partition that has an offset or an owner."""
-    unasked = Judged(Verdict.OK) if told.verdict == Verdict.OK else Judged()
+    unasked = Judged(Verdict.OK) if health.verdict == Verdict.OK else Judged()
     return [
-        _offset(known, key[0], key[1], logs, told.partitions.get(key, unasked))
+        _offset(known, key[0], key[1], logs, health.partitions.get(key, unasked))
         for key in sorted({*known.committed, *known.group.owners})
     ]
 
@@ -115,7 +115,7 @@ def _offset(known: Known, topic: str, partition: int, logs: Logs, said: Judged) 
 def for_people(
     rows: Sequence[output.Row], members: Sequence[output.Row], wide: bool
 ) -> list[output.Row]:
-    """Rows of offsets for a table: lengths of time as text, members by number unless ``wide``."""
+    """Rows of offsets for a table: durations as text, members by number unless ``wide``."""
     now_ms = clock.now_ms()
     shown = [
         {

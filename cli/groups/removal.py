@@ -1,8 +1,9 @@
-"""Removing members of a group from outside: to evict them, or to change the group's offsets.
+"""Removes members of a group from outside: to evict them, or to change the group's offsets.
 
-A broker takes a commit from outside only for a group without members. A member that is removed
-learns it by its next heartbeat, forgets its positions and joins again, and then starts from what is
-committed by then. Committing in a member's name instead would be undone by its next commit.
+A broker accepts a commit from outside only for a group without members. A removed member learns of
+it by its next heartbeat, forgets its positions and rejoins, and then starts from the offsets
+committed by then. A commit in a member's name would instead be overwritten by the member's next
+commit.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from protocol import errors
 
 REASON = "its offsets are being restored"
 LEAVES = -1
-"""The epoch by which a member of the new protocol leaves."""
+"""The epoch with which a member of the new protocol leaves."""
 GONE = (errors.UNKNOWN_MEMBER_ID, errors.GROUP_ID_NOT_FOUND)
-"""What a broker answers about a member that has left by itself."""
+"""The error codes for a member that has already left."""
 
 
 def remove_members(cluster: Cluster, group_id: str) -> int:
-    """Have every member of a group leave it, as Kafka's removeMembersFromConsumerGroup does.
+    """Remove every member of a group, like Kafka's removeMembersFromConsumerGroup.
 
-    Returns how many there were. CommandError when the coordinator refuses one.
+    Returns their number. CommandError if the coordinator refuses to remove one.
     """
     group = read_group(cluster, group_id)
     if group.state in WITHOUT_MEMBERS:
@@ -46,10 +47,10 @@ def remove(
     *,
     whoever: bool = False,
 ) -> list[int]:
-    """Have members leave; what the coordinator answers about each, 0 for one that has left.
+    """Remove members; return the coordinator's code for each, 0 if removed.
 
-    A static member whose instance another process has taken since is fenced, and stays; with
-    ``whoever`` it leaves too.
+    A static member whose instance id another process has taken over is fenced, and stays; with
+    ``whoever`` it is removed too.
     """
     if coordinator.version_of("LeaveGroup") < 3:
         return [_leave_alone(coordinator, group_id, member) for member in members]
@@ -64,7 +65,7 @@ def remove(
     answer = coordinator.call("LeaveGroup", {"group_id": group_id, "members": identities})
     check(f"group {group_id}", answer, errors.UNKNOWN_MEMBER_ID)
     codes = [member["error_code"] for member in answer["members"]]
-    if len(codes) < len(members):  # no such group of the classic protocol
+    if len(codes) < len(members):  # the group does not use the classic protocol
         codes = [answer["error_code"]] * len(members)
     return [
         _leave_the_new_way(coordinator, group_id, member)
@@ -75,14 +76,14 @@ def remove(
 
 
 def _leave_alone(coordinator: Connection, group_id: str, member: output.Row) -> int:
-    """Before Kafka 2.4 a request names one member, by its id alone."""
+    """Remove one member by its id, the only form before Kafka 2.4."""
     asked = {"group_id": group_id, "member_id": member["member"]}
     code: int = coordinator.call("LeaveGroup", asked)["error_code"]
     return code
 
 
 def _leave_the_new_way(coordinator: Connection, group_id: str, member: output.Row) -> int:
-    """A member of KIP-848's protocol does not leave by LeaveGroup."""
+    """Remove a member of KIP-848's protocol, for which LeaveGroup does not work."""
     if not coordinator.supports("ConsumerGroupHeartbeat", 0):
         return errors.UNKNOWN_MEMBER_ID
     answer = coordinator.call(

@@ -1,7 +1,7 @@
-"""`muster groups reset`: set a group's offsets to another place in its logs.
+"""`muster groups reset`: set a group's offsets to another position in its logs.
 
-One target for all partitions named. What lies outside a log is moved to its nearer end, and a note
-says so. The scenarios and their names are Apache's (KIP-122).
+One target applies to all partitions named. An offset outside a log is moved to its nearer end, with
+a note. The scenarios and their names are Apache's (KIP-122).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _planned(
     target: str,
     value: int,
 ) -> list[Change]:
-    """What a reset changes, a line for each partition, those that stay as they are too."""
+    """The changes of a reset, one for each partition, including unchanged ones."""
     leaders = cluster.leaders(None)
     keys = set(named or ()) if named else {key for each in known.values() for key in each.committed}
     logs = bounds_of(cluster, {key: leaders[key] for key in sorted(keys) if key in leaders})

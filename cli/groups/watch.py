@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cli import clock, output
 from cli.errors import CommandError
-from cli.groups.why import name_of, some, story, told
+from cli.groups.why import finding_lines, name_of, some, story
 from cli.http import Api, api_at, group_path
 from cli.layout import Column, Columns, laid_out
 from cli.names import numbered, owned, safe
@@ -50,7 +50,7 @@ _NOT_A_CHANGE = frozenset(
         "words",
     }
 )
-"""What moves all the time: sentences say how long ago something was."""
+"""Fields that change all the time: sentences, for example, say how long ago an event was."""
 _FINDINGS = 3
 _RANKS = {verdict.value: verdict.rank for verdict in Verdict}
 
@@ -92,13 +92,13 @@ def _look(api: Api, group: str | None) -> list[Value]:
 
 
 class Verdicts:
-    """What was said of each group last."""
+    """The last verdict on each group."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
 
     def changes(self, groups: Sequence[Value]) -> list[str]:
-        """A line for each group of which something else is to be said now."""
+        """A line for each group whose verdict has changed."""
         lines = []
         now = instant(clock.now_ms())
         for each in groups:
@@ -135,7 +135,7 @@ def _print_changes(api: Api, group: str | None, every: float) -> None:
 
 
 def _gist(value: Any) -> Any:
-    """A view without what moves all the time."""
+    """A view without the fields that change all the time."""
     if isinstance(value, dict):
         return {key: _gist(each) for key, each in value.items() if key not in _NOT_A_CHANGE}
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def _show_live(api: Api, group: str | None, every: float) -> None:
 
 
 def _next_look(api: Api, group: str | None, every: float, live: Live) -> list[Value]:
-    """The groups once there is an answer: a broker that restarts comes back."""
+    """The groups, retried until there is a response: a broker that restarts will be back."""
     while True:
         clock.sleep(every)
         try:
@@ -185,7 +185,7 @@ def _drawn(groups: Sequence[Value], group: str | None, width: int | None) -> lis
 
 
 def _table(rows: Sequence[Value], columns: Columns, width: int | None) -> Text:
-    """On a terminal as wide as that; in a pipe as wide as it must be."""
+    """A table as wide as the terminal; in a pipe as wide as necessary."""
     if width is not None:
         return output.table(rows, columns)
     lines = laid_out(rows, columns, None)
@@ -197,7 +197,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
         f"{safe(view['group'])}  {view['state']}  generation {view['generation']}"
         f"  lag {'-' if view['lag'] is None else view['lag']}  {view['verdict']}"
     ]
-    lines += told(view["findings"][:_FINDINGS], "groups watch")
+    lines += finding_lines(view["findings"][:_FINDINGS], "groups watch")
     members = view["members"]
     numbers = {each["member"]: f"#{number}" for number, each in enumerate(members, 1)}
     awaits = view["awaits"]

@@ -1,4 +1,4 @@
-"""`muster groups why`: the story of a group's last rebalances, a few lines each."""
+"""`muster groups why`: the history of a group's last rebalances, a few lines each."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def why(
 
 
 def story(journal: Value) -> list[str]:
-    """The lines of a journal as the API shows it."""
+    """The lines of a journal as the API returns it."""
     head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
-    lines = [head, *told(journal["findings"], "groups why")]
+    lines = [head, *finding_lines(journal["findings"], "groups why")]
     paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:
@@ -98,7 +98,7 @@ def story(journal: Value) -> list[str]:
 
 
 def _counted(journal: Value) -> list[str]:
-    """What happened again and again."""
+    """Lines for repeated events."""
     lines = []
     lines += _refused(journal["rejected_commits"], "commit")
     lines += _refused(journal.get("refused_joins", ()), "join")
@@ -121,12 +121,12 @@ def _counted(journal: Value) -> list[str]:
 
 
 def _refused(rows: Sequence[Value], request: str) -> list[str]:
-    """Refused requests, those of the clients that were refused last."""
+    """Lines for refused requests; the clients that were refused last are named."""
     lines = []
     for rejected in rows[-_NAMED:]:
         example = rejected["last"]
         who = example["member"] or example["client"] or "unknown client"
-        if example["why"] == NEW_PROTOCOL:  # no request of it is a join
+        if example["why"] == NEW_PROTOCOL:  # none of its requests is a join
             last = instant(rejected["last_ms"])
             lines.append(
                 f"{who} from {example['host']} is not served, last seen at {last}:"
@@ -144,8 +144,8 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
     return lines
 
 
-def told(findings: Iterable[Value], by: str) -> list[str]:
-    """What is wrong, the worst first: a sentence each, what to do, and the command to copy."""
+def finding_lines(findings: Iterable[Value], by: str) -> list[str]:
+    """The findings, the worst first: for each a sentence, advice, and the command to copy."""
     lines = []
     for each in findings:
         lines += [f"{each['verdict']}: {each['sentence']}", *advice(each, by)]
@@ -153,7 +153,7 @@ def told(findings: Iterable[Value], by: str) -> list[str]:
 
 
 def advice(finding: Value, by: str) -> list[str]:
-    """What to do about a finding; without its command where that is ``by``, which prints this."""
+    """The advice on a finding; its command is omitted if it is ``by``, the one printing this."""
     lines = [f"    {finding['advice']}"] if finding["advice"] else []
     command = finding["command"] or ""
     is_new = command and not command.startswith(f"muster {by} ")
@@ -161,24 +161,24 @@ def advice(finding: Value, by: str) -> list[str]:
 
 
 def _mark(entry: Value) -> str:
-    """How an entry is known, where this run of the broker did not see it happen."""
+    """The mark of an entry that this run of the broker did not observe."""
     return _KEPT if entry["source"] == "kept" else _LOG if entry["source"] == "log" else ""
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and the number of the others."""
     listed = list(names)
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more
 
 
 def name_of(member: Value) -> str:
-    """A static member by its instance, others by their id."""
+    """The instance id of a static member, the member id of others."""
     return str(member["instance"] or member["member"])
 
 
 def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
-    """What a member got, as topic:partitions."""
+    """A member's assignment, as topic:partitions."""
     if owned is None:
         return f"{size} bytes"
     parts = [partitions_text(topic, found) for topic, found in sorted(owned.items()) if found]
@@ -186,7 +186,7 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
 
 
 def _noted(note: Value) -> str:
-    """What happened, and how often where it happened again and again."""
+    """The text of a note, and how often it was repeated."""
     times = note.get("times", 1)
     if times == 1:
         return str(note["text"])
@@ -200,8 +200,8 @@ def _restored(restored: Value) -> list[str]:
     last = restored["generations"][-1]
     return [
         f"{instant(restored['at_ms'])}  the coordinator started and loaded the group from"
-        f" offset {last['log_offset']} of its log: generation {last['generation']},"
-        f" {output.counted(last['members'], 'member')}"
+        f" offset {last['log_offset']} of its __consumer_offsets partition:"
+        f" generation {last['generation']}, {output.counted(last['members'], 'member')}"
     ]
 
 
@@ -285,7 +285,7 @@ def _moved(moved: Value) -> str:
 
 
 def _sender(change: Value) -> str:
-    """Who sent a change: principal and client, as far as they are known."""
+    """The sender of a change: principal and client, as far as known."""
     principal, client = change.get("principal"), change["client"]
     if principal and client:
         return f"{principal} (client {client})"

@@ -1,7 +1,8 @@
-"""`muster logs dump`: what is in the files of a log directory, Muster's or Kafka's, stopped or not.
+"""`muster logs dump`: the content of the files of a log directory, Muster's or Kafka's, live or
+not.
 
-A file is shown entry by entry, a partition's directory by a line for each file, a data directory by
-a line for each partition. It only reads, and asks no broker.
+A file is shown entry by entry, a partition's directory with a line for each file, a data directory
+with a line for each partition. The command only reads, and connects to no broker.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PARTITION_COLUMNS = ["partition", "segments", "bytes", "first_offset", "last_of
 
 @app.callback()
 def _logs() -> None:
-    """Keeps `dump` a subcommand while it is the only one."""
+    """Keep `dump` a subcommand while it is the only one."""
 
 
 @app.command()
@@ -130,7 +131,7 @@ def _partition_row(folder: Path) -> output.Row:
 
 
 def _file_row(path: Path) -> output.Row:
-    """A file in a line: a segment by its batches, another by its number of entries."""
+    """A row for a file: a segment with its batches, another file with its number of entries."""
     row: output.Row = {"file": path.name, "bytes": path.stat().st_size}
     row |= {"first_offset": None, "last_offset": None, "batches": None, "entries": 0}
     row["damage"] = None
@@ -152,7 +153,7 @@ def _file_row(path: Path) -> output.Row:
 
 
 def line_of(entry: Entry) -> str:
-    """An entry in a line for people."""
+    """The text of an entry."""
     kind = entry["kind"]
     if kind == "batch":
         return _batch_line(entry)
@@ -190,7 +191,7 @@ def _batch_line(entry: Entry) -> str:
 
 
 def _newest(entry: Entry) -> str:
-    """The batch's greatest timestamp."""
+    """The batch's maximum timestamp."""
     newest = time_of(entry["max_timestamp_ms"])
     if entry["max_timestamp_ms"] < 0:
         return newest
@@ -217,7 +218,7 @@ def _record_line(entry: Entry) -> str:
 def _fields(value: dict[str, Any]) -> Iterator[str]:
     for name, each in value.items():
         if each is None or (each == -1 and name != "partition"):
-            continue  # a field that this version has not, or that says nothing
+            continue  # a field that this version does not have, or that is unset
         is_time = name.endswith(("timestamp", "timestamp_ms")) and isinstance(each, int)
         yield f"{name}={time_of(each) if is_time else _value(each)}"
 
@@ -233,7 +234,7 @@ def _value(value: Any) -> str:
 
 
 def time_of(wall_ms: int) -> str:
-    """A time in UTC, to the millisecond; a number that is not a time as it is."""
+    """A time in UTC with milliseconds; outside the calendar, the number."""
     if not 0 <= wall_ms < 253_402_300_800_000:
         return f"no timestamp ({wall_ms})" if wall_ms != -1 else "no timestamp"
     return instant(wall_ms, to_the_ms=True)

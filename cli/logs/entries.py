@@ -1,7 +1,7 @@
-"""What records of Kafka's internal topics say: offsets, groups, transactions, and markers.
+"""Decodes records of Kafka's internal topics: offsets, groups, transactions, and markers.
 
-Decoded by the tables of `protocol/log_records.py`, so by Kafka's own names. What can't be
-decoded is shown as it is; a dump never ends over one record.
+It uses the tables of `protocol/log_records.py`, with Kafka's own names. A record that can't be
+decoded is shown as bytes; it never ends a dump.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONTROL_TYPES = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot head
 
 
 class Content(StrEnum):
-    """What the records of a log are."""
+    """The content of a log's records."""
 
     BYTES = "bytes"
     OFFSETS = "offsets"
@@ -43,12 +43,12 @@ _OFFSET_RECORDS = {
 
 
 def content_of(folder: str) -> Content:
-    """What a partition's directory holds, by its name."""
+    """The content of a partition's directory, by its name."""
     return _OF_TOPIC.get(folder.rpartition("-")[0], Content.BYTES)
 
 
 def fields_of(record: Record, content: Content, is_control: bool) -> Value:
-    """A record's fields: of an internal topic by name, else key, value and headers."""
+    """A record's fields: for an internal topic by name, else key, value and headers."""
     head: Value = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if is_control:
         return {**head, "control": _marker(record.key)}
@@ -78,7 +78,7 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
         name = _OFFSET_RECORDS.get(kind, "")
     if not name:
         raise ProtocolError(f"unknown record type {kind}")
-    # The key's type says its form; only the value has a version.
+    # The key's type determines its format; only the value has a version.
     fields: Value = {"record": name, "key": log_records.decode(f"{name}Key", 0, key, 2)}
     if value is None:
         return {**fields, "value": None}
@@ -90,7 +90,7 @@ def _internal(key: bytes, value: bytes | None, content: Content) -> Value:
 
 
 def _open_members(group: Value) -> None:
-    """Put what members subscribed to and were assigned in the place of its bytes."""
+    """Replace the bytes of members' subscriptions and assignments by their content."""
     if group["protocol_type"] != "consumer":
         return
     for member in group["members"]:
@@ -101,7 +101,7 @@ def _open_members(group: Value) -> None:
             try:
                 member[field] = read(bytes(member[field])) if member[field] else None
             except ProtocolError:
-                continue  # left as its bytes
+                continue  # left as bytes
 
 
 def _shown(value: Any) -> Any:
@@ -119,12 +119,12 @@ def _shown(value: Any) -> Any:
 
 
 def _topic_id(value: bytes) -> str | None:
-    """As Kafka writes it; None for the id that means none."""
+    """A topic id in Kafka's spelling; None for the zero id."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=") if any(value) else None
 
 
 def _text(data: bytes | None) -> str | None:
-    """UTF-8 as it is, other bytes as ``hex:...``."""
+    """UTF-8 as text, other bytes as ``hex:...``."""
     if data is None:
         return None
     try:

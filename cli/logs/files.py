@@ -1,9 +1,9 @@
-"""The files of a log directory, read piece by piece without their broker: of Muster and of Kafka.
+"""Reads the files of a log directory, of Muster or of Kafka, in pieces and without a broker.
 
-Each reader yields *entries*, plain dicts whose ``kind`` says what they are: ``batch``, ``record``,
-``index``, ``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``,
-``padding`` and ``damage``. Files are only opened for reading; what is damaged becomes an entry, and
-reading goes on where that is safe.
+Each reader yields *entries*, plain dicts with a ``kind``: ``batch``, ``record``, ``index``,
+``time``, ``producer``, ``offset``, ``epoch``, ``aborted``, ``block``, ``line``, ``padding`` and
+``damage``. Files are opened only for reading. Damage becomes an entry, and reading continues if
+that is safe.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def damage(position: int, reason: str) -> Entry:
 def read_segment(
     path: Path, records: bool, content: Content, from_offset: int = 0
 ) -> Iterator[Entry]:
-    """The batches of a ``.log`` file, or messages of magic 0 and 1, with their records if asked."""
+    """The batches of a ``.log`` file, or messages of magic 0 and 1, optionally with their
+    records.
+    """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         position = 0
@@ -110,7 +112,7 @@ def _batch(
     problem, found = None, None
     try:
         validate_stored(data, header)
-        if records or header.record_count == UNKNOWN_COUNT:  # a wrapper says only where it ends
+        if records or header.record_count == UNKNOWN_COUNT:  # a wrapper has only its last offset
             found = stored_records(data, header)
     except CorruptRecords as error:
         problem = str(error)
@@ -148,18 +150,20 @@ def _batch(
 
 
 def read_whole(path: Path) -> bytes:
-    """A file that is read at once; at most 256 MiB of it."""
+    """The content of a file, at most 256 MiB."""
     with path.open("rb") as file:
         return file.read(_LARGEST_SMALL_FILE)
 
 
 def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iterator[Entry]:
-    """The entries of an index: of one size, the zeros of reserved room behind them left out."""
+    """The entries of an index, which have one size; the preallocated zeros after them are
+    left out.
+    """
     size = form.size
     used = data.rstrip(b"\0")
     count = min(-(-len(used) // size), len(data) // size)
     if count == 0 and len(data) == size:
-        count = 1  # one entry of zeros is one
+        count = 1  # a single entry of zeros is an entry
     for number in range(count):
         yield made(*form.unpack_from(data, number * size))
     if len(data) > count * size:
@@ -171,7 +175,9 @@ def _fixed(data: bytes, form: struct.Struct, made: Callable[..., Entry]) -> Iter
 
 
 def read_index(path: Path) -> Iterator[Entry]:
-    """The ``.index`` of a segment: where in the ``.log`` the batch is that ends with an offset."""
+    """The ``.index`` of a segment: the position in the ``.log`` of the batch that ends with an
+    offset.
+    """
     base = base_offset(path)
 
     def made(relative: int, position: int) -> Entry:
@@ -260,7 +266,7 @@ def read_checkpoint(path: Path) -> Iterator[Entry]:
 
 
 def read_image(path: Path) -> Iterator[Entry]:
-    """The blocks of Muster's ``groups.image`` and whether their checksums hold."""
+    """The blocks of Muster's ``groups.image``, and damage if a checksum does not match."""
     data = read_whole(path)
     position, checksum = 0, 0
     while position < len(data):
@@ -284,14 +290,14 @@ def read_image(path: Path) -> Iterator[Entry]:
 
 
 def read_lines(path: Path) -> Iterator[Entry]:
-    """A small text file as it is."""
+    """The lines of a small text file."""
     for line in read_whole(path).decode(errors="replace").splitlines():
         if line and not line.startswith("#"):
             yield {"kind": "line", "text": line}
 
 
 def base_offset(path: Path) -> int:
-    """The offset that names a segment's file; 0 for another name."""
+    """The offset in the name of a segment's file; 0 for another name."""
     stem = path.name.partition(".")[0]
     return int(stem) if stem.isdecimal() else 0
 
@@ -312,7 +318,7 @@ _PASSING = (".deleted", ".cleaned", ".swap")
 
 
 def kind_of(path: Path) -> str | None:
-    """What a file is by its name: a suffix that `read_file` knows; None for a stranger's."""
+    """The kind of a file by its name: a suffix that `read_file` supports; None for other files."""
     name = path.name
     for passing in _PASSING:
         name = name.removesuffix(passing)
@@ -322,7 +328,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def read_file(path: Path, records: bool, content: Content, from_offset: int) -> Iterator[Entry]:
-    """The entries of any file that `kind_of` knows."""
+    """The entries of any file that `kind_of` supports."""
     kind = kind_of(path)
     if kind == ".log":
         return read_segment(path, records, content, from_offset)

@@ -1,7 +1,8 @@
-"""Changing committed offsets from outside a group: show, ask, and do.
+"""Changes committed offsets from outside a group: shows them, asks, and makes them.
 
-Every command that changes offsets ends here, so that all of them behave alike. The group must have
-no members. What would change is shown first, before and after; `cli/plans.py` says what follows.
+Every command that changes offsets uses this module, so that all of them behave alike. The group
+must have no members. The changes are shown first, before and after; see `cli/plans.py` for what
+follows.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ Topics = Annotated[
 ]
 
 CHUNK = 2000
-"""Partitions of one request, far below what a broker takes in one record batch."""
+"""The maximum number of partitions in one request, far below a broker's limit for one
+record batch."""
 _AGAIN = "the same offset is committed again"
 _NAMED = 5
-"""Groups of an error."""
+"""The maximum number of groups in an error."""
 _COLUMNS: Columns = [
     "group",
     "topic",
@@ -65,11 +67,11 @@ class Change(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether a consumer would see another offset, or other metadata, than before."""
+        """Whether a consumer would see a different offset or different metadata."""
         return (self.before and self.before[:2]) != (self.after and self.after[:2])
 
     def row(self) -> output.Row:
-        """What the table and JSON show."""
+        """The row of the table and of JSON."""
         return {
             "group": self.group_id,
             "topic": self.key[0],
@@ -81,7 +83,7 @@ class Change(NamedTuple):
 
 
 def with_true_epochs(cluster: Cluster, changes: Sequence[Change]) -> list[Change]:
-    """The changes without the leader epochs that would mislead a consumer; notes say which."""
+    """The changes without leader epochs that would mislead a consumer; a note names each."""
     claims = {
         number: Claim(change.key, change.after.offset, change.after.leader_epoch)
         for number, change in enumerate(changes)
@@ -102,7 +104,7 @@ def _without_epoch(change: Change) -> Change:
 
 
 def refuse_members(groups: Iterable[Group]) -> None:
-    """CommandError when groups have members: they would overwrite what is changed."""
+    """CommandError if groups have members, which would overwrite the changes."""
     busy = [group for group in groups if group.state not in WITHOUT_MEMBERS]
     if busy:
         named = ", ".join(f"group {group.group_id} is {group.state}" for group in busy[:_NAMED])
@@ -119,10 +121,10 @@ def agreed(
     as_of_ms: int | None = None,
     done: str = "changed",
 ) -> bool:
-    """Show what would change, and ask; whether to do it. ``what`` is counted, such as 3 offsets.
+    """Show the changes and ask; return whether to make them. ``what`` is counted, as 3 offsets.
 
-    ``as_of_ms`` is the time that the changes go back to, where they go to one.
-    With JSON the caller prints what was done, by `plans.show_json`.
+    ``as_of_ms`` is the time that the changes restore, if any. With JSON the caller prints the
+    result with `plans.show_json`.
     """
     plan = Plan(dry_run, execute, json, done, as_of_ms).checked()
     if not json:
@@ -134,7 +136,7 @@ def agreed(
 
 
 def make(cluster: Cluster, changes: Iterable[Change]) -> None:
-    """Commit and delete what the changes say; CommandError names the partitions refused."""
+    """Commit and delete as the changes say; CommandError names a partition that was refused."""
     ordered = sorted(changes, key=lambda change: (change.group_id, change.after is None))
     steps = [
         (group_id, gone, part[start : start + CHUNK])
@@ -205,7 +207,7 @@ def _failed(group_id: str, part: Sequence[Change], answer: Value) -> dict[str, i
     """The error code of each partition that was refused."""
     if code := answer.get("error_code"):  # a deletion may be refused as a whole
         return {f"group {group_id}, {c.key[0]}:{c.key[1]}": code for c in part}
-    # A commit from outside is taken for that of a lost member once the group has others.
+    # If the group has members by now, a commit from outside fails like that of a lost member.
     members = {errors.UNKNOWN_MEMBER_ID: errors.NON_EMPTY_GROUP}
     return {
         f"group {group_id}, {topic['name']}:{p['partition_index']}": members.get(
@@ -227,9 +229,10 @@ def finish(
     *,
     refreshes: bool = False,
 ) -> None:
-    """Show, ask and do. Commits that would change nothing are left out, unless they refresh.
+    """Show the changes, ask, and make them. Commits without a change are left out, unless
+    ``refreshes``.
 
-    Those with a note are shown all the same: it says why nothing changes.
+    Changes with a note are shown in any case: it says why nothing changes.
     """
     if refreshes:
         changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]
@@ -253,7 +256,7 @@ def finish(
 
 
 def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
-    """Show a plan that changes nothing; ``rows`` say why."""
+    """Show a plan that changes nothing; ``rows`` have the reasons."""
     if plan.json:
         show_json(rows, False, plan.as_of_ms)
         return
@@ -270,8 +273,8 @@ def selected(
 ) -> list[Partition]:
     """The partitions that ``TOPIC``, ``TOPIC:0-1,5`` and patterns of topics name.
 
-    Those of ``known`` where it is given (partitions with a committed offset), else those of the
-    cluster; CommandError names a topic or partition that is not there.
+    They are those of ``known`` if given (partitions with a committed offset), else those of the
+    cluster; CommandError names a topic or partition that does not exist.
     """
     there = _there(cluster, wanted) if known is None else known
     partitions: dict[str, set[int]] = {}
@@ -291,7 +294,9 @@ def selected(
 
 
 def _there(cluster: Cluster, wanted: Sequence[str]) -> Collection[Partition]:
-    """The partitions of these topics; of all but the brokers' own, where there is a pattern."""
+    """The partitions of these topics; if one is a pattern, of all topics but the brokers' internal
+    ones.
+    """
     names = [parse_partitions(text)[0] for text in wanted]
     if not any(map(is_pattern, names)):
         return cluster.leaders(names)

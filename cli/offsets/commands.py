@@ -62,7 +62,7 @@ _MORE = ["leader_epoch", "metadata"]
 
 
 class Format(StrEnum):
-    """What `export` writes."""
+    """The file formats of `export`."""
 
     JSON = "json"
     CSV = "csv"
@@ -98,7 +98,7 @@ def get(
 def _chosen(
     cluster: Cluster, groups: Sequence[str] | None, every: bool, topics: Sequence[str] | None
 ) -> dict[str, Offsets]:
-    """What groups have committed, of some topics or of all."""
+    """The committed offsets of groups, in some topics or in all."""
     names = named_groups(cluster, groups, every)
     committed = {name: known.committed for name, known in known_groups(cluster, names).items()}
     if not topics:
@@ -258,7 +258,9 @@ def _text(file: str) -> str:
 
 
 def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list[Change]:
-    """What setting these offsets changes; unless forced CommandError for one outside its log."""
+    """The changes that set these offsets; CommandError for one outside its log, unless
+    ``force``.
+    """
     keys = sorted({key for found in groups.values() for key in found})
     partitions = set(cluster.leaders(sorted({topic for topic, _ in keys})))
     for topic, partition in keys:
@@ -281,7 +283,7 @@ def _changes(cluster: Cluster, groups: offset_files.Groups, force: bool) -> list
 
 
 def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
-    """What is said of an offset that its log does not have."""
+    """The note on an offset that is outside its log."""
     if log is None or log.start <= offset <= log.end:
         return None
     return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"

@@ -1,10 +1,10 @@
 """Files of committed offsets: JSON and CSV, written by `offsets export`, read by `offsets import`.
 
 JSON is ``{"version": 1, "groups": [{"group", "offsets": [{"topic", "partition", "offset",
-"leader_epoch", "metadata"}]}]}``; CSV has a line of the column names ``group, topic, partition,
-offset, leader_epoch, metadata``. Both keep all that a group committed, so that an import gives back
-what was exported. Read as well is what Apache's tool exports and imports: CSV without names,
-``topic,partition,offset`` or ``group,topic,partition,offset``.
+"leader_epoch", "metadata"}]}]}``; CSV has a header line ``group, topic, partition, offset,
+leader_epoch, metadata``. Both keep all fields of a commit, so an import restores what was exported.
+The CSV files of Apache's tool, without a header, can be read too: ``topic,partition,offset`` or
+``group,topic,partition,offset``.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def as_csv(groups: Mapping[str, Mapping[Partition, Committed]]) -> str:
 
 
 def read(text: str, name: str, group: str | None) -> Groups:
-    """The groups of a file of any of these forms.
+    """The groups of a file of any of these formats.
 
-    ``group`` is whom the offsets are for, where the file names no group or another one; a file of
-    several groups takes none. CommandError names the line or entry that can't be read.
+    ``group`` replaces the file's group, or names it if the file does not; a file of several groups
+    does not allow it. CommandError names the line or entry that can't be read.
     """
     if not text.strip():
         raise CommandError(f"{name} is empty", USAGE)
@@ -89,7 +89,7 @@ def read(text: str, name: str, group: str | None) -> Groups:
 
 
 def from_value(value: Any, name: str) -> Groups:
-    """The groups of a JSON file's value, that of a backup too; "" where one has no name."""
+    """The groups of a JSON file's value, also that of a backup; "" for one without a name."""
     return _collected(_json_entries(value, name), name)
 
 
@@ -155,7 +155,7 @@ def _csv_entries(text: str, name: str) -> Iterable[tuple[str, dict[str, str]]]:
 def _entry(entry: Mapping[str, Any], where: str) -> tuple[str | None, Partition, Committed]:
     topic, group, metadata = entry.get("topic"), entry.get("group"), entry.get("metadata")
     if not isinstance(topic, str) or not topic:
-        raise CommandError(f"{where}: the topic is missing", USAGE)
+        raise CommandError(f"{where}: the field topic is missing or empty", USAGE)
     if not isinstance(group, str | None) or not isinstance(metadata, str | None):
         raise CommandError(f"{where}: group and metadata must be text", USAGE)
     partition = _number(entry, "partition", where, 0, _INT_MAX)

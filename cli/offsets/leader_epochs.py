@@ -1,10 +1,10 @@
-"""Leader epochs beside committed offsets: which of them the partition's own log confirms.
+"""Leader epochs of committed offsets: finds those that the partition's own log confirms.
 
-A consumer believes the epoch that it finds beside its offset. One above the partition's own makes
-it wait for metadata that never come (Java consumers of 3.9.2 and 4.3.1 do so for ever); one of
-another history makes it take records for lost. An epoch is a topic's own: another cluster's means
-nothing here, nor does that of a topic which was deleted and made again. So the log is asked, and an
-epoch that it does not confirm is left out: -1 says that nothing is known.
+A consumer trusts the epoch stored with its offset. If it is above the partition's own, the consumer
+waits for metadata that never arrive (Java consumers of 3.9.2 and 4.3.1 do so for ever). If it is of
+another history, the consumer treats records as lost. An epoch belongs to a topic: that of another
+cluster, or of a topic deleted and recreated since, has no meaning. So the leader is asked, and an
+epoch that its log does not confirm is replaced by -1, unknown.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from protocol.messages import BY_NAME
 
 OFFSET_FOR_LEADER_EPOCH = BY_NAME["OffsetForLeaderEpoch"].key
 LEFT_OUT = "without leader epoch {}: the log has another one at this offset"
-"""The note beside an offset whose epoch is left out."""
+"""The note on an offset whose epoch is left out."""
 CHUNK = 2000
-"""Partitions of one request."""
+"""The maximum number of partitions in one request."""
 
 _Epoch = tuple[Partition, int]
 
@@ -35,10 +35,10 @@ class Claim(NamedTuple):
 
 
 def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
-    """Those of these claims that a consumer would find true, which asks the same (KIP-320).
+    """The claims that a consumer would accept, by the check that it makes itself (KIP-320).
 
-    That is: the partition's log had the epoch, or a later one, and its records up to that one reach
-    to the offset. Nothing that can't be asked is confirmed.
+    The partition's log must have the epoch, or a later one, and its records up to that epoch must
+    reach the offset. A claim that can't be checked is not confirmed.
     """
     wanted = {claim for claim in claims if claim.leader_epoch >= 0}
     if not wanted:
@@ -50,7 +50,7 @@ def confirmed(cluster: Cluster, claims: Iterable[Claim]) -> set[Claim]:
 
 
 def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
-    """Where the records of an epoch and of those before it end; -1 where the log has none such."""
+    """The end offsets of epochs; -1 if the log has no such epoch."""
     there = {topic["name"] for topic in cluster.metadata(None)["topics"]}
     leaders = cluster.leaders(sorted({key[0] for key, _ in wanted} & there))
     found: dict[_Epoch, int] = {}
@@ -71,7 +71,9 @@ def _ends(cluster: Cluster, wanted: Iterable[_Epoch]) -> dict[_Epoch, int]:
 def _requests(
     leaders: Mapping[Partition, Connection], wanted: Iterable[_Epoch]
 ) -> Iterator[tuple[Connection, dict[Partition, int]]]:
-    """What to ask each leader, a partition once in a request: groups differ in their epochs."""
+    """The requests to each leader, with a partition once per request: groups differ in their
+    epochs.
+    """
     requests: dict[tuple[Connection, int], dict[Partition, int]] = {}
     rounds: Counter[Partition] = Counter()
     for key, epoch in sorted(wanted):

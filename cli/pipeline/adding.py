@@ -1,4 +1,4 @@
-"""An archive that a command adds to: opened, told of while it grows, and afterwards."""
+"""An archive to which a command appends: opens it, reports its growth, and summarizes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli import output
-from cli.client.security import told as security_told
+from cli.client.security import security_of
 from cli.pipeline.extra import sentences
 from cli.times import instant
 
@@ -27,30 +27,32 @@ if TYPE_CHECKING:
 
 @dataclass
 class Added:
-    """What a command added to an archive."""
+    """The rows that a command appended to an archive."""
 
     archive: str
     cluster_id: str | None = None
     read_until_ms: int | None = None
     events: int = 0
-    """That the archive has now."""
+    """The number of events in the archive now."""
     added: int = 0
-    """Events; the other figures are what was added too."""
+    """The number of events appended; the following figures are of this command, too."""
     stretches: int = 0
     damaged: int = 0
     lost: int = 0
-    """Stretches of records that were gone before they were read."""
+    """The number of ranges of records that were deleted before they were read."""
     interrupted: bool = False
 
     def take(self, before: Manifest, manifest: Manifest) -> None:
-        """How the archive was, and is now: a look that was cut short may have added rows."""
+        """Compare the manifest before and now: a look that was interrupted may have
+        appended rows.
+        """
         self.added = manifest.rows("events") - before.rows("events")
         self.cluster_id = manifest.cluster_id
         self.read_until_ms = manifest.read_until_ms
         self.events = manifest.rows("events")
 
     def __str__(self) -> str:
-        """As people read it."""
+        """The summary as text."""
         what = output.counted(self.added, "new record") if self.added else "nothing new"
         until = f", read until {instant(self.read_until_ms)}" if self.read_until_ms else ""
         has = output.counted(self.events, "record")
@@ -58,24 +60,24 @@ class Added:
 
 
 class Growing(NamedTuple):
-    """An archive that a command adds to, and where what is new comes from."""
+    """An archive to which a command appends, and the source of the new rows."""
 
     feed: BrokerFeed | StoredFeed
     news: News
-    """The first look."""
+    """The result of the first look."""
     archive: Archive
 
 
 @contextmanager
 def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
-    """The archive that is asked for, which nobody else writes until the block ends.
+    """The requested archive, locked against other writers until the block ends.
 
-    A `CommandError` for whatever the block raises; ``interrupted`` says what a Ctrl-C leaves.
+    Errors in the block become a `CommandError`; ``interrupted`` is the state after Ctrl-C.
     """
     from pipeline.run.collect import archive_in
     from pipeline.sources.open import open_feed
 
-    security = security_told(wanted.settings)
+    security = security_of(wanted.settings)
     with (
         sentences(None, interrupted),
         closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
@@ -87,7 +89,7 @@ def growing(wanted: JobOptions, interrupted: str) -> Iterator[Growing]:
 
 @contextmanager
 def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
-    """Say which files of a source are damaged, once what reads them has ended."""
+    """Print the damaged files of a source when the block ends."""
     try:
         yield
     finally:
@@ -95,15 +97,15 @@ def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
             output.warn(sentence)
 
 
-class Told:
-    """What happens while an archive is added to."""
+class GrowthReport:
+    """Reports the growth of an archive."""
 
     def __init__(self, came: Added, show: Callable[[str], None]) -> None:
         self._came = came
         self._show = show
 
     def looked(self, collected: Collected) -> None:
-        """A look added this."""
+        """Count and report the result of a look."""
         came = self._came
         came.added += collected.events
         came.stretches += collected.stretches
@@ -126,7 +128,7 @@ class Told:
         self._show(f"{at}: {output.counted(came.added, 'new record')}")
 
     def away(self, why: str | None) -> None:
-        """No broker answers, for a reason; one answers again for None."""
+        """Report that no broker answers, with the reason, or that one answers again (None)."""
         if why is None:
             output.warn("a broker answers again: continuing")
         else:
@@ -135,7 +137,7 @@ class Told:
 
 @contextmanager
 def line() -> Iterator[Callable[[str], None]]:
-    """What shows a line that changes: on a terminal, on standard error."""
+    """Yield a function that shows a changing line, on a terminal's standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None

@@ -1,4 +1,4 @@
-"""How far a job is, while it works."""
+"""The progress of a running job."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ POLL_S = 0.2
 
 
 class Bars:
-    """How far a job is, on a terminal's standard error alone: its steps, and Spark's tasks.
+    """Progress bars of a job's steps and of Spark's tasks, on a terminal's standard error.
 
-    Spark's own counts are asked by a thread, `POLL_S` apart.
+    A thread reads Spark's counts every `POLL_S`.
     """
 
     def __init__(self, session: SparkSession | None) -> None:
@@ -49,7 +49,7 @@ class Bars:
         return self
 
     def step(self, what: str, done: int, total: int) -> None:
-        """The job is at ``what``, with so many steps behind it."""
+        """Show that the step ``what`` begins, after ``done`` completed ones."""
         if self._steps is None:
             self._steps = self._bar.add_task(what, total=total)
         self._bar.update(self._steps, description=what, completed=done, total=total)
@@ -76,7 +76,7 @@ class Bars:
 
 
 def tracker_of(session: SparkSession) -> StatusTracker | None:
-    """What counts the tasks of a session; None of one that is not this process's own."""
+    """The status tracker of a session; None if it is not this process's own."""
     from pipeline.engines.spark import is_connected
 
     return None if is_connected(session) else session.sparkContext.statusTracker()

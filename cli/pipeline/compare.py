@@ -1,4 +1,4 @@
-"""`muster pipeline compare`: two windows of time side by side, group by group."""
+"""`muster pipeline compare`: two windows of time compared, group by group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cli import output
-from cli.client.security import told
+from cli.client.security import security_of
 from cli.layout import Column, shortened
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
@@ -28,12 +28,12 @@ _SHOWN = {
     "most_lag_records": "most lag",
     "most_lag_s": "oldest unread s",
 }
-"""Numbers as the table's headers have them."""
+"""Figures and their headers in the table."""
 _NAMED = 5
 _NAME_WIDTH = 60
-"""Of a name in a line; JSON has all of it."""
+"""The maximum length of a name in a warning; JSON has the complete name."""
 _SAME = 0.005
-"""A smaller change than half a percent is none to people."""
+"""A change of less than half a percent is not shown."""
 
 
 @takes(COMPARE_OPTIONS)
@@ -44,7 +44,7 @@ def compare(
     conf: Conf = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show what each group did in two windows of time side by side, what is new and what is gone.
+    """Compare each group's activity in two windows of time, and show new and gone groups.
 
     A window is FROM/TO, or FROM/1h: --first 2026-01-30T12:00Z/1h --second 2026-01-31T12:00Z/1h
     """
@@ -55,7 +55,7 @@ def compare(
         from pipeline.sources.open import open_source
 
         wanted = comparison_options(given)
-        source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
+        source = open_source(wanted.source, security_of(wanted.settings), wanted.timeout_s)
         records = source.records_estimate()
     means = means_of(engine, master, conf, verbose)
     with running(means, records, wanted.source) as (chosen, bars), saying(source):
@@ -85,7 +85,7 @@ def _span(window: Window) -> str:
 
 
 def _warn(found: Comparison) -> None:
-    """Say what is new, what is gone, and what the history cannot tell."""
+    """Warn of new and gone groups, and of parts that the history does not cover."""
     begins_ms = found.begins_ms
     for word, window in (("first", found.first), ("second", found.second)):
         if begins_ms is not None and window.since_ms < begins_ms:
@@ -120,7 +120,7 @@ def _row(each: Compared) -> output.Row:
 
 
 def _pair(first: float | None, second: float | None) -> str | None:
-    """``1,200 > 900 (-25%)``; one number where nothing has changed."""
+    """``1,200 > 900 (-25%)``; one number if nothing has changed."""
     if first is None and second is None:
         return None
     if first == second:

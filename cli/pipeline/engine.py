@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DONE_SO_FAR = "finished tables are kept, and none is half-written"
 _BRIEF_RECORDS = 100_000
-"""Below it Java's second compiler is never earned back."""
+"""For fewer records Java's second compiler does not pay off."""
 
 EngineName = Annotated[
     str | None,
@@ -43,7 +43,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own outpu
 
 
 class Means(NamedTuple):
-    """Which engine a command was asked to use, and how."""
+    """The engine that the user requested, and its settings."""
 
     engine: str | None
     master: str | None
@@ -52,21 +52,21 @@ class Means(NamedTuple):
 
 
 NO_MEANS = Means(None, None, {}, False)
-"""Nothing was asked."""
+"""No request."""
 
 
 def means_of(
     engine: str | None, master: str | None, conf: Sequence[str] | None, verbose: bool
 ) -> Means:
-    """CommandError for a setting that is none."""
+    """Parse the engine's options. CommandError for an invalid setting."""
     return Means(engine, master, settings_of(conf), verbose)
 
 
 @contextmanager
 def running(means: Means, records: int | None, *places: str) -> Iterator[tuple[Engine, Bars]]:
-    """An engine for about so many records from and to these places, until the block ends.
+    """An engine for about ``records`` records of these places, until the block ends.
 
-    A `CommandError` for whatever it raises.
+    Errors in the block become a `CommandError`.
     """
     with sentences():
         chosen = choose(means.engine, means.master, means.settings, places, records)

@@ -10,7 +10,7 @@ import typer
 from cli import output
 from cli.errors import FOUND, INTERRUPTED, USAGE, CommandError
 from cli.options import seconds
-from cli.pipeline.adding import Added, Growing, Told, growing, line
+from cli.pipeline.adding import Added, Growing, GrowthReport, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.jobs import run_job_command
@@ -33,7 +33,7 @@ _A_PART = (
     "format",
     "catalog",
 )
-"""With one of these a table is made, which does not grow."""
+"""With one of these options the result is a table, which does not grow."""
 
 
 @takes(JOB_OPTIONS)
@@ -54,10 +54,10 @@ def events(
     conf: Conf = None,
     verbose: Verbose = False,
 ) -> None:
-    """The history itself, as an archive: run again, or with --follow, it adds what is new.
+    """Write the history as an archive; another run, or --follow, adds new records.
 
-    A selection of it (--group, --until and so on), and what is written to object storage, is a
-    table instead, which does not grow.
+    A selection (--group, --until and so on), or output to object storage, is a table instead,
+    which does not grow.
     """
     means = means_of(engine, master, conf, verbose)
     if until_now and not follow:
@@ -89,29 +89,29 @@ def events(
 
 
 def _added(wanted: JobOptions, every_s: float | None) -> Added:
-    """Add once, or every so many seconds until the user ends it."""
+    """Append once, or every ``every_s`` seconds until the user ends it."""
     came = Added(wanted.out)
     with growing(wanted, "the archive is intact") as growth:
         before = growth.archive.manifest
         try:
             with line() as show:
-                _add(wanted, growth, every_s, Told(came, show))
+                _add(wanted, growth, every_s, GrowthReport(came, show))
         except KeyboardInterrupt:
             came.interrupted = True
         came.take(before, growth.archive.manifest)
     return came
 
 
-def _add(wanted: JobOptions, growth: Growing, every_s: float | None, told: Told) -> None:
+def _add(wanted: JobOptions, growth: Growing, every_s: float | None, report: GrowthReport) -> None:
     from pipeline.run.collect import collect, follow
 
     feed, news, archive = growth
     with_topics = wanted.options.with_topics
     if every_s is None:
-        told.looked(collect(news, archive, with_topics))
+        report.looked(collect(news, archive, with_topics))
         return
     output.warn(f"following {wanted.source} into {wanted.out}; stop with Ctrl-C or SIGTERM")
-    follow(feed, archive, told.looked, told.away, every_s, with_topics, news)
+    follow(feed, archive, report.looked, report.away, every_s, with_topics, news)
 
 
 def _show(came: Added, wanted: JobOptions) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
-from cli.pipeline.adding import Added, Told, growing, line
+from cli.pipeline.adding import Added, GrowthReport, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.jobs import JOBS, end, run_job_command, run_named, show
@@ -39,7 +39,7 @@ def everything(
     conf: Conf = None,
     verbose: Verbose = False,
 ) -> None:
-    """The command; its help is the job's."""
+    """Replaced by the job's summary, below."""
     means = means_of(engine, master, conf, verbose)
     if not incremental:
         run_job_command(NAME, given, means)
@@ -74,7 +74,7 @@ everything.__doc__ = JOBS[NAME]
 
 
 def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
-    """Nobody else writes the archive, nor the tables beside it, until they are made."""
+    """Append to the archive and make the tables, with the archive locked until the end."""
     from pipeline.run.collect import collect
 
     came = Added(wanted.out)
@@ -82,7 +82,7 @@ def _add_and_run(wanted: JobOptions, means: Means) -> tuple[Added, Summary]:
         before = archive.manifest
         with line() as shown:
             collected = collect(news, archive, wanted.options.with_topics)
-            Told(came, shown).looked(collected)
+            GrowthReport(came, shown).looked(collected)
         came.take(before, archive.manifest)
         options = replace(wanted.options, overwrite=True, source=wanted.source)
         of_archive = replace(wanted, source=wanted.out, options=options)

@@ -1,4 +1,6 @@
-"""The extras of the pipeline: whether they are here; what goes wrong in it, as sentences."""
+"""The extras of the pipeline: checks whether they are installed, and words the pipeline's
+errors.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,19 @@ _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
 
 
 def needs(*packages: str) -> None:
-    """CommandError, with the command that installs them, when one of these packages is not here."""
+    """CommandError, with the command that installs them, if one of these packages is missing."""
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         raise CommandError(f"this command needs {', '.join(absent)}: {_installing(absent)}")
 
 
 def _is_checkout() -> bool:
-    """Whether the environment is that of a checkout, whose packages are locked."""
+    """Whether this is the environment of a checkout, whose packages are locked."""
     return Path(sys.prefix) == _CHECKOUT / ".venv"
 
 
 def _installing(absent: Sequence[str]) -> str:
-    """How to install packages that are not here, so that what is locked stays as it is."""
+    """The command that installs missing packages and keeps locked ones unchanged."""
     if _is_checkout():
         return _LOCKED
     extra = "pipeline" if set(absent) & {*SPARK, *CONNECT} else "light"
@@ -48,10 +50,10 @@ def _installing(absent: Sequence[str]) -> str:
 
 @contextmanager
 def sentences(log: Path | None = None, interrupted: str = "nothing was done") -> Iterator[None]:
-    """Turn what the pipeline, Spark and Ctrl-C raise into a `CommandError`.
+    """Convert errors of the pipeline, of Spark and of Ctrl-C to a `CommandError`.
 
-    ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
-    ``interrupted`` tells the user what a Ctrl-C leaves.
+    ``log`` has Spark's own output, and is named if the message may not be enough; ``interrupted``
+    is the state after Ctrl-C.
     """
     from pipeline.errors import NotInstalled, PipelineError, full_disk
 
@@ -93,15 +95,15 @@ def _of_engine(error: Exception) -> bool:
 
 
 def _of_spark(error: Exception) -> bool:
-    """Whether Spark, or what carries its answers, raised this."""
+    """Whether the error is from Spark, or from the connection to it."""
     module = type(error).__module__
     return module.startswith(("pyspark.", "py4j.", "grpc")) or isinstance(error, ConnectionError)
 
 
 def _reason(error: Exception) -> str:
-    """The heart of an error of Spark: the last cause, without the stacks around it.
+    """The essential line of a Spark error: the last cause, without its stack traces.
 
-    Where Python raised it on an executor, it is Python's message.
+    For a Python error on an executor, it is Python's message.
     """
     java = getattr(error, "java_exception", None)
     text = str(java.toString()) if java is not None else str(error)

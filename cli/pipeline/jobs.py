@@ -1,7 +1,7 @@
-"""`muster pipeline commits`, `rates`, `lag` and so on: a job over a history, and what it made.
+"""`muster pipeline commits`, `rates`, `lag` and so on: runs a job over a history, shows its result.
 
-Names and summaries stand here too, so that the help needs no engine; a test holds them against the
-pipeline's own list.
+Names and summaries are repeated here, so that the help needs no engine; a test compares them with
+the pipeline's own list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli import output
-from cli.client.security import told
+from cli.client.security import security_of
 from cli.errors import FOUND, GROUPS_FAIL
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
@@ -40,9 +40,9 @@ JOBS = {
     "retention": "Offsets that expire, dead groups, and the bytes that compaction saves.",
     "all": "Every table, and the report.",
 }
-"""Name of a job -> what it makes."""
+"""The summary of each job."""
 _NAMED = 5
-"""How many names of a list are shown."""
+"""The maximum number of names shown from a list."""
 
 
 def command_of(name: str) -> Callable[..., None]:
@@ -62,7 +62,7 @@ def command_of(name: str) -> Callable[..., None]:
 
 
 def run_job_command(name: str, given: Given, means: Means) -> None:
-    """Run a job as it was asked for, show what it made, and end with the code that says it."""
+    """Run the requested job, show its result, and exit with the matching code."""
     needs(*LIGHT)
     with sentences():
         from pipeline.run.job_options import job_options
@@ -75,7 +75,7 @@ def run_job_command(name: str, given: Given, means: Means) -> None:
 
 
 def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
-    """End the command with the code of what it was to fail on; damage goes first."""
+    """Exit with the code of --fail-on-damage or --fail-on; damage takes precedence."""
     if wanted.fail_on_damage and damaged:
         raise typer.Exit(FOUND)
     if summary.failing:
@@ -83,7 +83,7 @@ def end(summary: Summary, wanted: JobOptions, damaged: int) -> None:
 
 
 def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
-    """Run a job from its source into its folder, with bars."""
+    """Run a job from its source into its folder, with progress bars."""
     from pipeline.run.catalog import JOBS
     from pipeline.run.jobs import run_job
     from pipeline.run.output_location import store_of
@@ -92,7 +92,7 @@ def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
     source = records = None
     with ExitStack() as after:
         with sentences():
-            security = told(wanted.settings)
+            security = security_of(wanted.settings)
             if not is_remote(wanted.source):
                 source = open_source(wanted.source, security, wanted.timeout_s)
                 after.enter_context(saying(source))
@@ -109,7 +109,7 @@ def run_named(name: str, wanted: JobOptions, means: Means) -> Summary:
 
 
 def show(summary: Summary, wanted: JobOptions) -> None:
-    """Show what a job made: tables with rows and figures, and what could not be read."""
+    """Show a job's result: tables with rows and figures, and unreadable places."""
     from pipeline.run import failing
     from pipeline.run.figures import words_of
 
@@ -160,7 +160,7 @@ def show(summary: Summary, wanted: JobOptions) -> None:
 
 
 def _place(each: Unreadable) -> str:
-    """Where it could not be read, as people say it."""
+    """An unreadable place as text."""
     if each.file is None:
         offset = "" if each.log_offset is None else f", offset {each.log_offset}"
         return f"{OFFSETS_TOPIC}:{each.log_partition}{offset}"
@@ -168,7 +168,7 @@ def _place(each: Unreadable) -> str:
 
 
 def _title(summary: Summary, wanted: JobOptions) -> str:
-    """What was read, up to when, and by what."""
+    """The title: the records read, the time span, and the engine."""
     ends = (
         ("from", wanted.options.selection.span.since_ms),
         ("until", wanted.options.selection.span.until_ms),

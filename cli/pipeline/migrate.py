@@ -1,4 +1,4 @@
-"""`muster pipeline migrate`: offsets kept the old way into Kafka's log, and back."""
+"""`muster pipeline migrate`: offsets from ZooKeeper's consumer paths to Kafka's log, and back."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ZooKeeper = Annotated[
 
 
 class Side(NamedTuple):
-    """One of the two places, with what it has of the groups in question."""
+    """One of the two sides, with its offsets of the groups in question."""
 
     target: Target | None
     """None for a file, which is only read."""
@@ -77,7 +77,8 @@ OldWay = Annotated[
     typer.Option("--old-way", help="The offsets that the broker serves by OffsetFetch version 0."),
 ]
 Back = Annotated[
-    bool, typer.Option("--back", help="Roll back: copy offsets from Kafka's log to the old place.")
+    bool,
+    typer.Option("--back", help="Roll back: copy offsets from __consumer_offsets to ZooKeeper."),
 ]
 Backwards = Annotated[
     bool, typer.Option("--backwards", help="Also move back offsets that are ahead of the source.")
@@ -92,10 +93,10 @@ Report = Annotated[
 
 
 class Asked(NamedTuple):
-    """What is to be moved, from where."""
+    """The requested migration."""
 
     groups: list[str]
-    """None named is all."""
+    """Empty means all groups."""
     zookeeper: str | None
     file: Path | None
     old_way: bool
@@ -142,7 +143,7 @@ def migrate(
 
 
 def _move(asked: Asked, log: KafkaTarget, old: Side, file: Path | None, manner: Manner) -> None:
-    """Compare the two sides and bring the one up to the other."""
+    """Compare the two sides, and move the target's offsets to those of the source."""
     names = {*asked.groups, *(key.group for key in old.positions)}
     kafka = Side(log, f"Kafka at {log.where}", log.read_groups(names))
     source, goal = (kafka, old) if asked.back else (old, kafka)
@@ -227,7 +228,7 @@ def _of_groups(positions: Mapping[Key, Position], groups: Sequence[str]) -> dict
 
 
 def _check_there(source: Side, groups: Iterable[str]) -> None:
-    """CommandError when there is nothing to move, of a group that was named or of any."""
+    """CommandError if the source has no offsets of a named group, or none at all."""
     known = {key.group for key in source.positions}
     for group in groups:
         if group not in known:
@@ -239,7 +240,7 @@ def _check_there(source: Side, groups: Iterable[str]) -> None:
 
 
 def _show_counts(made: Migration, source: Side, goal: Side, asked: Asked) -> None:
-    """Show how many offsets are how, what is left and why, and write the report."""
+    """Show the number of offsets per outcome, the ones left out and why, and write the report."""
     counts = ", ".join(f"{count} {outcome}" for outcome, count in made.counts().items() if count)
     output.warn(f"from {source.name} to {goal.name}: {counts}")
     warn_of(

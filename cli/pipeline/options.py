@@ -1,4 +1,4 @@
-"""The pipeline's own options as those of a typer command."""
+"""The pipeline's own options as typer options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pipeline.run.options import Given, Option
 
 
 def takes(options: Sequence[Option]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these options: it is called with them as its first argument, a `Given`.
+    """Add these options to a command, which gets their values as its first argument, a `Given`.
 
-    What else it takes are its own options, in typer's way; they come behind.
+    The command's other parameters are its own typer options; they come after these.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`muster pipeline package`: what spark-submit needs to run the jobs on a cluster."""
+"""`muster pipeline package`: the files that spark-submit needs to run jobs on a cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Plans at the command line: shown, written to a file, done after a yes, and undone from the file.
+"""Plans at the command line: they are written, shown, executed after a confirmation, and undone.
 
-The file is there before anything is changed, so that what was begun can be undone whatever happens.
+The plan's file is written before any offset changes, so that a partial change can be undone.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Force = Annotated[
 
 
 class Manner(NamedTuple):
-    """How a command was asked to go about it."""
+    """The options for the execution of a plan."""
 
     dry_run: bool
     execute: bool
@@ -68,7 +68,7 @@ class Manner(NamedTuple):
 
 
 def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> None:
-    """Write a fresh plan to its file, show it, ask, and do it."""
+    """Write a new plan to its file, show it, and execute it after the user's confirmation."""
     if not plan.steps:
         agreed([], "", manner.dry_run, manner.execute, manner.json)
         return
@@ -77,12 +77,13 @@ def carry_out(target: Target, plan: Plan, file: Path | None, manner: Manner) -> 
     path = file or Path(f"{plan.kind}-{clock.now():%Y%m%dT%H%M%S.%fZ}.json")
     write_new(path, to_json(plan), "--plan")
     output.warn(f"wrote the plan to {path}")
-    if _done(target, plan.steps, manner, path, _as_of_ms(plan)):
+    if _confirm_and_execute(target, plan.steps, manner, path, _as_of_ms(plan)):
         _rewrite(path, replace(plan, executed_at=time_now()))
 
 
 def carry_out_file(path: Path, undo: bool, bootstrap: str | None, manner: Manner) -> None:
-    """Carry out or undo a plan from its file, if the offsets are still as the plan knows them."""
+    """Execute or undo a plan from its file; CommandError if others have changed its offsets, unless
+    forced."""
     with sentences():
         plan = from_json(read_text(path), str(path))
         where = plan.where if plan.target == ZOOKEEPER else bootstrap or plan.where
@@ -104,13 +105,13 @@ def _carry_out_there(plan: Plan, path: Path, undo: bool, target: Target, manner:
         return
     target.check([each.key.group for each in steps], manner.force)
     as_of_ms = None if undo else _as_of_ms(plan)
-    if _done(target, target.settled(steps), manner, path, as_of_ms):
+    if _confirm_and_execute(target, target.settled(steps), manner, path, as_of_ms):
         at = time_now()
         _rewrite(path, replace(plan, undone_at=at) if undo else replace(plan, executed_at=at))
 
 
 def _steps(found: Standing, path: Path, undo: bool, manner: Manner) -> list[Step]:
-    """The steps to do; CommandError when others have changed these offsets, unless forced."""
+    """The steps to execute; CommandError if others have changed these offsets, unless forced."""
     if not found.differing:
         return found.ahead
     if not manner.force:
@@ -142,15 +143,15 @@ def _offset(position: Position | None) -> int | None:
 
 
 def _as_of_ms(plan: Plan) -> int | None:
-    """The time that a plan goes back to, where it goes to one."""
+    """The time whose offsets a plan restores; None for another plan."""
     at = plan.about.get("at")
     return None if at is None else datetime_ms(at, "at")
 
 
-def _done(
+def _confirm_and_execute(
     target: Target, steps: Sequence[Step], manner: Manner, path: Path, as_of_ms: int | None
 ) -> bool:
-    """Whether the steps were agreed to, and done."""
+    """Execute the steps after the user's confirmation; return whether they were executed."""
     rows = [_row(each) for each in steps]
     what = output.counted(len(rows), "offset")
     if not agreed(rows, what, manner.dry_run, manner.execute, manner.json, as_of_ms):
@@ -178,7 +179,7 @@ def _row(each: Step) -> output.Row:
 
 
 def open_target(kind: str, where: str, timeout_s: float) -> Target:
-    """The place where offsets are."""
+    """Connect to the storage of offsets, of the kind in a plan."""
     if kind == ZOOKEEPER:
         needs("kazoo")
         from pipeline.repairs.zookeeper import ZooKeeperOffsets
@@ -189,7 +190,7 @@ def open_target(kind: str, where: str, timeout_s: float) -> Target:
 
 
 def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) -> Path | None:
-    """The file of --apply or --undo; CommandError when other options are given too."""
+    """The file of --apply or --undo; CommandError if other options are given too."""
     chosen = path or other
     if chosen is not None and ((path and other) or any(named)):
         raise CommandError(
@@ -199,7 +200,7 @@ def check_alone(path: Path | None, other: Path | None, named: Sequence[object]) 
 
 
 def time_now() -> str:
-    """The time that a plan notes, in UTC."""
+    """The present time for a plan, in UTC."""
     return instant(clock.now_ms())
 
 

@@ -1,4 +1,4 @@
-"""`muster pipeline replicate`: offsets of one cluster as those of another with the same records."""
+"""`muster pipeline replicate`: offsets translated to another cluster with the same records."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def replicate(
 def what_is_known(
     source: Cluster, target: Cluster, committed: Mapping[Key, Position]
 ) -> dict[tuple[Log, int], Known]:
-    """What both clusters know of each partition and committed offset."""
+    """The facts of both clusters about each partition and committed offset."""
     wanted = sorted({(key.log, position.offset) for key, position in committed.items()})
     logs = {log for log, _ in wanted}
     bounds, there = bounds_of(source, logs), bounds_of(target, logs)
     found: dict[tuple[Log, int], Known] = {}
     for part in output.progress(_rounds(wanted), "looking up timestamps"):
-        # a partition that is gone from the source has no record to find another by
+        # a partition that the source no longer has lacks a record to search by
         starts = {
             log: max(offset, bounds[log].first) for log, offset in part.items() if log in bounds
         }
@@ -140,7 +140,9 @@ def what_is_known(
 
 
 def _rounds(wanted: Sequence[tuple[Log, int]]) -> list[dict[Log, int]]:
-    """The same in as few rounds as have each partition once, since groups differ in offsets."""
+    """The same pairs in the fewest rounds in which a partition occurs once: groups differ in
+    offsets.
+    """
     rounds: list[dict[Log, int]] = []
     taken: dict[Log, int] = {}
     for log, offset in wanted:

@@ -1,4 +1,4 @@
-"""`muster pipeline report`: the page of plots, of tables that are there."""
+"""`muster pipeline report`: the report of existing tables."""
 
 from __future__ import annotations
 

@@ -74,10 +74,10 @@ OtherCluster = Annotated[
 
 
 class Asked(NamedTuple):
-    """What is to be restored, from where."""
+    """The requested restore."""
 
     groups: list[str]
-    """None named is all."""
+    """Empty means all groups."""
     at: datetime
     source: str
     security: Security
@@ -106,7 +106,7 @@ def restore(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Put the offsets of groups back to what they were at a time; GROUP may have * in it."""
+    """Restore the offsets of groups as of a time; GROUP may contain *."""
     secure(command_config)
     manner = Manner(dry_run, execute, force, json, timeout)
     if file := check_alone(undo, apply, [groups, all_groups, at, plan]):
@@ -129,7 +129,7 @@ def restore(
 
 
 def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
-    """The plan of a restore; warns of what it leaves as it is."""
+    """The plan of a restore; warns of offsets that it leaves unchanged."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.repairs.restore import as_of, plan_restore
     from pipeline.sources.open import open_source
@@ -181,7 +181,7 @@ def _check_known(then: Mapping[Key, Then], asked: Asked) -> None:
 
 
 def warn_of(left: Iterable[str]) -> None:
-    """Print these sentences beside the result, the first of them at least."""
+    """Print these sentences on standard error, at most the first _SHOWN."""
     sentences = list(left)
     for sentence in sentences[:_SHOWN]:
         output.warn(sentence)

@@ -1,8 +1,8 @@
 """A Spark session for one command: quiet, and ended with the command.
 
-Spark and its Java write to the descriptors 1 and 2 that they were started with. Those are a file
-while Java starts, so that the terminal has the output of the command alone; the file is named when
-something fails, and goes otherwise. `--verbose` leaves Spark its terminal.
+Spark and its Java write to the file descriptors 1 and 2 that they started with. While Java starts,
+these are a log file, so that the terminal has only the command's output. An error names the file;
+without an error it is deleted. With `--verbose` Spark writes to the terminal.
 """
 
 from __future__ import annotations
@@ -49,11 +49,10 @@ def spark_session(
     verbose: bool,
     brief: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block; a `CommandError` for whatever Spark or a job raises.
+    """A session that ends with the block; errors of Spark or a job become a `CommandError`.
 
-    ``brief`` says that there is little to do: Java starts in another way for that.
-
-    A session that this process has already is joined, and stays.
+    ``brief`` declares that there is little work: Java starts with other options then. An existing
+    session of this process is joined, and stays.
     """
     needs(*LIGHT, *SPARK, *(CONNECT if master.startswith("sc://") else ()))
     from pyspark.sql import SparkSession
@@ -68,7 +67,7 @@ def spark_session(
             with _away(log):
                 session = open_session(master, brief=brief, settings=settings)
             if not joined:
-                # PySpark's own handler asks Java again in the middle of an answer
+                # PySpark's own handler would call Java again while it waits for a response
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 yield session
@@ -84,19 +83,19 @@ def spark_session(
 
 
 def _stop(session: SparkSession) -> None:
-    """End the session and its Java, whose last output nobody needs.
+    """End the session and its Java, and discard Java's last output.
 
-    A thread of its own has a connection of its own: an interrupt leaves the main thread's in the
-    middle of an answer. Java that does not end in time ends with this process, and so does one that
-    could not stop Spark, of which PySpark warns.
+    A separate thread has its own connection to Java: an interrupt leaves the main thread's
+    connection within a response. A Java that does not exit in time ends with this process, as does
+    one that could not stop Spark, of which PySpark warns.
     """
     from py4j.protocol import Py4JError
 
-    # for good: the thread may outlive this call
+    # permanent: the thread may outlive this call
     warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
 
     def stop() -> None:
-        with suppress(Py4JError, OSError, RuntimeError):  # Java may be gone already
+        with suppress(Py4JError, OSError, RuntimeError):  # Java may have exited already
             session.stop()
 
     ending = clock.start_thread(stop)
@@ -112,7 +111,7 @@ def _log_file() -> Path:
 
 @contextmanager
 def _logged(log: Path | None) -> Iterator[None]:
-    """Have what Spark's Python side logs go to the file too."""
+    """Write the log output of Spark's Python side to the file too."""
     if log is None:
         yield
         return
@@ -127,7 +126,7 @@ def _logged(log: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _away(log: Path | None) -> Iterator[None]:
-    """Have what is started in the block write to the file instead of the terminal."""
+    """Redirect the output of processes that the block starts from the terminal to the file."""
     if log is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Where a history is read: one option for every command, checked before Spark is started."""
+"""The source of a history: one option for every command, checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def is_address(where: str) -> bool:
-    """Whether a source is a broker's address, HOST:PORT or several with commas."""
+    """Whether a source is a broker's address, HOST:PORT, or several with commas."""
     with sentences():
         return addresses_of(where) is not None
 
 
 def check_source(where: str, timeout_s: float, security: Security | None = None) -> None:
-    """CommandError when nothing answers there, or there is no folder to read.
+    """CommandError if no broker answers at the address, or the folder does not exist.
 
-    The extra must be installed. A folder of a cluster's own file system is for Spark to look at.
+    The extra must be installed. Only Spark can check a folder in a cluster's own file system.
     """
     needs(*LIGHT)
     from pipeline.sources.segment_files import list_folder
@@ -63,7 +63,7 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
 
 @contextmanager
 def saying(source: Source) -> Iterator[None]:
-    """Say which files of a source are damaged, once what reads them has ended."""
+    """Print the damaged files of a source when the block ends."""
     from pipeline.sources.damage import said_of
 
     try:
@@ -74,7 +74,7 @@ def saying(source: Source) -> Iterator[None]:
 
 
 def check_out(out: str) -> None:
-    """CommandError when tables can't be written there."""
+    """CommandError if tables can't be written to a folder."""
     if not out:
         raise CommandError("name a folder for the tables: --out FOLDER", USAGE)
     if _REMOTE.match(out):
@@ -89,7 +89,7 @@ def check_out(out: str) -> None:
 
 
 def moment(text: str | None, option: str) -> datetime | None:
-    """A time that an option gives, ISO 8601, UTC unless it has a zone."""
+    """The time in an option, ISO 8601, UTC unless it has a zone."""
     if text is None:
         return None
     return datetime.fromtimestamp(datetime_ms(text, option) / 1000, UTC)

@@ -1,6 +1,7 @@
-"""Where a plan's offsets are kept: Kafka's log, ZooKeeper, the old paths as a broker serves them.
+"""The storage of a plan's offsets: Kafka's log, ZooKeeper, or its paths as served by a broker.
 
-Each target reads what is there now and does steps; both ways of going wrong are sentences.
+Each target reads the present offsets and executes steps; its errors are CommandErrors or
+PipelineErrors.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ if TYPE_CHECKING:
     from pipeline.repairs.zookeeper import ZooKeeperOffsets
 
 REMOVALS = 20
-"""How often members are removed that join again before their group's offsets are changed."""
+"""The maximum number of times that rejoining members are removed before an offset change."""
 OLD_VERSION = 0
 
 
 class Target(Protocol):
-    """What a plan needs of the place where offsets are."""
+    """The interface of a storage of offsets."""
 
     kind: str
     where: str
     cluster_id: str | None
 
     def read(self, keys: Sequence[Key]) -> Mapping[Key, Position]:
-        """What is there of these offsets."""
+        """The present offsets among these keys."""
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps as they can be done here, without what would be untrue; notes say what."""
+        """The steps as possible here, without invalid leader epochs; notes name the changes."""
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """CommandError when the offsets of one of these groups can't be changed now."""
+        """CommandError if the offsets of one of these groups can't be changed now."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
-        """Do the steps."""
+        """Execute the steps."""
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
 
 
 class KafkaTarget:
@@ -67,7 +68,7 @@ class KafkaTarget:
         self.cluster_id: str | None = cluster.metadata([])["cluster_id"]
 
     def read_groups(self, groups: Iterable[str]) -> dict[Key, Position]:
-        """All that these groups have committed."""
+        """All committed offsets of these groups."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         return {
             Key(group, *key): Position(*found)
@@ -80,7 +81,7 @@ class KafkaTarget:
         return self.read_groups(key.group for key in keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: a leader epoch is written only where its log has it."""
+        """See Target: a leader epoch is written only if the log confirms it."""
         changes = with_true_epochs(self.cluster, [_change(each) for each in steps])
         return [
             each._replace(after=change.after and Position(*change.after), note=change.note)
@@ -88,7 +89,7 @@ class KafkaTarget:
         ]
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: members would overwrite what is set."""
+        """See Target: members would overwrite the changes."""
         coordinators = self.cluster.coordinators(sorted(set(groups)))
         for group, found in read_groups(self.cluster, coordinators).items():
             if not force:
@@ -97,7 +98,7 @@ class KafkaTarget:
                 raise refused(f"group {group} is {found.state}", errors.NON_EMPTY_GROUP)
 
     def write(self, steps: Sequence[Step], force: bool) -> None:
-        """See Target; with ``force`` members are removed first, and join again afterwards."""
+        """See Target; with ``force`` members are removed first, and may rejoin afterwards."""
         changes = [_change(step) for step in steps]
         if not force:
             make(self.cluster, changes)
@@ -144,11 +145,11 @@ class ZooKeeperTarget:
         return self.offsets.read_keys(keys)
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: an offset has no leader epoch here."""
+        """See Target: offsets have no leader epoch here."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: consumers that run would overwrite what is set."""
+        """See Target: running consumers would overwrite the changes."""
         running = self.offsets.read(groups).running
         if running and not force:
             raise CommandError(
@@ -157,7 +158,7 @@ class ZooKeeperTarget:
             )
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """See Target; an offset that somebody else has changed is left."""
+        """See Target; an offset that others have changed is left alone."""
         for _ in output.progress(self.offsets.change(steps), "changing offsets", len(steps)):
             pass
 
@@ -201,14 +202,14 @@ class OldWayTarget:
         return found
 
     def settled(self, steps: Sequence[Step]) -> list[Step]:
-        """See Target: an offset has no leader epoch here."""
+        """See Target: offsets have no leader epoch here."""
         return list(steps)
 
     def check(self, groups: Iterable[str], force: bool) -> None:
-        """See Target: a broker does not know who reads the old way."""
+        """See Target: a broker does not know the consumers that use version 0."""
 
     def write(self, steps: Sequence[Step], force: bool) -> None:  # noqa: ARG002 - as Target
-        """See Target. There is no deleting the old way."""
+        """See Target. Version 0 can't delete offsets."""
         for each in steps:
             if each.after is None:
                 raise CommandError(
@@ -244,5 +245,5 @@ def _change(each: Step) -> Change:
 
 
 def bounds_of(cluster: Cluster, logs: Iterable[Log]) -> dict[Log, Bounds]:
-    """Start and end of those of these partitions that are there now."""
+    """Log start and end offset of those of these partitions that exist."""
     return {log: Bounds(*found) for log, found in lag.logs_of(cluster, logs).items()}

@@ -46,7 +46,7 @@ def views(
 
 
 def say_views(where: str) -> None:
-    """How DuckDB gets the tables."""
+    """Print how DuckDB reads the tables."""
     if "://" in where:
         output.say(
             f"to query the tables in DuckDB, copy {where} here, then run duckdb -init views.sql"

@@ -1,1 +1,1 @@
-"""`muster quotas`: what clients and addresses may use, with any Kafka broker."""
+"""`muster quotas`: limits of clients and addresses, with any Kafka broker."""

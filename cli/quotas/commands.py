@@ -91,7 +91,7 @@ def set_quotas(
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
     if entity.ip:
-        # Of a host's name Muster keeps the address alone: by the name nobody would find it again.
+        # Muster stores the address of a host name: a search by the name would not find it.
         _check_address(entity.ip)
         entity = Entity(ip=address_of(entity.ip))
     wanted = dict(_parsed(entity, each) for each in quotas)
@@ -133,7 +133,7 @@ def remove_quotas(
     there = [
         (each, row)
         for each, row in _found(cluster, named)
-        # All have the parts that are named; those with more of them are other quotas.
+        # All have the named parts; entities with more parts have other quotas.
         if len(named_parts(each)) == len(named) and (not quotas or row["quota"] in quotas)
     ]
     rows = [row for _, row in there]
@@ -158,7 +158,7 @@ def _named(
     ip: str | None,
     ip_default: bool,
 ) -> dict[str, str | None]:
-    """What is named, part by part; None is the default."""
+    """The named parts of an entity; None is the default."""
     named: dict[str, str | None] = {}
     for kind, name, is_default in (
         (USER, user, user_default),
@@ -197,10 +197,10 @@ def _parsed(entity: Entity, text: str) -> tuple[str, float]:
 def _found(
     cluster: Cluster, named: Mapping[str, str | None]
 ) -> list[tuple[Entity, dict[str, Any]]]:
-    """The quotas of what is named. CommandError for an ip that is no address, unless one has it.
+    """The quotas of an entity. CommandError for an invalid address, unless a quota has it.
 
-    Brokers compare texts, but an address may be written in many ways, and Kafka's brokers keep
-    names of hosts as well: all are asked for, and compared here.
+    Brokers compare texts, but an address can be written in several ways, and Kafka's brokers also
+    store host names: so all are requested, and compared here.
     """
     ip = named.get(IP)
     components = [_component(kind, name) for kind, name in named.items()]
@@ -228,7 +228,7 @@ def _component(kind: str, name: str | None) -> dict[str, Any]:
 
 
 def _plain(ip: str) -> str:
-    """One text for an address, however it is written; a host's name as it is."""
+    """The canonical text of an address; a host name unchanged."""
     try:
         return address_of(ip)
     except ValueError:

@@ -24,7 +24,7 @@ _ISOLATION = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMI
 
 
 class Ending(NamedTuple):
-    """When `consume` ends by itself."""
+    """The conditions under which `consume` exits."""
 
     most: int | None
     until_end: bool
@@ -145,7 +145,7 @@ def consume(
         commit = False
         raise
     except (KeyboardInterrupt, SystemExit):
-        cluster.reconnect()  # a JoinGroup may be waiting for other members
+        cluster.reconnect()  # a JoinGroup may still be waiting for other members
         raise
     finally:
         consumer.close(commit)
@@ -159,10 +159,11 @@ def _printer(
     template: str | None,
     json: bool,
 ) -> Printer:
-    """What the options say that records look like; CommandError where they say two things."""
+    """The printer that the options choose; CommandError if they contradict each other."""
     if (keys or timestamps) + raw + (template is not None) + json > 1:
         raise CommandError(
-            "choose one of --json, --raw and --format, without --keys and --timestamps",
+            "--json, --raw and --format can't be combined with each other, nor with --keys or"
+            " --timestamps",
             USAGE,
         )
     if delimiter is not None and not raw:

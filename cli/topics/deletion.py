@@ -1,4 +1,4 @@
-"""`muster topics delete`: topics with their records and every group's offsets in them."""
+"""`muster topics delete`: deletes topics with their records and all groups' offsets in them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _question(held: Mapping[str, Size], read_by: Mapping[str, Sequence[Reader]])
 
 
 def _delete(cluster: Cluster, names: Sequence[str]) -> dict[str, CommandError | None]:
-    """Topic -> why it was not deleted, or None."""
+    """By topic, the reason why it was not deleted, or None."""
     asked = {
         "topics": [{"name": name, "topic_id": bytes(16)} for name in names],
         "topic_names": names,

@@ -1,4 +1,4 @@
-"""How `consume` prints a record: as a line, as raw bytes, as JSON, or by a format as kcat's."""
+"""The output of a record by `consume`: as a line, as raw bytes, as JSON, or in a kcat format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIELDS = {
 
 
 def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
-    """The value and a line end, behind the time and the key where they are wanted."""
+    """The value and a line end, optionally preceded by the time and the key."""
     text = _shown if on_terminal else _plain
 
     def printed(_: Partition, record: Record) -> bytes:
@@ -45,7 +45,7 @@ def as_line(keys: bool, timestamps: bool, on_terminal: bool) -> Printer:
 
 
 def as_bytes(delimiter: bytes) -> Printer:
-    """The bytes of the value alone; nothing for a tombstone."""
+    """The bytes of the value alone; empty for a tombstone."""
     return lambda _, record: (record.value or b"") + delimiter
 
 
@@ -55,7 +55,7 @@ def as_json(where: Partition, record: Record) -> bytes:
 
 
 def as_format(template: str, on_terminal: bool) -> Printer:
-    """What a format such as ``%p:%o %s\\n`` makes of it; CommandError names what it can't mean."""
+    """A printer for a format such as ``%p:%o %s\\n``; CommandError names an unknown field."""
     parts: list[bytes | Printer] = []
     for token in _TOKEN.findall(template):
         if token.startswith("%") and token != "%%":
@@ -113,7 +113,9 @@ def _plain(data: bytes | None) -> bytes:
 
 
 def _shown(data: bytes | None) -> bytes:
-    """What a terminal shows and does not obey: all but line ends and tabs is escaped."""
+    """Text that is safe for a terminal: control characters except line ends and tabs are
+    escaped.
+    """
     if data is None:
         return NULL
     lines = data.decode(errors="replace").split("\n")

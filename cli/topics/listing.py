@@ -1,4 +1,6 @@
-"""`muster topics list` and `describe`: what topics hold, where they are, and who reads them."""
+"""`muster topics list` and `describe`: sizes of topics, their partitions, and the groups that read
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Groups = Annotated[
 ]
 READERS = ["group", "offsets", "members"]
 CONFIGS_AT_ONCE = 500
-"""Topics whose settings one request asks for."""
+"""The maximum number of topics in one request for settings."""
 _COLUMNS: Columns = [
     "partition",
     "leader",
@@ -36,7 +38,7 @@ _COLUMNS: Columns = [
     "bytes",
     "replicas",
 ]
-"""What a narrow terminal leaves out first stands on the right."""
+"""Columns on the right are the first that a narrow terminal leaves out."""
 
 
 def list_topics(
@@ -78,7 +80,7 @@ def list_topics(
 
 
 def columns_of(groups: bool, internal: bool) -> list[str]:
-    """The columns of `topics list`; those on the right are left out of a narrow terminal first."""
+    """The columns of `topics list`; a narrow terminal leaves out those on the right first."""
     columns = ["topic", "partitions", "records", "bytes"]
     return [*columns, *["groups"][:groups], "replicas", *["internal"][:internal]]
 
@@ -95,7 +97,7 @@ def _row(topic: Value, size: Mapping[str, int | None]) -> output.Row:
 
 
 def reader_rows(groups: Sequence[Reader]) -> list[output.Row]:
-    """The groups that read a topic, as JSON has them."""
+    """The groups that read a topic, for JSON."""
     return [
         {"group": group.group_id, "offsets": group.offsets, "members": group.members}
         for group in groups
@@ -133,7 +135,7 @@ def describe(
 
 
 def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
-    """Each topic of an answer to Metadata, its partitions in their order."""
+    """Each topic of a Metadata response, its partitions in order."""
     leaders = cluster.leaders_in(answer)
     bounds, held = bounds_of(cluster, leaders), bytes_of(cluster, leaders)
     whole = sizes_in(answer, bounds, held)
@@ -160,7 +162,7 @@ def _described(cluster: Cluster, answer: Value) -> list[output.Row]:
 
 
 def _show(entry: output.Row, wide: bool) -> None:
-    """One topic: a line of its own and a table of its partitions, and one of its groups."""
+    """Print one topic: a line, a table of its partitions, and one of its groups."""
     parts = [
         entry["topic"],
         f"id {entry['topic_id'] or '-'}",
@@ -193,7 +195,7 @@ def _partition(partition: Value, bounds: tuple[int, int] | None, held: int | Non
 
 
 def _own_settings(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The settings of topics that are their own, not the broker's."""
+    """The settings of topics that are not the broker's defaults."""
     found = {}
     for first in range(0, len(topics), CONFIGS_AT_ONCE):
         asked = [Resource(TOPIC_RESOURCE, name) for name in topics[first : first + CONFIGS_AT_ONCE]]

@@ -1,4 +1,4 @@
-"""`muster produce`: lines, JSON lines, files or values become records of a topic."""
+"""`muster produce`: produces lines, JSON lines, files or values as records of a topic."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def produce(
 def _pieces(
     shape: Shape, values: list[str] | None, files: list[str], lines: bool, tombstone: bool
 ) -> Iterator[list[Outgoing]]:
-    """The records that the options name; CommandError where they say two things."""
+    """The records that the options name; CommandError if they contradict each other."""
     if shape.separator == b"":
         raise CommandError("--key-separator is empty; choose a text such as :", USAGE)
     if shape.is_json and (shape.key is not None or shape.separator is not None):
@@ -168,7 +168,7 @@ def _pieces(
 
 
 def _bytes(text: str) -> bytes:
-    """An argument's bytes as they were typed, UTF-8 or not."""
+    """An argument's bytes as typed, UTF-8 or not."""
     return text.encode("utf-8", "surrogateescape")
 
 

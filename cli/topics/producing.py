@@ -1,4 +1,4 @@
-"""Sends records to the leaders of a topic's partitions: batch by batch, each answer awaited."""
+"""Sends records to the leaders of a topic's partitions, batch by batch, one request at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOO_LARGE = (errors.MESSAGE_TOO_LARGE, errors.RECORD_LIST_TOO_LARGE)
 
 
 class Manner(NamedTuple):
-    """How batches are sent."""
+    """The options for sending batches."""
 
     acks: int
     codec: int
@@ -27,13 +27,13 @@ class Manner(NamedTuple):
 
 
 class Producer:
-    """Sends to one topic. What was acknowledged is counted in ``sent`` and ``ends``."""
+    """Produces to one topic. Acknowledged records are counted in ``sent`` and ``ends``."""
 
     def __init__(self, cluster: Cluster, topic: str, manner: Manner) -> None:
         self.cluster, self.topic, self.manner = cluster, topic, manner
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """The end of each partition after what was sent to it."""
+        """By partition, the offset after the last record sent."""
         self._turn = 0
         self._partitions: list[int] = []
         self._leaders: dict[int, Connection] = {}
@@ -53,7 +53,7 @@ class Producer:
         self._leaders = {p: leader for (_, p), leader in self.cluster.leaders_in(answer).items()}
 
     def send(self, records: Sequence[Outgoing]) -> None:
-        """Append records; CommandError names the one that was refused."""
+        """Append records; CommandError names a record that was refused."""
         by_partition: dict[int, list[Outgoing]] = {}
         for each in records:
             by_partition.setdefault(self._target(each.record.key), []).append(each)
@@ -170,5 +170,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition in which Apache's Java client puts this key (murmur2)."""
+    """Return the partition that Apache's Java client chooses for this key (murmur2)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

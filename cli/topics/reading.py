@@ -1,4 +1,4 @@
-"""Reads the records of partitions: those named, or those that a group assigns."""
+"""Reads the records of partitions: of named ones, or of those that a group assigns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Read = tuple[Partition, Record]
 
 
 class Start(NamedTuple):
-    """Where reading begins: at the end, unless one of these is given."""
+    """The start of reading: the end of the log, unless one of these is given."""
 
     beginning: bool = False
     offset: int | None = None
@@ -43,13 +43,13 @@ class Start(NamedTuple):
 
 
 class Consumer:
-    """Fetches in turn from the leaders of the partitions that it reads."""
+    """Fetches in turn from the leaders of its partitions."""
 
     def __init__(self, cluster: Cluster, isolation: int, member: GroupMember | None = None) -> None:
         self.cluster, self.isolation, self.member = cluster, isolation, member
         self.positions: dict[Partition, int] = {}
         self.ends: dict[Partition, int] | None = None
-        """Where reading ends; None for never."""
+        """The offsets at which reading ends; None for never."""
         self.leaders: dict[Partition, Connection] = {}
         self._start = Start()
         self._failing_since_s: float | None = None
@@ -64,7 +64,7 @@ class Consumer:
             self.positions = self._first(leaders, start)
 
     def join(self, start: Start) -> None:
-        """Read what the group assigns: from its offsets, else from ``start`` on."""
+        """Read the partitions that the group assigns: from its offsets, else from ``start`` on."""
         assert self.member is not None
         self._start = start
         owned = self.member.join()
@@ -76,7 +76,7 @@ class Consumer:
             self.end_at_the_end()
 
     def end_at_the_end(self) -> None:
-        """Read no further than the logs reach now."""
+        """End at the present ends of the logs."""
         known = self.ends or {}
         new = [key for key in self.positions if key not in known]
         self.ends = {**known, **offsets_at(self.cluster, new, LATEST, self.isolation)}
@@ -111,7 +111,7 @@ class Consumer:
                 )
 
     def poll(self) -> Iterator[Read]:
-        """Yield what is there now. The caller says of each record that it is `passed`.
+        """Yield the available records. The caller reports each one as `passed`.
 
         Positions are committed at the next poll, so a record is printed before it counts as read.
         """
@@ -129,7 +129,7 @@ class Consumer:
             yield from self._fetch(leader, asked)
 
     def passed(self, where: Partition, record: Record) -> None:
-        """The record was printed."""
+        """Note that the record was printed."""
         self.positions[where] = record.offset + 1
 
     def _fetch(self, leader: Connection, keys: Sequence[Partition]) -> Iterator[Read]:
@@ -155,7 +155,7 @@ class Consumer:
                 yield from self._records(where, answer)
 
     def _move(self, where: Partition) -> None:
-        """Go on where the log begins or ends: retention or a deletion took what was next."""
+        """Continue at the log's start or end: retention or a deletion removed the next record."""
         position = self.positions[where]
         self.positions.update(self._first([where], self._start))
         output.warn(
@@ -173,7 +173,7 @@ class Consumer:
         self.leaders = {key: found.get(key, old) for key, old in self.leaders.items()}
 
     def _records(self, where: Partition, answer: Value) -> Iterator[Read]:
-        """The records of an answer from the position on, without those of aborted transactions."""
+        """The records of a response from the position on, without those of aborted transactions."""
         data = bytes(answer["records"] or b"")
         aborted = deque(
             sorted(
@@ -201,10 +201,10 @@ class Consumer:
     # ------------------------------------------------------------------------ the last records
 
     def newest(self, number: int) -> list[Read]:
-        """The last records of all partitions together, in the order of their timestamps.
+        """The last records of all partitions together, ordered by timestamp.
 
         Afterwards the positions are at the ends. An offset may have no record (compaction,
-        transactions), so a partition that gave too few is read again from further back.
+        transactions), so a partition with too few records is read again from an earlier offset.
         """
         bounds = bounds_of(self.cluster, self.leaders)
         ends = offsets_at(self.cluster, self.leaders, LATEST, self.isolation)
@@ -236,7 +236,7 @@ class Consumer:
         return kept
 
     def close(self, commit: bool) -> None:
-        """Leave the group, with what was printed committed where that is so."""
+        """Leave the group, after committing the printed records if ``commit``."""
         if self.member is not None and self.member.member_id:
             if commit:
                 self.member.commit(self.positions)
@@ -245,7 +245,7 @@ class Consumer:
 
 
 def _records_of(where: Partition, data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of one entry of a log; CommandError where its bytes are damaged."""
+    """The records of one batch; CommandError if it is damaged."""
     try:
         validate_stored(data, header)
         yield from stored_records(data, header)

@@ -1,7 +1,7 @@
-"""A record as JSON: what `consume --json` prints, `produce --from-json` reads.
+"""A record as JSON: the output of `consume --json`, the input of `produce --from-json`.
 
-Bytes that are not UTF-8 are in base64 under another name: ``value_base64`` in the place of
-``value``. So every record, a tombstone's null too, comes back as it was.
+Bytes that are not UTF-8 are base64 under another name: ``value_base64`` instead of ``value``. So
+every record, including a tombstone's null, is restored exactly.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def _written(field: str, data: bytes | None) -> Json:
 
 
 def from_json(value: object, what: str) -> Record:
-    """The record that JSON describes, with its timestamp or -1; ``what`` names it in errors.
+    """The record that a JSON value describes, with its timestamp or -1; ``what`` is its name in
+    errors.
 
-    Topic, partition and offset are not read: they are where the record was. A key may be left out,
-    a value may not.
+    Topic, partition and offset are ignored: they name the record's origin. The key may be omitted,
+    the value may not.
     """
     if not isinstance(value, dict):
         raise CommandError(f"{what} is not a JSON object", USAGE)

@@ -1,7 +1,7 @@
-"""What `produce` makes records of: lines, JSON lines, whole files, values of the command line.
+"""The input of `produce`: lines, JSON lines, whole files, values of the command line.
 
-Input is read piece by piece, and each piece is sent before the next is waited for: a stream of any
-length needs little memory, and a line that `tail -f` gives leaves at once.
+Input is read in pieces, and each piece is sent before the next is awaited: an endless stream needs
+little memory, and a line from `tail -f` is sent at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.records.section import NO_TIMESTAMP, Headers, Record
 
 PIECE_BYTES = 256 * 1024
 LONGEST = 64 << 20
-"""Bytes of a record at most, far more than a broker takes."""
+"""The maximum bytes of a record, far more than a broker accepts."""
 STDIN = "-"
 
 
@@ -31,19 +31,19 @@ class Outgoing(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the options say of every record."""
+    """The options that apply to every record."""
 
     key: bytes | None = None
     separator: bytes | None = None
-    """Cuts a line into its key and its value."""
+    """The text between a line's key and value."""
     null: bytes | None = None
-    """A key or a value that is this is null."""
+    """A key or value equal to this text is produced as null."""
     headers: Headers = ()
     timestamp_ms: int | None = None
     is_json: bool = False
 
     def outgoing(self, data: bytes, what: str) -> Outgoing:
-        """The record that a line, a file or a value stands for."""
+        """The record for a line, a file or a value."""
         if self.is_json:
             record = from_json(_json(data, what), what)
             record = record._replace(headers=(*record.headers, *self.headers))
@@ -90,7 +90,7 @@ def of_values(values: Iterable[bytes], shape: Shape) -> Iterator[list[Outgoing]]
 
 
 def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """A record for each file, its bytes as they are."""
+    """A record for each file, with its bytes unchanged."""
     for path in paths:
         with _opened(path) as stream:
             data = stream.read(LONGEST + 1)
@@ -100,7 +100,7 @@ def of_files(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
-    """A record for each line; standard input where no file is named."""
+    """A record for each line; standard input if no file is named."""
     for path in paths or [STDIN]:
         prefix = "line" if path == STDIN else f"{path}, line"
         number = 0
@@ -115,7 +115,7 @@ def of_lines(paths: Sequence[str], shape: Shape) -> Iterator[list[Outgoing]]:
 
 
 def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
-    """The lines of a stream, without their ends, as many as each read completes."""
+    """The lines of a stream, without line ends, as many as each read completes."""
     begun = bytearray()
     number = 0
     while data := stream.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ def _pieces(stream: BinaryIO, prefix: str) -> Iterator[list[bytes]]:
 
 
 class _opened:
-    """A file, closed at the end, or standard input, which stays open; errors name which it is."""
+    """A file, closed at the end, or standard input, which stays open; errors name it."""
 
     def __init__(self, path: str) -> None:
         self._path = path

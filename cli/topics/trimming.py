@@ -1,4 +1,4 @@
-"""`muster topics trim`: partitions without their oldest records (DeleteRecords)."""
+"""`muster topics trim`: deletes the oldest records of partitions (DeleteRecords)."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _BELOW: Columns = ["group", "topic", "partition", "committed", "unread"]
 
 
 class Trim(NamedTuple):
-    """What becomes of one partition: its log begins at ``after``."""
+    """The trim of one partition: its log will start at ``after``."""
 
     key: Partition
     bounds: Bounds
     after: int
     note: str | None
     below: list[tuple[str, int]]
-    """The groups whose committed offset falls below the new start, with that offset."""
+    """The groups whose committed offset is below the new start, with that offset."""
 
     @property
     def records(self) -> int:
-        """How many go."""
+        """The number of records to delete."""
         return max(0, self.after - self.bounds.start)
 
     def row(self) -> output.Row:
-        """What JSON shows."""
+        """The row of JSON."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -126,7 +126,7 @@ def _carry_out(
     plan: Plan,
     wide: bool,
 ) -> None:
-    """Show, ask and do."""
+    """Show the trims, ask, and make them."""
     rows = [each.row() for each in trims]
     going = [each for each in trims if each.records]
     if plan.shows_json or (plan.json and not going):
@@ -155,7 +155,7 @@ def _all_bounds(
 def _read_by_all(
     committed: Mapping[str, Mapping[Partition, int]], bounds: Mapping[Partition, Bounds]
 ) -> dict[Partition, int | None]:
-    """The least offset that a group has committed; None where no group has."""
+    """The lowest committed offset of all groups; None if no group has one."""
     return {
         key: min((offsets[key] for offsets in committed.values() if key in offsets), default=None)
         for key in bounds
@@ -204,7 +204,7 @@ def _show(rows: Sequence[output.Row], title: str, wide: bool) -> None:
 def _delete(
     leaders: Mapping[Partition, Connection], going: Sequence[Trim], timeout_s: float
 ) -> dict[Partition, int]:
-    """Partition -> the error code of its deletion."""
+    """The error code of each partition's deletion."""
     by_leader: dict[Connection, dict[str, list[Value]]] = {}
     for each in going:
         topic, partition = each.key
@@ -225,7 +225,7 @@ def _delete(
 def _finish(
     going: Sequence[Trim], rows: list[output.Row], codes: Mapping[Partition, int], plan: Plan
 ) -> None:
-    """Report each topic, and each partition that was refused; CommandError where one was."""
+    """Report each topic, and each partition that was refused; CommandError if any was."""
     for row in rows:
         code = codes.get((row["topic"], row["partition"]))
         row["trimmed"] = code == 0

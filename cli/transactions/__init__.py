@@ -1,1 +1,1 @@
-"""`muster transactions`: what is open, what it holds back, and why it ended."""
+"""`muster transactions`: open transactions, the consumers they block, and why they ended."""

@@ -1,8 +1,8 @@
-"""`muster transactions abort`: end a transaction that nobody else ends.
+"""`muster transactions abort`: end a transaction that would not end by itself.
 
-That of a transactional id is ended by fencing its producer, as a new producer with the id would
-(InitProducerId). What hangs in a partition, without an id that would end it, gets its marker there
-(WriteTxnMarkers), as Apache's kafka-transactions does it.
+The transaction of a transactional id is ended by fencing its producer, as a new producer with the
+id would do it (InitProducerId). A hanging transaction of a partition, which no id would end, gets a
+marker there (WriteTxnMarkers), as from Apache's kafka-transactions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COLUMNS: Columns = [
 
 
 class Marker(NamedTuple):
-    """An ABORT marker that is to be written."""
+    """An ABORT marker to be written."""
 
     key: Partition
     leader: Connection
@@ -65,7 +65,7 @@ class Marker(NamedTuple):
     held_back: int | None
 
     def row(self) -> output.Row:
-        """What the table and JSON show."""
+        """The row of the table and of JSON."""
         return {
             "topic": self.key[0],
             "partition": self.key[1],
@@ -188,7 +188,7 @@ def _say_id(known: Described, open_ms: int) -> None:
 
 
 def _fence(cluster: Cluster, known: Described) -> None:
-    """As a producer that begins with the id; it is told to come again until the markers are."""
+    """Fence the producer like a new one with the id; retry until the markers are written."""
     asked = {
         "transactional_id": known.transactional_id,
         "transaction_timeout_ms": known.timeout_ms,
@@ -242,7 +242,7 @@ def _marker(
 def _chosen(
     key: Partition, producers: Sequence[Producer], start_offset: int | None, producer_id: int | None
 ) -> Producer:
-    """The producer whose transaction is meant; CommandError names those that are open."""
+    """The producer of the given transaction; CommandError lists the open ones."""
     open_ones = [each for each in producers if each.start_offset is not None]
     for each in open_ones:
         if each.start_offset == start_offset or each.producer_id == producer_id:
@@ -282,7 +282,7 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
 
 
 def _owner(cluster: Cluster, marker: Marker) -> str | None:
-    """The transactional id that will end it; None for one that hangs."""
+    """The transactional id that will end the transaction; None if it hangs."""
     listed = list_transactions(cluster, producer_ids=[marker.producer_id])
     asked = {each.transactional_id: each.coordinator for each in listed if each.is_open}
     for each in describe_transactions(cluster, asked).values():

@@ -1,4 +1,6 @@
-"""`muster transactions describe`: an id with its partitions and what it holds back on each."""
+"""`muster transactions describe`: an id with its partitions and the records it holds back
+on each.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ _PRODUCERS: Columns = [
 
 
 class Look(NamedTuple):
-    """What is asked of partitions, once for all ids."""
+    """The state of partitions, read once for all ids."""
 
     ends: Mapping[Partition, StableEnd]
     producers: Producers
@@ -99,7 +101,7 @@ def describe(
 
 
 def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
-    """What the leaders tell of partitions; CommandError names one that is refused."""
+    """The state of partitions from their leaders; CommandError names one that is refused."""
     producers = producers_of(cluster, leaders)
     for (topic, partition), code in producers.refused.items():
         raise refused(f"producers of {topic}:{partition}", code)
@@ -107,7 +109,7 @@ def look_at(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> Look:
 
 
 def _whole(found: Described, look: Look) -> output.Row:
-    """What JSON shows of an id."""
+    """The JSON of an id."""
     row = row_of(found, look.now_ms)
     row["partitions"] = [_partition(found, key, look) for key in found.partitions]
     return row
@@ -132,7 +134,7 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
 
 
 def _holds(start: int | None, ends: StableEnd | None) -> bool:
-    """Whether it is this transaction at which readers of committed records stop."""
+    """Whether this transaction is the one at which readers of committed records stop."""
     return start is not None and ends is not None and start <= ends.stable < ends.end
 
 

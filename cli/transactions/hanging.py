@@ -1,8 +1,9 @@
-"""`muster transactions hanging`: transactions that hold readers back and that nobody will end.
+"""`muster transactions hanging`: transactions that block consumers and that no coordinator will
+end.
 
-As Apache's kafka-transactions find-hanging: a partition has an open transaction whose producer has
-written nothing for longer than any transaction may last, and no transactional id has that partition
-in an open transaction of that producer.
+The rule is that of Apache's kafka-transactions find-hanging: a partition has an open transaction
+whose producer has written nothing for longer than any transaction may last, and no transactional id
+has that partition in an open transaction of that producer.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LONGEST_MS = 900_000
 
 
 class Hanging(NamedTuple):
-    """A transaction that is open in a partition, and its producer."""
+    """An open transaction in a partition, and its producer."""
 
     key: Partition
     producer: Producer
@@ -103,7 +104,9 @@ def _none(leaders: Mapping[Partition, Connection]) -> str:
 
 
 def _longest_ms(cluster: Cluster) -> int:
-    """The longest timeout that producers may ask for, of any broker; Kafka's default if untold."""
+    """The maximum transaction timeout of all brokers; Kafka's default if a broker does not return
+    it.
+    """
     longest = 0
     for broker in cluster.metadata([])["brokers"]:
         connection = cluster.connect(broker["host"], broker["port"])
@@ -116,7 +119,7 @@ def _longest_ms(cluster: Cluster) -> int:
 def _silent(
     cluster: Cluster, leaders: Mapping[Partition, Connection], least_ms: int
 ) -> list[Hanging]:
-    """Open transactions whose producers have written nothing for so long."""
+    """Open transactions whose producers have written nothing for ``least_ms``."""
     producers = producers_of(cluster, leaders)
     for (name, number), code in sorted(producers.refused.items())[:5]:
         output.warn(f"not checked: {name}:{number} ({NAMES.get(code, code)})")

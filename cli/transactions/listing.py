@@ -1,4 +1,4 @@
-"""`muster transactions list`: every transactional id, what has been open for longest first."""
+"""`muster transactions list`: every transactional id, the longest open transactions first."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def list_ids(
 def _add_clients(
     cluster: Cluster, rows: list[output.Row], http: str | None, timeout_s: float
 ) -> None:
-    """Who moved each id last, where a Muster tells: Kafka's protocol does not."""
+    """Add the client that last used each id, from Muster's API: Kafka's protocol does not
+    have it.
+    """
     known: dict[str, output.Row] = {}
     if rows:
         try:
@@ -121,7 +123,7 @@ def _add_clients(
 
 
 def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:
-    """A row for each; only those with an open transaction are asked for more."""
+    """A row for each id; only those with an open transaction are described."""
     asked = {each.transactional_id: each.coordinator for each in found if each.is_open}
     described = describe_transactions(cluster, asked)
     now_ms = clock.now_ms()

@@ -1,4 +1,4 @@
-"""`muster transactions why`: who opened a transaction, what it holds back, and why it ended."""
+"""`muster transactions why`: a transaction's client, the consumers it blocks, and why it ended."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def why(
 
 
 def _asked(api: Api, what: str) -> Value:
-    """An id, or else a partition: ids may look like one."""
+    """Read a transactional id, or else a partition, because an id may look like one."""
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
@@ -76,7 +76,7 @@ def _asked(api: Api, what: str) -> Value:
 
 
 def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
-    """The error for an id that is not there; a topic of that name is told how to be asked for."""
+    """The error for an unknown id; if it is a topic's name, with advice to name a partition."""
     try:
         _held(api, what, 0)
     except CommandError:
@@ -117,7 +117,9 @@ def _of_id(found: Value, more: int) -> list[str]:
 
 
 def _held_lines(held: list[Value], more: int) -> list[str]:
-    """What a transaction holds back: one partition in full, best where readers wait."""
+    """The partitions that a transaction holds back: one in full, preferably with waiting
+    consumers.
+    """
     if not held:
         return []
     told = next((each for each in held if each["waits"]), held[0])

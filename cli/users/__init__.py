@@ -1,1 +1,1 @@
-"""`muster users`: who may log in by SCRAM."""
+"""`muster users`: users who log in by SCRAM."""

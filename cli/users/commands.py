@@ -1,4 +1,4 @@
-"""`muster users`: list, add and remove who logs in by SCRAM, with any Kafka broker."""
+"""`muster users`: list, add and remove SCRAM users, with any Kafka broker."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _rows(users: Users) -> list[output.Row]:
 
 
 def _checked(user: str) -> str:
-    """A name that can log in: SCRAM takes no other letters than ASCII in Kafka."""
+    """A valid name: Kafka's SCRAM accepts only ASCII."""
     if not user or not user.isascii():
         raise CommandError(f"invalid user name {user!r}: SCRAM accepts ASCII only", USAGE)
     return user
@@ -183,7 +183,7 @@ def _give(
         )
     try:
         password = _password(user, password_file).encode()
-    except UnicodeError:  # whose text has what it is about
+    except UnicodeError:  # the error's text contains the password
         raise CommandError(f"the password for {user} is not UTF-8", USAGE) from None
     salted = []
     for each in mechanisms:
@@ -194,7 +194,7 @@ def _give(
 
 
 def _password(user: str, file: Path | None) -> str:
-    """Never an option: those are in the list of processes and in the shell's history."""
+    """The password; never an option, which would be in the process list and the shell's history."""
     if file is not None:
         with file.open() as lines_of_it:
             lines = lines_of_it.readline(PASSWORD_CHARACTERS_MAX).splitlines()

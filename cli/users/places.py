@@ -1,4 +1,4 @@
-"""Where users are: behind a broker of any make, or in a data directory of Muster."""
+"""The storage of users: a broker of any kind, or a data directory of Muster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Users = Mapping[str, Mapping[ScramMechanism, int]]
 
 
 class Salted(NamedTuple):
-    """A password as a broker is told of it; worth as much as the password itself."""
+    """A password in the form sent to a broker; worth as much as the password itself."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -29,20 +29,20 @@ class Salted(NamedTuple):
 
 
 class Place(Protocol):
-    """See the module."""
+    """A storage of users."""
 
     def users(self, name: str | None = None) -> Users:
-        """All users, or the one of a name if there is one."""
+        """All users, or the one with a name, if it exists."""
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """Gives a user a password by each mechanism."""
+        """Set a user's password for each mechanism."""
 
     def remove(self, name: str, mechanisms: Sequence[ScramMechanism]) -> None:
-        """Takes a user's credentials away."""
+        """Delete a user's credentials."""
 
 
 class AtBroker:
-    """Users behind a broker."""
+    """The users of a broker."""
 
     def __init__(self, bootstrap: str, timeout_s: float) -> None:
         self._cluster = Cluster(bootstrap, timeout_s=timeout_s)
@@ -65,7 +65,7 @@ class AtBroker:
         return found
 
     def put(self, name: str, passwords: Sequence[Salted]) -> None:
-        """See Place. Brokers take one change of a user in a request."""
+        """See Place. Brokers accept one change of a user per request."""
         for each in passwords:
             upsertion = {
                 "name": name,
@@ -93,10 +93,10 @@ class AtBroker:
 
 
 class InDirectory:
-    """Users in the data directory of a Muster that is stopped."""
+    """The users in the data directory of a stopped broker."""
 
     def __init__(self, directory: Path, *, may_be_new: bool = False) -> None:
-        """It ``may_be_new`` for the command that adds users."""
+        """``may_be_new`` is set by the command that adds users."""
         self._directory = str(directory.absolute())
         self._may_be_new = may_be_new
 
