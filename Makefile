@@ -15,7 +15,7 @@ ROOMS := protocol verdicts journal client offsets coordinator transactions contr
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage dashboards pictures dist format clean
+.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage proofs dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,12 +48,12 @@ pipeline: $(VENV)/pipeline.done ## set up what `muster pipeline` needs, Spark in
 
 test: check unit smoke ## set up and run what a change must pass: 10 minutes on two cores
 
-check: $(VENV)/test.done ## ruff, mypy, the import rules and the language
+check: $(VENV)/test.done ## ruff, mypy, the import rules, the language and the proofs
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -p no:randomly tests/house/test_language.py
+	$(BIN)/pytest -q -p no:randomly tests/house/test_language.py tests/house/test_proofs.py
 
 # Three workers on two cores, here and below: many tests wait for a timer, a disk or a JVM.
 PYTEST = $(BIN)/pytest -q -n 3 --dist worksteal $(ARGS)
@@ -102,6 +102,9 @@ golden: $(VENV)/test.done ## write the golden conversations and sessions anew; r
 
 coverage: $(VENV)/test.done ## write docs/use/coverage.md anew from the table of served APIs
 	$(BIN)/python tools/make_coverage.py
+
+proofs: $(VENV)/test.done ## write docs/internals/proofs.md from the marks of the tests
+	$(BIN)/python tools/make_proofs.py
 
 pictures: $(VENV)/test.done ## take the pictures in README anew (needs Chromium and eight minutes)
 	$(BIN)/python tests/page/pictures.py

@@ -1,10 +1,10 @@
-"""How fast the cleaner is: megabytes of input a second of one core's CPU time.
+"""Measures the log cleaner: megabytes of input per second of one core's CPU time.
 
     .venv/bin/python bench/cleaning.py [--megabytes 64]
 
-Writes a log for each line into a temporary directory, all of it dirty, and cleans it in this
-process. Keys are drawn at random; with few of them most records are dead, with many most batches
-lose some.
+Each case writes a log into a temporary directory, all of it dirty, and cleans it in this process.
+Keys are drawn at random: with few keys most records are superseded, with many keys most batches
+lose some records.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def filled(directory: str, value_bytes: int, keys: int, codec: int, size: int) -
 
 
 def measure(log: PartitionLog) -> tuple[float, float]:
-    """Megabytes read for each second of CPU, and the share that is left."""
+    """Megabytes read per second of CPU, and the share of bytes left."""
     segments = [
         [s.base_offset, s.size, s.max_timestamp_ms, s.index.size_bytes, s.time_index.size_bytes]
         for s in log.segments

@@ -1,10 +1,9 @@
-"""Writes an `acls.json` for measuring: entries of others, and those that let a load do its work.
+"""Writes an `acls.json` for measurements: ACLs of other users, and those that a load needs.
 
     .venv/bin/python -m bench.entries FILE [--entries 1000]
 
-The load is nobody that a broker knows, so it is ``User:ANONYMOUS``; it may do everything to topics,
-groups and transactional ids. The other entries are of 100 users, for names and prefixes of topics
-and groups.
+The load is not authenticated, so it is ``User:ANONYMOUS``; it may do everything to topics, groups
+and transactional ids. The other ACLs are of 100 users, for names and prefixes of topics and groups.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LOAD, ANYBODY = "User:ANONYMOUS", "User:*"
 
 
 def entry(kind: str, name: str, pattern: str, principal: str, operation: str) -> dict[str, str]:
-    """One that allows, from any host."""
+    """An ACL that allows an operation from any host."""
     return {
         "resourceType": kind,
         "name": name,
@@ -34,7 +33,7 @@ def entry(kind: str, name: str, pattern: str, principal: str, operation: str) ->
 
 
 def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
-    """So many of them."""
+    """``count`` ACLs."""
     found = [
         entry(kind, "*", "LITERAL", load, "All")
         for kind in ("Topic", "Group", "TransactionalId", "Cluster")
@@ -49,7 +48,7 @@ def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
 
 
 def write(path: Path, found: list[dict[str, str]]) -> None:
-    """The file of a data directory whose broker is stopped."""
+    """Write the file into the data directory of a stopped broker."""
     text = json.dumps({"version": 1, "acls": found})
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

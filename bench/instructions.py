@@ -1,11 +1,11 @@
-"""What a request costs a broker in instructions, which no busy machine changes; needs valgrind.
+"""Counts the instructions of a broker per request, independent of other load; needs valgrind.
 
     .venv/bin/python -m bench.instructions [--against TREE] [--only NAME,NAME] [--requests 3000]
-        [--command-config FILE --server-config FILE]
+      [--command-config FILE --server-config FILE]
 
-Callgrind counts what the broker's process executes while it answers one client, from request to
-request. Each scenario runs on this tree as it is; with an authorizer and 1,000 entries; and with
-``--against`` on another one, such as a worktree of an older commit, with this one's packages.
+Callgrind counts the instructions of the broker's process while it serves one client, from request
+to request. Each scenario runs on this tree; with an authorizer and 1,000 ACLs; and with
+``--against`` on another tree, such as a worktree of an older commit, with this one's packages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.wire import batch
 
 ROOT = Path(__file__).parents[1]
 WARM_UP = 300
-"""Requests before any is counted."""
+"""The number of requests before the count begins."""
 STARTS_WITHIN_S = 120.0
 JUDGED = "--set=authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPICS = [f"topic-{number}" for number in range(10)]
@@ -68,12 +68,12 @@ class Counted:
         )
 
     def control(self, *words: str) -> None:
-        """Tells callgrind to begin, to forget, to end."""
+        """Control callgrind: start, reset or stop counting."""
         command = ["callgrind_control", *words, str(self.process.pid)]
         subprocess.run(command, check=True, capture_output=True)
 
     def drive(self, request: bytes, count: int, depth: int) -> None:
-        """Sends so many requests, ``depth`` of them in flight, and reads the answers."""
+        """Send ``count`` requests, ``depth`` of them in flight, and read the responses."""
         sock = self.wire.socket
         for _ in range(depth):
             sock.sendall(request)
@@ -83,7 +83,7 @@ class Counted:
                 sock.sendall(request)
 
     def end(self) -> int:
-        """Ends it; what was counted."""
+        """Stop the broker; return the number of instructions counted."""
         self.wire.close()
         self.process.terminate()
         _, told = self.process.communicate(timeout=STARTS_WITHIN_S)
@@ -93,7 +93,7 @@ class Counted:
 
 
 def read(sock: socket.socket, size: int) -> bytes:
-    """So many bytes."""
+    """Read ``size`` bytes."""
     data = bytearray()
     while len(data) < size:
         piece = sock.recv(size - len(data))
@@ -103,7 +103,7 @@ def read(sock: socket.socket, size: int) -> bytes:
 
 
 def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Of a group with one member."""
+    """A Heartbeat of a group with one member."""
     return frame("Heartbeat", 3, 1, member)
 
 
@@ -118,37 +118,37 @@ def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any
 
 
 def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """One offset."""
+    """Commit one offset."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS[:1], member))
 
 
 def commit_ten(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """Ten offsets, of ten topics."""
+    """Commit ten offsets, of ten topics."""
     return frame("OffsetCommit", 7, 1, commit_value(TOPICS, member))
 
 
 def offset_fetch(wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """The offsets of ten topics."""
+    """Fetch the offsets of ten topics."""
     wire.call("OffsetCommit", 7, **commit_value(TOPICS, member))
     named = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
     return frame("OffsetFetch", 6, 1, {"group_id": member["group_id"], "topics": named})
 
 
 def list_offsets(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """The ends of ten partitions."""
+    """Fetch the log end offsets of ten partitions."""
     partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
     named = [{"name": name, "partitions": partitions} for name in TOPICS]
     return frame("ListOffsets", 5, 1, {"replica_id": -1, "isolation_level": 0, "topics": named})
 
 
 def metadata(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """Ten topics."""
+    """Metadata of ten topics."""
     value = {"topics": [{"name": name} for name in TOPICS], "allow_auto_topic_creation": False}
     return frame("Metadata", 8, 1, value)
 
 
 def join(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """The group's one member joins again, which is a rebalance each time."""
+    """The group's one member rejoins, which causes a rebalance each time."""
     return frame("JoinGroup", 3, 1, {**JOIN, "member_id": member["member_id"]})
 
 
@@ -163,12 +163,12 @@ def produce_value(topic: str, size: int) -> dict[str, Any]:
 
 
 def produce(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """A batch of 16 kB."""
+    """Produce a batch of 16 kB."""
     return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
 
 
 def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
-    """From the beginning of ten partitions, without a session."""
+    """Fetch from the beginning of ten partitions, without a session."""
     for topic in TOPICS:
         wire.call("Produce", 8, **produce_value(topic, 100))
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -199,11 +199,11 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
     "produce-16k": (produce, 1),
     "fetch-10": (fetch, 1),
 }
-"""By name: the request, and how many are in flight."""
+"""By name, the request and the number of requests in flight."""
 
 
 def joined(wire: RawConnection) -> dict[str, Any]:
-    """A member of a group of its own, whose session outlasts the run."""
+    """A member of its own group, whose session outlasts the run."""
     wire.call("Metadata", 9, topics=[{"name": topic} for topic in TOPICS])
 
     def asked() -> dict[str, Any] | None:
@@ -221,7 +221,7 @@ def joined(wire: RawConnection) -> dict[str, Any]:
 
 
 def counted(tree: Path, name: str, requests: int, access: Access, *, judged: bool = False) -> float:
-    """Instructions for one request."""
+    """Instructions per request."""
     make, depth = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as directory:
         if judged:

@@ -1,14 +1,15 @@
-"""How quickly a killed broker is back, and what a million cached offsets cost.
+"""Measures how quickly a killed broker is back, and the cost of a million cached offsets.
 
-10,000,000 offsets are committed (50 partitions a request, random groups) so that 1,000,000 live in
-20,000 groups; the broker is killed under load and started again, with its snapshots and without.
-Measured is the time from exec until the last of all groups has answered OffsetFetch with what was
-acknowledged, and a Heartbeat of each restored member is answered 0. Then as many offsets again.
+10,000,000 offsets are committed (50 partitions per request, random groups), so that 1,000,000 are
+live in 20,000 groups. The broker is killed under load and started again, with its snapshots and
+without. The measured time runs from exec until the last of all groups has answered OffsetFetch with
+the acknowledged offsets and each restored member's Heartbeat succeeds. Then as many offsets are
+committed again.
 
     python -m bench.load [--scale 0.1] [--data DIR] [--command-config FILE --server-config FILE]
 
-Each goal has its line: what, figure, goal, and whether it is met. The broker's modules are compiled
-by its first start, as those of an installed one are.
+Each goal has a line: name, figure, goal, and whether it is met. The broker's first start compiles
+its modules, as for an installed broker.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ GOAL_WITH_S, GOAL_WITHOUT_S, GOAL_TURN_MS, GOAL_MB = 3.0, 15.0, 20.0, 150.0
 
 
 def verdict(what: str, figure: float, unit: str, goal: float) -> str:
-    """The line of one goal, an upper bound."""
+    """The line of one goal, which is an upper bound."""
     met = "met" if figure <= goal else "MISSED"
     return f"{what:<52} {figure:8.2f} {unit:<3} goal {goal:g} {unit}: {met}"
 
 
 def tell(what: str, found: Restart, goal_s: float | None) -> None:
-    """The lines of one start; the seconds are a goal where there is one."""
+    """Print the lines of one start; the seconds are compared with a goal if there is one."""
     if goal_s is None:
         print(f"{what + ', all groups':<52} {found.last_s:8.2f} s", flush=True)
     else:
@@ -53,7 +54,7 @@ def tell(what: str, found: Restart, goal_s: float | None) -> None:
 
 
 def main() -> None:
-    """Measure in a directory of its own, which is removed, or in the one that is named."""
+    """Measure in a temporary directory, or in the named one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--scale", type=float, default=1.0, help="of 20,000 groups")
     parser.add_argument("--data", type=Path, help="an empty directory; a temporary one by default")
@@ -74,7 +75,7 @@ def main() -> None:
 
 
 def measure(process: Process, work: Work, chance: random.Random) -> None:
-    """Everything, in order."""
+    """Take all measurements, in order."""
     millions = work.groups * PARTITIONS / 1e6
     empty_mb = make(process, work)
     print(f"empty: {empty_mb:.0f} MB", flush=True)
@@ -86,7 +87,7 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
     acked = dict(work.acked)
     tell("killed, with snapshots", restart(process, work), GOAL_WITH_S)
     process.end(signal.SIGKILL)
-    shutil.rmtree(process.data)  # by now a cleaner has been there, and little is left to load
+    shutil.rmtree(process.data)  # a cleaner has run by now, and little is left to load
     killed.rename(process.data)
     work.acked = acked
     for image in process.data.glob("__consumer_offsets-*/groups.image"):
@@ -104,9 +105,9 @@ def measure(process: Process, work: Work, chance: random.Random) -> None:
 
 
 def copy_aside(source: Path, target: Path) -> None:
-    """Copy a directory, bring the copy to the disk, and leave none of it in memory.
+    """Copy a directory, fsync the copy, and drop it from the page cache.
 
-    Else half a gigabyte of it is written back beside the start that is measured next.
+    Otherwise half a gigabyte of it would be written back during the next measured start.
     """
     shutil.copytree(source, target)
     for path in target.rglob("*"):
@@ -118,9 +119,9 @@ def copy_aside(source: Path, target: Path) -> None:
 
 
 def make(process: Process, work: Work) -> float:
-    """Start an empty broker, make the topic and the members; its resident memory before, in MB.
+    """Start an empty broker, create the topic and the members; return its memory before, in MB.
 
-    It is the second start: compiling in the first one leaves some megabytes behind.
+    It is the second start: the compilation during the first one leaves some megabytes behind.
     """
     process.start()
     process.connected().close()

@@ -1,4 +1,4 @@
-"""The broker that `bench/load.py` starts, kills and looks at: a process over one data directory."""
+"""The broker that `bench/load.py` starts and kills: a process with one data directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Settings = {
 
 @dataclass
 class Process:
-    """One broker over one data directory."""
+    """One broker with one data directory."""
 
     data: Path
     access: Access = PLAIN

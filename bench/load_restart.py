@@ -1,4 +1,6 @@
-"""One start that `bench/load.py` measures: every group is asked until it answers, and checked."""
+"""One start that `bench/load.py` measures: every group is requested until it answers, and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _FETCH_VERSION = 5
 
 @dataclass
 class Restart:
-    """What one start took."""
+    """The measurements of one start."""
 
     listens_s: float
     first_s: float
@@ -31,7 +33,7 @@ class Restart:
 
 
 def restart(process: Process, work: Work) -> Restart:
-    """Start, and ask every group until each has answered; then check what it said."""
+    """Start the broker, request every group until each has answered, and check the responses."""
     frames = [
         frame("OffsetFetch", _FETCH_VERSION, group, {"group_id": name_of(group), "topics": None})
         for group in range(work.groups)
@@ -73,14 +75,14 @@ def restart(process: Process, work: Work) -> Restart:
 
 
 def refused(answer: bytes) -> int:
-    """The error code of an OffsetFetch answer, its last field in this version."""
+    """The error code of an OffsetFetch response, its last field in this version."""
     code = int.from_bytes(answer[-2:], "big")
     assert code in (0, 14, 15, 16), f"error {code}"
     return code
 
 
 def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> None:
-    """Send ``frames`` with one another and take all answers, by their correlation ids."""
+    """Send ``frames`` pipelined, and store all responses by their correlation ids."""
     data, left = b"", len(frames)
     for start in range(0, len(frames), 512):
         batch = frames[start : start + 512]
@@ -101,7 +103,9 @@ def ask(sock: socket.socket, frames: list[bytes], answers: dict[int, bytes]) -> 
 
 
 def check(answers: dict[int, bytes], work: Work) -> None:
-    """Every group has one of its own commits whole: what was acknowledged, or a later one."""
+    """Check that every group has one of its commits completely: the acknowledged one, or a later
+    one.
+    """
     api = BY_NAME["OffsetFetch"]
     for group, answer in answers.items():
         _, position = decode_response_header(api.key, _FETCH_VERSION, answer)

@@ -1,10 +1,10 @@
-"""How long a broker with many transactional ids takes to serve them all after a kill.
+"""Measures how long a broker with many transactional ids takes to serve them all after a kill.
 
     .venv/bin/python -m bench.load_transactions --ids 100000
 
-Each id is given a producer id, and every tenth then has a transaction open over two partitions. The
-broker is killed and started again; the time runs from exec until DescribeTransactions of every id
-is answered as it was before, with the CPU that the broker has taken by then. The goal is 3 s.
+Each id gets a producer id, and every tenth then has an open transaction over two partitions. The
+broker is killed and started again. The time runs from exec until DescribeTransactions returns every
+id as before the kill, with the broker's CPU time until then. The goal is 3 s.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tests.raw_connection import RawConnection, frame
 
 GOAL_S = 3.0
 AT_ONCE = 1000
-"""Ids of one DescribeTransactions."""
+"""The number of ids in one DescribeTransactions."""
 TOPIC = "held"
 
 
 def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dict[str, Any]]:
-    """The answers by their correlation ids."""
+    """The responses by their correlation ids."""
     api = BY_NAME[name]
     found = {}
     for number, answer in answers.items():
@@ -40,7 +40,7 @@ def decoded(name: str, version: int, answers: dict[int, bytes]) -> dict[int, dic
 
 
 def fill(connection: RawConnection, ids: int) -> None:
-    """Make the ids, and open every tenth transaction."""
+    """Create the ids, and open every tenth transaction."""
     topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1}
     connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
     while connection.call("FindCoordinator", 1, key="id-0", key_type=1)["error_code"]:
@@ -53,7 +53,8 @@ def fill(connection: RawConnection, ids: int) -> None:
         for number in range(ids)
     ]  # fmt: skip
     producers: dict[int, dict[str, Any]] = {}
-    while len(producers) < ids:  # refused ones, while producer ids are reserved, are asked again
+    # some are refused while producer ids are being reserved, and retried
+    while len(producers) < ids:
         answers: dict[int, bytes] = {}
         ask(connection.socket, [frames[n] for n in range(ids) if n not in producers], answers)
         found = decoded("InitProducerId", 2, answers)
@@ -82,7 +83,7 @@ def fill(connection: RawConnection, ids: int) -> None:
 
 
 def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
-    """What DescribeTransactions of every id is answered."""
+    """The DescribeTransactions responses for all ids."""
     frames = [
         frame(
             "DescribeTransactions",
@@ -98,16 +99,18 @@ def asked(connection: RawConnection, ids: int) -> dict[int, bytes]:
 
 
 def states(answers: dict[int, bytes]) -> list[dict[str, Any]]:
-    """Every id as it is described, in order."""
+    """The description of every id, in order."""
     found = decoded("DescribeTransactions", 0, answers)
     return [each for first in sorted(found) for each in found[first]["transaction_states"]]
 
 
 def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[float, float]:
-    """Start, and ask until all is as before: seconds from exec, and the broker's CPU."""
+    """Start the broker, and query until all is as before: seconds from exec, and the
+    broker's CPU.
+    """
     process.start()
     connection = process.connected()
-    first = [f"id-{n}" for n in range(0, ids, max(1, ids // 400))]  # of every shard some
+    first = [f"id-{n}" for n in range(0, ids, max(1, ids // 400))]  # some of every shard
     while True:
         told = connection.call("DescribeTransactions", 0, transactional_ids=first)
         if not any(each["error_code"] for each in told["transaction_states"]):
@@ -120,7 +123,7 @@ def restart(process: Process, ids: int, before: list[dict[str, Any]]) -> tuple[f
 
 
 def main() -> None:
-    """Fill, kill, start three times."""
+    """Fill, kill, and start three times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000)
     add_options(parser)

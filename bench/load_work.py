@@ -1,4 +1,6 @@
-"""What `bench/load.py` commits: who, what and when; what was acknowledged; and the members."""
+"""The load of `bench/load.py`: commits with groups, offsets and order; acknowledgements;
+members.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 @dataclass
 class Work:
-    """What is committed, and what is known of it."""
+    """The commits, and their state."""
 
     groups: int
     commits: int
     number: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """Group to the number that was sent last; all its partitions have it for their offset."""
+    """By group, the last number sent, which is the offset in all its partitions."""
     acked: dict[int, int] = field(default_factory=dict)
     members: dict[int, tuple[str, int]] = field(default_factory=dict)
     pieces: dict[int, list[bytes]] = field(default_factory=dict)
@@ -61,10 +63,10 @@ class Work:
         return struct.pack(">q", number).join(pieces)
 
     def order(self, stream: int, commits: int, chance: random.Random, cover: bool) -> Iterator[int]:
-        """The groups of one of the connections in the order of their commits, together some.
+        """The groups of one connection, in the order of their commits.
 
-        With ``cover`` each of them once at first. A group keeps to its connection, so that what it
-        commits stays in order.
+        With ``cover`` each of them occurs once at first. A group always uses the same connection,
+        so its commits stay in order.
         """
         groups = list(range(stream, self.groups, CONNECTIONS))
         commits //= CONNECTIONS
@@ -139,7 +141,9 @@ class Stream:
 def commit(
     process: Process, work: Work, chance: random.Random, cover: bool, kill_at: int = 0
 ) -> float:
-    """Send commits; with ``kill_at`` kill the broker when so many are answered; seconds."""
+    """Send commits; with ``kill_at`` kill the broker after that many responses; return the
+    seconds.
+    """
     began = time.monotonic()
     count = 2 * kill_at or work.commits
     streams = [
@@ -165,7 +169,7 @@ def commit(
 
 
 def join(connection: RawConnection, work: Work) -> None:
-    """Make the first groups have a member each."""
+    """Add a member to each of the first groups."""
     for group in range(MEMBERS):
         session = {"session_timeout_ms": 3_600_000, "rebalance_timeout_ms": 60_000}
         protocols = [{"name": "range", "metadata": b""}]

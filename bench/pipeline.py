@@ -1,10 +1,11 @@
-"""How quickly the pipeline turns segment files into the table `commits`, and into all tables.
+"""Measures how quickly the pipeline turns segment files into the table `commits`, and into all
+tables.
 
-Offset records are written as a coordinator writes them (50 partitions a request, 20 requests a
+Offset records are written as a coordinator writes them (50 partitions per request, 20 requests per
 batch, random groups of 20,000), in segments of 8 partitions: once with values of version 3, as
-Muster and Kafka up to 3.9 write them, once with those of version 4, as Kafka 4 writes them, which
-have the topic's id. DuckDB makes the tables, on all cores; then the same segments are read plainly
-in one thread, which decodes every record into Arrow batches and drops them.
+Muster and Kafka up to 3.9 write them, once with version 4, as Kafka 4 writes them, with the topic's
+id. DuckDB makes the tables, on all cores. Then one thread reads the same segments, decodes every
+record into Arrow batches and drops them.
 
     python -m bench.pipeline [--records 5000000] [--versions 3 4] [--data DIR]
 """
@@ -63,14 +64,14 @@ def records_of(version: int, run: OffsetRun, first_delta: int) -> bytes:
 
 @functools.cache
 def _prologue(delta: int, key_size: int) -> bytes:
-    """What stands before the key: the record's length, its attributes, deltas, the key's length."""
+    """The bytes before the key: the record's length, its attributes, deltas, the key's length."""
     head = b"\0\0" + encode_varint(delta) + encode_varint(key_size)
     behind_the_key = len(_V4_HEAD[:1]) + _V4_SIZE + 1
     return encode_varint(len(head) + key_size + behind_the_key) + head
 
 
 def make(data: Path, records: int, version: int, chance: random.Random) -> None:
-    """Segments that hold so many records, a request each millisecond."""
+    """Write segments with ``records`` records, a request each millisecond."""
     each = records // LOG_PARTITIONS
     partitions = range(PARTITIONS_A_REQUEST)
     epochs = [0] * PARTITIONS_A_REQUEST
@@ -96,7 +97,7 @@ def make(data: Path, records: int, version: int, chance: random.Random) -> None:
 
 
 def run_job(data: str, out: str, job: str) -> None:
-    """In a process of its own: a job as the command line runs it, by the engine that it chooses."""
+    """In its own process: run a job as the command line does, with the engine that it chooses."""
     from pipeline.engines.duck import DuckEngine
     from pipeline.run.catalog import JOBS
     from pipeline.run.choice import processes_for
@@ -114,7 +115,7 @@ def run_job(data: str, out: str, job: str) -> None:
 
 
 def read_plainly(data: str) -> None:
-    """In a process of its own: every record decoded in one thread, and dropped."""
+    """In its own process: decode every record in one thread, and drop it."""
     from pipeline.sources.open import open_source
 
     began, rows = time.monotonic(), 0
@@ -124,13 +125,13 @@ def read_plainly(data: str) -> None:
 
 
 def told(began: float, events: int, cpu_s: float) -> None:
-    """Print what one process measured."""
+    """Print the measurements of one process."""
     seconds = time.monotonic() - began
     print(json.dumps({"seconds": seconds, "events": events, "cpu_s": cpu_s}))
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all that it started, as /proc has them."""
+    """A process and all its descendants, from /proc."""
     parents: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
@@ -147,7 +148,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_of(pids: list[int]) -> float:
-    """Seconds of CPU of these processes, and of those that they have seen end."""
+    """CPU seconds of these processes, and of their children that have been waited for."""
     ticks = 0
     for pid in pids:
         try:
@@ -159,7 +160,7 @@ def cpu_of(pids: list[int]) -> float:
 
 
 class Memory(threading.Thread):
-    """The greatest sum of resident memory, in MB, of a process and all that it started."""
+    """The maximum sum of resident memory, in MB, of a process and all its descendants."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -180,7 +181,7 @@ class Memory(threading.Thread):
 
 
 def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
-    """What one run of its own process told, and its peak of memory in MB."""
+    """The measurements that one run in its own process prints, and its peak memory in MB."""
     command = [sys.executable, "-m", "bench.pipeline", "--only", what, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     memory = Memory(process.pid)
@@ -195,7 +196,7 @@ def measured(what: str, *arguments: str) -> tuple[dict[str, float], float]:
 
 
 def main() -> None:
-    """Make the data, measure, tell."""
+    """Make the data, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--versions", type=int, nargs="+", choices=(3, 4), default=[3, 4])
@@ -217,7 +218,7 @@ def main() -> None:
 
 
 def measure(folder: Path, records: int, version: int, chance: random.Random) -> None:
-    """`commits` of half the records and of all of them, `all`; then the plain read."""
+    """`commits` of half the records and of all of them, then `all`, then the plain read."""
     seconds = {}
     for count, job in ((records // 2, "commits"), (records, "commits"), (records, "all")):
         data = folder / f"data-{count}-v{version}"

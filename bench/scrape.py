@@ -1,13 +1,13 @@
-"""What a scrape of /metrics costs: CPU time, and how long the loop is held at a time.
+"""Measures the cost of a scrape of /metrics: CPU time, and the longest pause of the event loop.
 
     .venv/bin/python bench/scrape.py [--groups 1000] [--partitions 100] [--rounds 3]
 
-A broker in this process, its HTTP side open, gets groups that have committed an offset in each
-partition of one topic, all of them behind. Scrapes come in two kinds: all ages of records known,
-and every commit moved since the last scrape, each to a record of its own that nobody has asked for.
-One task takes a turn of the loop whenever it can, and the longest CPU time between two of its turns
-is the pause. The client that scrapes runs in another process. The CPU time is that of the loop's
-thread; that of the thread that looks ages up, a quarter of a core at most, is told beside it.
+A broker in this process, with HTTP, gets groups that have committed an offset in each partition of
+one topic, all of them lagging. There are two kinds of scrapes: with the ages of all records known,
+and after every commit has moved to a new record whose age is unknown. One task takes a turn of the
+loop whenever it can, and the longest CPU time between two of its turns is the pause. The scraping
+client runs in another process. The CPU time is that of the loop's thread; that of the thread that
+looks up ages, a quarter of a core at most, is printed separately.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def filled(directory: str, partitions: int) -> Broker:
 
 
 async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> None:
-    """Each group commits in each partition, every one at a record of its own."""
+    """Each group commits in each partition, each time at a new record."""
     everywhere = list(range(partitions))
     now_ms = int(time.time() * 1000)
     for number in range(groups):
@@ -76,7 +76,7 @@ async def commit(broker: Broker, groups: int, partitions: int, turn: int) -> Non
 
 
 async def pauses(longest: list[float]) -> None:
-    """Notes in ``longest`` the longest CPU time that this task had to wait for its turn."""
+    """Note in ``longest`` the longest CPU time that this task waited for its turn."""
     before = time.thread_time()
     while True:
         await asyncio.sleep(0)
@@ -86,7 +86,7 @@ async def pauses(longest: list[float]) -> None:
 
 
 async def measure(groups: int, partitions: int, rounds: int) -> None:
-    """Prints a line for each scrape."""
+    """Print a line for each scrape."""
     with tempfile.TemporaryDirectory() as directory:
         broker = await filled(directory, partitions)
         await commit(broker, groups, partitions, 0)
@@ -107,7 +107,9 @@ async def measure(groups: int, partitions: int, rounds: int) -> None:
 
 
 async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None:
-    """One scrape; its CPU time, or the longest pause: to look for that takes CPU time itself."""
+    """One scrape; print its CPU time, or the longest pause, whose measurement takes CPU time
+    itself.
+    """
     longest = [0.0]
     watch = asyncio.create_task(pauses(longest)) if pause else None
     loop_s, all_s, began = time.thread_time(), time.process_time(), time.perf_counter()
@@ -127,7 +129,7 @@ async def look(broker: Broker, url: str, kind: str, pause: bool = False) -> None
 
 
 async def scrape(url: str) -> int:
-    """Bytes of an answer, fetched by another process."""
+    """The bytes of a response, fetched by another process."""
     client = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FETCH, url, stdout=asyncio.subprocess.PIPE
     )

@@ -1,11 +1,11 @@
-"""How the tools reach brokers that protect themselves, by Kafka's own properties.
+"""Connects the tools to secured brokers, configured by Kafka's own properties.
 
-    --command-config FILE   how the load comes, as for Kafka's tools: security.protocol, sasl.*
-    --server-config FILE    what protects the brokers that a tool starts: ssl.*, authorizer ...
+    --command-config FILE   the load's properties, as for Kafka's tools: security.protocol, sasl.*
+    --server-config FILE    the properties of the started brokers: ssl.*, authorizer ...
 
-A tool gives each broker its listener, which has the protocol of ``--command-config``, and the user
-who is named there; brokers are that user to each other too. What a server's file says of listeners,
-directories and HTTP is left out.
+A tool gives each broker a listener with the protocol of ``--command-config``. The brokers use the
+user named there for each other too. Listeners, directories and HTTP settings in the server's file
+are ignored.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _NOT_TAKEN = (
 
 
 class Access(NamedTuple):
-    """How brokers are protected, and who comes to them."""
+    """The security settings of brokers and of the load."""
 
     security: Security = PLAINTEXT
     file: Path | None = None
-    """The one of ``security``, for tools that read it themselves."""
+    """The file of ``security``, for tools that read it themselves."""
     settings: Mapping[str, str] = {}
-    """Of each broker that is started."""
+    """The settings of each started broker."""
 
     def connect(self, port: int, timeout_s: float = TIMEOUT_S) -> RawConnection:
-        """A connection to a broker of this machine that may be used for its work."""
+        """An authenticated connection to a broker of this machine."""
         connection = RawConnection(port, timeout_s)
         caller = _Caller(connection, port)
         connection.socket = self.security.wrap(connection.socket, "127.0.0.1", caller.address)
@@ -57,12 +57,12 @@ class Access(NamedTuple):
 
     @property
     def scram(self) -> Login | None:
-        """A login by SCRAM: brokers must be told of its user before they are started."""
+        """A SCRAM login: its user must be added before the brokers start."""
         login = self.security.login
         return login if login is not None and login.mechanism in SCRAM else None
 
     def add_user(self, data: Path) -> None:
-        """Tells a Muster of the user of SCRAM, in its data directory."""
+        """Add the SCRAM user to a Muster's data directory."""
         if self.scram is None:
             return
         command = [*COMMAND, "users", "add", self.scram.who.name, "--data-dir", str(data)]
@@ -73,15 +73,15 @@ class Access(NamedTuple):
         )  # fmt: skip
 
     def sets(self) -> list[str]:
-        """The options of a Muster that is started by hand."""
+        """The options for `muster serve`."""
         return [f"--set={name}={value}" for name, value in self.settings.items()]
 
     def groupload(self) -> list[str]:
-        """The options that it needs."""
+        """The options for groupload."""
         return [] if self.file is None else ["-command-config", str(self.file)]
 
     def librdkafka(self) -> dict[str, Any]:
-        """The same for clients of librdkafka."""
+        """The settings for clients of librdkafka."""
         tls, login = self.security.tls, self.security.login
         found: dict[str, Any] = {"security.protocol": _protocol(self.security)}
         if tls is not None:
@@ -105,7 +105,7 @@ PLAIN = Access()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of every tool that `chosen` reads."""
+    """Add the options of every tool that `chosen` reads."""
     parser.add_argument(
         "--command-config",
         metavar="FILE",
@@ -121,7 +121,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(given: argparse.Namespace) -> Access:
-    """What the options say; ends the tool where they are wrong."""
+    """The settings from the options; exits the tool if they are invalid."""
     try:
         return read(given.command_config, given.server_config)
     except (ClientError, OSError) as error:
@@ -129,12 +129,12 @@ def chosen(given: argparse.Namespace) -> Access:
 
 
 def read(client: Path | None, server: Path | None) -> Access:
-    """Who comes, and what protects, by these files. Raises ClientError and OSError."""
+    """The settings from these files. Raises ClientError and OSError."""
     security = PLAINTEXT if client is None else read_settings(client).security
     settings = {} if server is None else _settings(server)
     if security.tls is not None and client is not None:
         trust = {k: v for k, v in _settings(client).items() if k.startswith("ssl.truststore.")}
-        settings = {**trust, **settings}  # brokers that reach each other trust whom the load trusts
+        settings = {**trust, **settings}  # brokers trust the same certificates as the load
     if security != PLAINTEXT:
         protocols = f"{LISTENER}:{_protocol(security)},CONTROLLER:PLAINTEXT"
         settings["listener.security.protocol.map"] = protocols
@@ -145,7 +145,7 @@ def read(client: Path | None, server: Path | None) -> Access:
 
 
 def _login(login: Login) -> dict[str, str]:
-    """What brokers need for a login."""
+    """The broker settings for a login."""
     found = dict.fromkeys(
         ("sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol"), login.mechanism
     )
@@ -175,7 +175,7 @@ def _protocol(security: Security) -> str:
 
 
 class _Caller:
-    """A connection as a login uses it; what a tool starts has all that Kafka has since 1.0."""
+    """A connection for a login; the started brokers support all APIs that Kafka has since 1.0."""
 
     def __init__(self, connection: RawConnection, port: int) -> None:
         self._connection = connection

@@ -1,15 +1,16 @@
-"""How long a broker takes to start on an empty directory, and how much memory it has then.
+"""Measures how long a broker takes to start on an empty directory, and how much memory it uses
+then.
 
     .venv/bin/python -m bench.start [--rounds 9] [--no-kafka] [--against 'COMMAND']
-        [--command-config FILE --server-config FILE]
+      [--command-config FILE --server-config FILE]
 
-Measured from exec until a connection is accepted, and until an ApiVersions over it is answered; a
-second later, the resident memory and the CPU time that the start took. Muster serves HTTP as by
-default, and nobody asks there. Where a login is asked for, it is done before the connection counts
-as accepted. Apache Kafka 4.3.1 has its directory formatted before, which is not
-counted. `python -c pass` is what any program in Python takes. All take turns, round after round;
-printed are medians, and the fastest answer. ``--against`` is the command of another Muster. Needs
-Java and Kafka's jars, as the interop tests do, unless ``--no-kafka``.
+Measured are the time from exec until a connection is accepted, and until ApiVersions is answered on
+it; a second later, the resident memory and the CPU time of the start. Muster serves HTTP as by
+default, without requests. A login, if required, is done before the connection counts as accepted.
+Apache Kafka 4.3.1 has its directory formatted before, which is not counted. `python -c pass` is the
+minimum for any program in Python. All take turns, round after round; the output has medians, and
+the fastest answer. ``--against`` is the command of another Muster. Needs Java and Kafka's jars, as
+the interop tests do, unless ``--no-kafka``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Started(NamedTuple):
-    """One start."""
+    """The measurements of one start."""
 
     accepts_s: float
     answers_s: float
@@ -51,7 +52,7 @@ class Started(NamedTuple):
 
 
 def muster(command: list[str], folder: Path, access: Access) -> Started:
-    """A start of Muster."""
+    """Start Muster."""
     port, data = free_port(), folder / "data"
     access.add_user(data)
     listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(data)]
@@ -59,14 +60,14 @@ def muster(command: list[str], folder: Path, access: Access) -> Started:
 
 
 def kafka(folder: Path, access: Access) -> Started:
-    """A start of Apache Kafka."""
+    """Start Apache Kafka."""
     broker = throughput.kafka(folder / "data", access)
     command = broker._command()  # formats the directory
     return measured(command, broker.port, access)
 
 
 def measured(command: list[str], port: int, access: Access) -> Started:
-    """What a command takes until it serves on a port."""
+    """Run a command until it serves on a port; return the measurements."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -95,7 +96,7 @@ def connected(port: int, access: Access) -> RawConnection:
 
 
 def resident_mb(pid: int) -> float:
-    """The memory of a process that is in RAM."""
+    """The resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1_000_000
 
@@ -107,14 +108,14 @@ def cpu_s(pid: int) -> float:
 
 
 def nothing() -> float:
-    """How long a Python that does nothing lives."""
+    """The duration of a Python process that does nothing."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-kafka", action="store_true")

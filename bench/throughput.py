@@ -1,12 +1,12 @@
-"""How fast records go in and out, and what the broker spends on them, beside Apache Kafka 4.3.1.
+"""Measures how fast records go in and out, and the broker's CPU, compared with Apache Kafka 4.3.1.
 
     .venv/bin/python -m bench.throughput [--megabytes 100] [--rounds 3] [--only produce,100,lz4]
-        [--command-config FILE --server-config FILE]
+      [--command-config FILE --server-config FILE]
 
-Apache's own ProducerPerformance and ConsumerPerformance work on both brokers in turn, round after
-round. Printed are medians: MB/s as the tool says it, the broker's own CPU in milliseconds for each
-megabyte of records, and the ratios of Muster to Kafka. Then each broker's CPU with 1,000 partitions
-that nobody uses. Needs Java and Kafka's jars, as the interop tests do.
+Apache's own ProducerPerformance and ConsumerPerformance run on both brokers in turn, round after
+round. The output has medians: MB/s from the tool, the broker's own CPU in milliseconds per megabyte
+of records, and the ratios of Muster to Kafka. Then it has each broker's CPU with 1,000 idle
+partitions. Needs Java and Kafka's jars, as the interop tests do.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ IDLE_PARTITIONS = 1000
 IDLE_S = 10.0
 TOOL_TIMEOUT_S = 180.0
 _TICKS = os.sysconf("SC_CLK_TCK")
-# What kafka-server-start.sh gives the broker. The tests' JVMs are for short runs.
+# The flags of kafka-server-start.sh. The tests' JVM flags are for short runs.
 _SERVER_FLAGS = ("-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
 
 class FullKafka(KafkaBroker):
-    """Apache Kafka with the JVM settings that its own script gives it."""
+    """Apache Kafka with the JVM flags of its own script."""
 
     def _command(self) -> list[str]:
         command = [part for part in super()._command() if part not in java.FLAGS]
@@ -53,7 +53,7 @@ class FullKafka(KafkaBroker):
 
 
 def kafka(data: Path, access: Access) -> FullKafka:
-    """Kafka, protected; its controller has a listener of its own, where nobody logs in."""
+    """Kafka, secured; its controller has a separate listener without authentication."""
     settings = dict(access.settings)
     if "authorizer.class.name" in settings:
         settings["super.users"] = ";".join(
@@ -81,16 +81,16 @@ class Work(NamedTuple):
 
 
 class Over(NamedTuple):
-    """The listener that a tool uses, and the client properties that it needs there."""
+    """The listener that a tool uses, and the client properties for it."""
 
     bootstrap: str = ""
-    """"" for the broker's first."""
+    """"" is the broker's first listener."""
     properties: tuple[str, ...] = ()
     access: Access = NOBODY
-    """Of the broker's first listener."""
+    """The settings for the broker's first listener."""
 
     def words(self, broker: Broker) -> list[str]:
-        """Of a tool's command line: where it goes, and as whom."""
+        """The options of a tool's command line for address and login."""
         config = [] if self.access.file is None else ["--command-config", str(self.access.file)]
         return ["--bootstrap-server", self.bootstrap or broker.bootstrap, *config]
 
@@ -99,14 +99,14 @@ PLAIN = Over()
 
 
 class Measured(NamedTuple):
-    """Megabytes (1,048,576 bytes) a second, and CPU milliseconds of the broker for each."""
+    """Megabytes (1,048,576 bytes) per second, and CPU milliseconds of the broker per megabyte."""
 
     mb_per_s: float
     cpu_ms_per_mb: float
 
 
 def all_work() -> Iterator[Work]:
-    """Every combination; what was produced with acks=1 is consumed."""
+    """Every combination; consume reads the records produced with acks=1."""
     for size in SIZES:
         for codec in CODECS:
             for acks in ACKS:
@@ -115,13 +115,13 @@ def all_work() -> Iterator[Work]:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used, its threads' together."""
+    """CPU seconds that a process has used, in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def tool(main_class: str, *arguments: str) -> str:
-    """What a tool of Apache's prints; its JVM is as in the tests, the same for both brokers."""
+    """The output of an Apache tool; its JVM flags are those of the tests, for both brokers."""
     line = java.command(java.KAFKA_NEW, f"org.apache.kafka.tools.{main_class}", *arguments)
     line = [part for part in line if part != "-XX:TieredStopAtLevel=1"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
@@ -131,7 +131,7 @@ def tool(main_class: str, *arguments: str) -> str:
 
 
 def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Fill a topic; megabytes a second."""
+    """Fill a topic; return megabytes per second."""
     printed = tool(
         "ProducerPerformance",
         "--topic", topic,
@@ -146,7 +146,7 @@ def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
 
 
 def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
-    """Read a topic; megabytes a second, the time to join the group not counted."""
+    """Read a topic; return megabytes per second, without the time to join the group."""
     printed = tool(
         "ConsumerPerformance",
         "--topic", topic,
@@ -170,12 +170,12 @@ def measure(
 
 
 def idle(broker: Broker, access: Access) -> tuple[float, float]:
-    """CPU milliseconds a second without the idle partitions, and with them."""
+    """CPU milliseconds per second without the idle partitions, and with them."""
     found = []
     for partitions in (0, IDLE_PARTITIONS):
         if partitions:
             Cluster(broker.bootstrap, access.connect).create_topic("idle", partitions)
-            time.sleep(IDLE_S / 2)  # making them is not idling
+            time.sleep(IDLE_S / 2)  # their creation is not idle time
         before = cpu_s(broker.pid)
         time.sleep(IDLE_S)
         found.append((cpu_s(broker.pid) - before) * 1000 / IDLE_S)
@@ -183,7 +183,7 @@ def idle(broker: Broker, access: Access) -> tuple[float, float]:
 
 
 def table(found: dict[Work, dict[str, list[Measured]]]) -> Iterator[str]:
-    """Medians side by side; a ratio above 1 in both last columns is Muster's."""
+    """The medians of both; ratios above 1 in the last two columns favour Muster."""
     yield (f"{'':30}{'MB/s':>8}{'Kafka':>8}{'CPU ms/MB':>11}{'Kafka':>8}{'x speed':>9}{'x CPU':>7}")
     for work, of_broker in found.items():
         ours, theirs = (

@@ -1,10 +1,10 @@
-"""What TLS costs, beside Apache Kafka 4.3.1 with TLS, and whether a storm of handshakes is felt.
+"""Measures the cost of TLS, compared with Apache Kafka 4.3.1, and the effect of many handshakes.
 
     .venv/bin/python -m bench.tls [--megabytes 100] [--rounds 3] [--storm 1000]
 
-The lines of `bench.throughput`, over a listener with TLS 1.3 and one certificate (ECDSA P-256) for
-both brokers. Then a client's heartbeats over a plain listener of each broker, alone and while
-``--storm`` TLS connections are made by another process: median, p99 and the longest.
+The output has the lines of `bench.throughput`, over a listener with TLS 1.3 and one certificate
+(ECDSA P-256) for both brokers. Then it has a client's heartbeats over a plain listener of each
+broker, alone and while another process makes ``--storm`` TLS connections: median, p99 and maximum.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TlsMuster(Broker):
 
 
 def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
-    """Milliseconds of heartbeats of nobody, for a time or until a process ends."""
+    """Milliseconds of heartbeats of an unknown member, for a time or until a process ends."""
     waited = []
     end = time.monotonic() + (QUIET_S if until is None else STORM_S_MAX)
     with RawConnection(port) as connection:
@@ -59,14 +59,14 @@ def beats(port: int, until: subprocess.Popen[bytes] | None) -> list[float]:
 
 
 def said(waited: list[float]) -> str:
-    """Median, p99 and the longest."""
+    """Median, p99 and maximum."""
     ordered = sorted(waited)
     p99 = ordered[int(len(ordered) * 0.99)]
     return f"{statistics.median(ordered):6.2f} {p99:6.2f} {ordered[-1]:6.2f} ms"
 
 
 async def storm(port: int, trusted: str, connections: int) -> None:
-    """Connects so often, `AT_ONCE` at a time, and keeps each connection."""
+    """Make ``connections`` connections, `AT_ONCE` at a time, and keep them open."""
     context = ssl.create_default_context(cafile=trusted)
     free = asyncio.Semaphore(AT_ONCE)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:  # a run that uses no broker does not pay for its import
+if TYPE_CHECKING:  # a run without a broker skips this import
     from musterd.testing.muster import Muster
 
 _LINES_BEFORE = pytest.StashKey[int]()

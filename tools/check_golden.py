@@ -38,13 +38,13 @@ from protocol.schema import (
 
 
 def camel(name: str) -> str:
-    """group_instance_id -> groupInstanceId, as the golden values spell it."""
+    """group_instance_id -> groupInstanceId, as in the golden values."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def to_golden(fields: Sequence[Field], version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Our value in the golden notation: fields of the version only, tagged defaults left out."""
+    """Our value in the golden notation: only fields of the version, without tagged defaults."""
     said = {}
     for field in fields:
         if version not in version_range(field.versions):
@@ -67,14 +67,14 @@ def _to_golden(type_: Type, version: int, value: Any) -> Any:
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
     if type_ is BYTES:
         return base64.b64encode(value).decode()
-    # Records that are not null stand as "" in the golden values: only the hex has their bytes.
+    # Records that are not null are "" in the golden values: only the hex has their bytes.
     return "" if type_ is RECORDS else value
 
 
 def from_golden(
     fields: Sequence[Field], value: dict[str, Any], decoded: dict[str, Any]
 ) -> dict[str, Any]:
-    """A golden value in our notation; records are taken from what was decoded."""
+    """A golden value in our notation; its records are those of ``decoded``."""
     names = {camel(field.name): field for field in fields}
     return {
         names[name].name: _from_golden(names[name].type, part, decoded[names[name].name])
@@ -98,7 +98,7 @@ def _from_golden(type_: Type, value: Any, decoded: Any) -> Any:
 
 
 def check_message(vector: dict[str, Any]) -> str | None:
-    """What is wrong with a message or a record, or None."""
+    """The fault of a message or a record, or None."""
     version = vector["version"]
     message: Message
     if "api" in vector:
@@ -122,7 +122,7 @@ def check_message(vector: dict[str, Any]) -> str | None:
 
 
 def check(vector: dict[str, Any]) -> str | None:
-    """What is wrong with a vector, or None."""
+    """The fault of a vector, or None."""
     try:
         if "api" in vector or "record" in vector:
             return check_message(vector)
@@ -134,7 +134,7 @@ def check(vector: dict[str, Any]) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Check the files named; the exit code."""
+    """Check the named files; return the exit code."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""What the generated codecs' tuples look like; the data of ``make_codecs.py``."""
+"""The tuples of the generated codecs; the data of ``make_codecs.py``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ class Shape(NamedTuple):
     result: Callable[[int], str]
     """The request tuple in terms of the decoder's variables, by version."""
     slow_shape: str
-    """``_shape(version, value)``: the same tuple from the reference's dict."""
+    """``_shape(version, value)``: the same tuple from the reference codec's dict."""
     rows: dict[str, tuple[str, Callable[[int], str]]] = NONE
-    """Of each array, by its variable: its element's type and tuple."""
+    """For each array, by its variable: its element's type and tuple."""
     columns: Sequence[str] = ()
     """Arrays that are decoded as columns."""
     arguments: Sequence[str] = ()
-    """The encoder's arguments after the correlation id; none for no encoder."""
+    """The encoder's arguments after the correlation id; empty for no encoder."""
     names: dict[str, str] = NONE
-    """Response fields by path that are not called as in the table; ``path[]`` names elements."""
+    """Names of response fields, by path, that differ from the table's; ``path[]`` names
+    elements."""
     before: Callable[[int], list[str]] = lambda _: []
-    """Lines that an encoder begins with."""
+    """The first lines of an encoder."""
     in_chunks: bool = False
-    """The encoder returns a list of chunks; ``path.size`` names the bytes of a field of records."""
+    """The encoder returns a list of chunks; ``path.size`` is the name for the bytes of a records
+    field."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
-    """A tuple's source by version. (name, since, before): ``before`` stands in older versions."""
+    """A tuple's source by version. (name, since, before): older versions have ``before``."""
 
     def source(version: int) -> str:
         names = [

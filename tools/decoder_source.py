@@ -17,7 +17,7 @@ COLUMNS = {
     "committed_leader_epoch": "leader_epochs",
     "commit_timestamp": "timestamps",
 }
-"""What the columns of a commit's partitions are called."""
+"""The variables of the columns of a commit's partitions."""
 
 
 def struct_name(kind: str, formats: Sequence[str]) -> str:
@@ -40,16 +40,16 @@ class DecoderSource:
         self._zeros: list[str] = []
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """Emit one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     def give_up(self, condition: str) -> None:
-        """Leave the whole request to the reference where ``condition`` holds."""
+        """Emit that the reference codec decodes the whole request if ``condition`` is true."""
         self.line(f"if {condition}:")
         self.line("    raise Unusual")
 
     def flush(self) -> None:
-        """Unpack the fixed fields gathered so far."""
+        """Emit the unpacking of the fixed fields gathered so far."""
         run, self._run = self._run, []
         if run:
             formats = [letter for _, letter in run]
@@ -68,7 +68,7 @@ class DecoderSource:
             self.give_up(" or ".join(zeros))
 
     def fields(self, fields: Sequence[Field], prefix: str = "") -> None:
-        """A struct's fields into variables, then its tagged fields, which must be none."""
+        """Emit a struct's fields into variables, then a check that it has no tagged fields."""
         for field in fields:
             if self.version in version_range(field.versions) and field.tag is None:
                 self._field(field, prefix)
@@ -99,7 +99,7 @@ class DecoderSource:
             self.line("    n, p = read_varint(buffer, p - 1)")
 
     def _sized(self, name: str, nullable: bool, decode: str, limit: int) -> None:
-        # ``n`` bytes; a slice may end early here, then the next read or the last check finds it.
+        # ``n`` bytes; a slice may end early here, which the next read or the last check detects.
         if self.flexible:
             bad = [f"n > {limit}"] if limit else []
             null, size = "n == 0", "n - 1"
@@ -163,7 +163,7 @@ class DecoderSource:
         self.depth -= 1
 
     def _columns(self, fields: Sequence[Field], stride: int) -> None:
-        """Partitions of a commit: whole if no metadata is there, else one by one."""
+        """Emit a commit's partitions: all at once if no metadata is present, else one by one."""
         fixed = [
             field
             for field in fields
@@ -171,8 +171,8 @@ class DecoderSource:
         ]
         formats = "".join(f.type.format for f in fixed if isinstance(f.type, Primitive))
         at = struct.calcsize(">" + formats)
-        # Of the two last bytes, nonflexible: the metadata's length (0, or -1 for null);
-        # flexible: the length plus one (1, or 0 for null) and no tagged fields.
+        # The last two bytes, nonflexible: the metadata's length (0, or -1 for null); flexible: the
+        # length plus one (1, or 0 for null) and no tagged fields.
         marks = ("(0, 1)", "0") if self.flexible else ("(0, 255)", "mark")
         self.line("count = n")
         self.line(f"e = p + n * {stride}")

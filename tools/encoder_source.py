@@ -21,10 +21,10 @@ from protocol.schema import (
 
 
 class EncoderSource:
-    """Emits one encoder: pieces are gathered, joined and put behind their length.
+    """Emits one encoder, which gathers pieces, joins them and prepends their length.
 
-    ``names`` says under which name a field (by its dotted path) is in the function's arguments. An
-    encoder ``in_chunks`` returns a list, with the chunks of records as they are between its own.
+    ``names`` has the argument names of fields, by dotted path. An encoder ``in_chunks`` returns a
+    list, with the chunks of records unchanged between its own.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class EncoderSource:
         self._pieces: list[str] = []
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """Emit one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     def body(self, fields: Sequence[Field], header_tags: bool) -> None:
-        """The whole function's body for a response."""
+        """Emit the whole function's body for a response."""
         plain = [f for f in fields if self.version in version_range(f.versions) and f.tag is None]
         head = 5 if header_tags else 4
         if all(isinstance(f.type, Primitive) and f.type.format for f in plain):
@@ -77,7 +77,7 @@ class EncoderSource:
         self.line(f"return {name}(len(body) + {head}, correlation_id) + body")
 
     def _chunks(self, fields: Sequence[Field], header_tags: bool) -> None:
-        """The body of an encoder whose frame is a list of chunks."""
+        """Emit the body of an encoder whose frame is a list of chunks."""
         self.line("pieces: list[bytes] = []")
         self.line("chunks: list[Any] = []")
         self.line("size = 0")
@@ -134,7 +134,7 @@ class EncoderSource:
             self._run.append(("", "x"))
 
     def _tagged(self, field: Field, value: str) -> None:
-        """The one tagged field that is ever sent: a tuple of numbers, or None."""
+        """Emit the only tagged field that is ever sent: a tuple of numbers, or None."""
         assert isinstance(field.type, Struct)
         types = [each.type for each in field.type.fields]
         formats = [each.format for each in types if isinstance(each, Primitive)]
@@ -165,7 +165,7 @@ class EncoderSource:
         elif field.type is RECORDS:
             self._records(value, self.names[f"{path}.size"])
         elif field.type is STRING and not field.nullable and not compact:
-            # Its length is packed with the fields before it; above int16, struct refuses by itself.
+            # Its length is packed with the fields before it; above int16, struct raises an error.
             encoded = f"{value.replace('.', '_')}_bytes"
             self.line(f"{encoded} = {value}.encode()")
             self._run.append((f"len({encoded})", "h"))
@@ -182,7 +182,7 @@ class EncoderSource:
             self._run.append((value, field.type.format))
 
     def _records(self, value: str, size: str) -> None:
-        """Chunks of ``size`` bytes in all; null is never sent."""
+        """Emit chunks of ``size`` bytes in total; null is never sent."""
         self._count(size)
         self._flush()
         self.line(f"if {size}:")
@@ -223,7 +223,7 @@ class EncoderSource:
         names = [f.name for f in fields if self.version in version_range(f.versions)]
         epochs = "committed_leader_epoch" in names
         columns = f"({partitions}, offsets{', leader_epochs' if epochs else ''})"
-        # An empty text is two bytes of 0, or a varint 1 that ``offset_columns`` puts in.
+        # An empty text is two bytes of 0, or a varint 1 that ``offset_columns`` inserts.
         element = ("iqi" if epochs else "iq") + ("Bhx" if self.flexible else "2xh")
         packers = f"_offsets_{element}"
         self.packers[packers] = element

@@ -1,8 +1,8 @@
-"""Packages as set-up installed them: which ones a project needs, their files, their wheels again.
+"""Installed packages: the ones that a project needs, their files, and wheels rebuilt from them.
 
-Set-up checks every package against requirements/*.txt, so that what it installed is what the
-registry gave. Whoever builds from it needs no network and no cache. A file that is no longer as it
-was installed goes into no wheel.
+Set-up checks every package against requirements/*.txt, so its files are those of the registry. A
+build from them needs no network and no cache. A file that has changed since its installation is not
+put into a wheel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _OF_THE_INSTALLER = {
 
 
 def needed(requirements: Iterable[str]) -> list[Distribution]:
-    """The installed packages that these need, by their names, with all that those need in turn."""
+    """The installed packages that these requirements need, ordered by name, with their own
+    requirements.
+    """
     found: dict[str, Distribution] = {}
     seen = set()
     todo = [Requirement(each) for each in requirements]
@@ -46,7 +48,7 @@ def needed(requirements: Iterable[str]) -> list[Distribution]:
 
 
 def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
-    """What it brought into site-packages: path there, and where that is; commands are left out."""
+    """A package's files in site-packages: relative path and absolute path; without commands."""
     found = []
     for file in sorted(package.files or ()):
         skipped = file.suffix == ".pyc" or file.name in _OF_THE_INSTALLER
@@ -62,7 +64,7 @@ def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
 
 
 def wheel(package: Distribution) -> tuple[str, bytes]:
-    """A wheel of an installed package, without its commands: its file's name, its bytes."""
+    """A wheel of an installed package, without its commands: file name and bytes."""
     out = io.BytesIO()
     record = []
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -80,18 +82,18 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
 
 
 def tags(package: Distribution) -> str:
-    """Pythons, ABIs and platforms that the wheel was for, as in its file's name."""
+    """The Pythons, ABIs and platforms of the wheel, as in its file name."""
     lines = (package.read_text("WHEEL") or "").splitlines()
     each = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
     return "-".join(".".join(dict.fromkeys(parts)) for parts in zip(*each, strict=True))
 
 
 def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """Add a file that is the same whoever adds it, and when."""
+    """Add a file reproducibly: with a fixed time, and without user or umask."""
     entry = zipfile.ZipInfo(name, WRITTEN_AT)
     entry.compress_type = archive.compression
     entry.external_attr = 0o100644 << 16
-    entry.create_system = 3  # Unix, where the mode means something
+    entry.create_system = 3  # Unix, where the mode has a meaning
     archive.writestr(entry, data)
 
 

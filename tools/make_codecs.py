@@ -1,9 +1,9 @@
 """Writes ``protocol/generated``: straight-line codecs for the hot APIs, from their tables.
 
-A decoder unpacks runs of fields at once, takes whole arrays of partitions where their stride is
-fixed, and leaves tagged fields and everything that is wrong to the reference codec. An encoder
-makes the whole frame. ``SHAPES`` says what the tuples look like; ``protocol/generated`` opens with
-a list of them.
+A decoder unpacks runs of fields at once, decodes whole arrays of partitions if their stride is
+fixed, and leaves tagged fields and all invalid requests to the reference codec. An encoder makes
+the whole frame. ``SHAPES`` defines the tuples; the docstring of ``protocol/generated`` lists them.
+
 Run by ``make codecs``; the result is checked in.
 """
 
@@ -92,7 +92,7 @@ HELPERS = (
 
 
 class Source(NamedTuple):
-    """A function and the module constants that it needs."""
+    """A function, and the module constants that it needs."""
 
     version: int
     text: str
@@ -149,7 +149,7 @@ def _frame(shape: Shape) -> str:
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
-    """A source by version; versions that are the same on the wire share the first one's."""
+    """A source by version; versions with the same format share the first one's."""
     sources: dict[int, Source] = {}
     for version in api.versions:
         source = make(api, shape, version)
@@ -166,7 +166,7 @@ def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> d
 
 
 def table(name: str, functions: str, sources: dict[int, Source], type_: str) -> str:
-    """The dict of a module's functions by version."""
+    """The source of a dict of a module's functions by version."""
     entries = "".join(f"    {v}: {functions}_v{s.version},\n" for v, s in sources.items())
     return f"{name}: Final[{type_}] = {{\n{entries}}}"
 

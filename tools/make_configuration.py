@@ -34,15 +34,15 @@ An invalid value ends the start with one sentence, and several with a line each:
 
 Names that Kafka does not know are listed in one warning and ignored. Names that Kafka knows and
 that have no effect here are accepted without a warning, so that an existing `server.properties` can
-be used as it is; the end of this page lists them. Some of them ask for what Muster does not do,
-such as a cluster: those have a warning each ([below](#not-followed)). A setting that protects is
-never ignored: one that Muster does not serve ends the start
-([below](#settings-that-protect)). `muster config check FILE` shows all of this beforehand, setting
-by setting, with every fault.
+be used as it is; the end of this page lists them. Some of them request what Muster does not do,
+such as a KRaft quorum: each of these logs a warning ([below](#not-followed)). A security setting is
+never ignored: one that Muster does not support ends the start ([below](#settings-that-protect)).
+`muster config check FILE` shows all of this beforehand, setting by setting, with every fault.
 
 Kubernetes sets variables such as `MUSTER_PORT=tcp://10.0.0.1:9092` and `MUSTER_SERVICE_HOST` in
-every pod beside a service called `muster`. They are no settings, and are named in the log at level
-`debug` alone. A variable that a person wrote, such as `MUSTER_PORT=9092`, is in the warning.
+every pod of a namespace with a service called `muster`. They are not settings, and the log names
+them only at level `debug`. A variable that a person wrote, such as `MUSTER_PORT=9092`, is in the
+warning.
 
 Without a file Muster behaves as Kafka with the `server.properties` of its quick start:
 `group.initial.rebalance.delay.ms` is 0 unless a source sets it. With a file Kafka's default of
@@ -65,10 +65,9 @@ This page is written by `tools/make_configuration.py`; a test compares it with t
 PROTECTING = """
 ## Settings that protect
 
-What Muster does for listeners with TLS, logins, rights and quotas is in
-[security.md](security.md). Kafka has more that protects. A broker that ignored such settings would
-be open while its operator believes it closed. So it does not start, and one sentence names all of
-them:
+[security.md](security.md) describes TLS, logins, ACLs and quotas. Kafka has more security settings.
+A broker that ignored them would be open while its operator believes it closed. So it does not
+start, and one sentence names all of them:
 
     $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
     muster serve: security settings are never ignored, and Muster does not support
@@ -91,7 +90,7 @@ Each of them may be a listener's (`listener.name.internal.ssl.provider`), a mech
 with `ssl.` or `sasl.`, `connections.max.reauth.ms`, `max.connections`,
 `max.connection.creation.rate`, `num.network.threads` and `principal.builder.class`; the
 certificates and the two limits can be changed at run time, for one broker by its id. A name that
-begins with `listener.name.` and that would be looked up by nobody ends the start: capitals, a
+begins with `listener.name.` and that no listener uses ends the start: capitals, a
 listener that is not in `listeners`, any other setting.
 """
 NOT_FOLLOWED_HEAD = """
@@ -143,7 +142,7 @@ def _table(settings: Iterable[Setting], changeable: Collection[str] = ()) -> Ite
 
 
 def _protecting() -> Iterable[str]:
-    """A line for each thing that Muster lacks, with the settings that ask for it."""
+    """A line for each unsupported protection, with the settings that request it."""
     names: dict[str, list[str]] = {}
     for start, wanted in FAMILIES.items():
         names.setdefault(wanted, []).append(f"{start}*")
@@ -162,7 +161,7 @@ def _sorted(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def main() -> None:
-    """The entry point."""
+    """Write or check the page."""
     if "--check" in sys.argv:
         sys.exit(PAGE.read_text() != page())
     PAGE.write_text(page())

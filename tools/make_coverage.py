@@ -1,8 +1,8 @@
-"""Writes docs/use/coverage.md: which APIs and versions are served, from the dispatch table itself.
+"""Writes docs/use/coverage.md: the served APIs and versions, from the dispatch table itself.
 
     python tools/make_coverage.py [--check]
 
-With --check nothing is written; it exits 1 when the page is not what the table says.
+With --check nothing is written; it exits with 1 if the page differs from the table.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from security.acls.model import ResourceType  # noqa: E402
 PAGE = ROOT / "docs" / "use" / "coverage.md"
 
 HEAD = """\
-# What is served
+# Served APIs
 
 ## APIs
 
-Written by `make coverage` from the broker's own table (`broker/apis/tables/standalone.py`),
-which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
-left out all the same stands in a column of its own. Known are all versions of Apache Kafka up to
-4.3.1. The last column has the rights that a request needs where there is an authorizer
-([security.md](../operate/security.md#rights)), as the rows of the same table say them.
+Written by `make coverage` from the table of the broker (`broker/apis/tables/standalone.py`), from
+which the broker answers ApiVersions too. Every field of a served version takes effect, except those
+in the column "left out". "known" has all versions up to Apache Kafka 4.3.1. The last column has the
+operations that a principal must be allowed, if the broker has an authorizer
+([security.md](../operate/security.md#rights)).
 
 | key | API | served | known | left out | needs |
 |---:|---|---|---|---|---|
@@ -76,7 +76,7 @@ these do what Kafka documents; these have no effect on a single broker yet:
 
 
 def versions(first: int, last: int) -> str:
-    """A range as people read it."""
+    """A range of versions as text."""
     return str(first) if first == last else f"{first} to {last}"
 
 
@@ -90,7 +90,7 @@ def line(row: ServedApi) -> str:
 
 
 def needs(rights: Rights) -> str:
-    """What a row says of rights, in words."""
+    """The rights in a row, as text."""
     parts = [" or ".join(map(right, options_of(need))) for need in rights.needs]
     each = rights.each
     if isinstance(each, EachResource):
@@ -108,27 +108,27 @@ def needs(rights: Rights) -> str:
 
 
 def options_of(need: RequiredAcl | AnyOf) -> Sequence[RequiredAcl]:
-    """The needs of which one is enough."""
+    """The alternatives, one of which is enough."""
     return need.needs if isinstance(need, AnyOf) else (need,)
 
 
 def right(need: RequiredAcl) -> str:
-    """An operation on the one resource of a request."""
+    """An operation on the single resource of a request, as text."""
     return f"{need.operation.name} on the {NOUNS[need.kind]}"
 
 
 def own_right(own: HandlerAcl) -> str:
-    """What code of an API's own asks for."""
+    """The rights that an API's own code checks, as text."""
     unless = "" if own.unless is None else f", or {right(own.unless)}"
     when = f"{own.when}, " if own.when else ""
     return f"{when}{own.operation.name} on {own.of}{unless}"
 
 
 def told(tells: AuthorizedOperations) -> str:
-    """What an answer tells of rights."""
+    """The authorized operations that a response contains, as text."""
     each = "the" if tells.kind is ResourceType.CLUSTER else "each"
     to_whom = "" if tells.need is None else f", with {right(tells.need)}"
-    return f"tells what may be done to {each} {NOUNS[tells.kind]}{to_whom}"
+    return f"returns the allowed operations on {each} {NOUNS[tells.kind]}{to_whom}"
 
 
 def page() -> str:

@@ -1,7 +1,7 @@
 """Writes dashboards/grafana/*.json from the one description in this file: `make dashboards`.
 
-A dashboard is a list of rows, a row a list of panels side by side, a panel a title, a unit and its
-queries. Every query is limited to ``$instance``; docs/operate/metrics.md says what the series mean.
+A dashboard is a list of rows, a row a list of adjacent panels, a panel a title, a unit and its
+queries. Every query is limited to ``$instance``; docs/operate/metrics.md describes the series.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HEIGHT = 8
 class Panel(NamedTuple):
     """One graph; ``queries`` are (expression, legend).
 
-    ``kind`` is Grafana's, or "word": the legend of the one series as a word. A table has a column
-    for each query, named by its legend, and the rows with the highest first value come first.
+    ``kind`` is Grafana's, or "word": the legend of the only series as a word. A table has a column
+    for each query, named by its legend; rows are ordered by the first value, highest first.
     """
 
     title: str
@@ -31,8 +31,8 @@ class Panel(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """One page; ``variables`` are (name, query) beside the data source and the instance, which is
-    one of ``instances``.
+    """One dashboard; ``variables`` are (name, query), in addition to the data source and the
+    instance, which is one of ``instances``.
     """
 
     name: str
@@ -48,12 +48,12 @@ RATE = "[$__rate_interval]"
 
 
 def one(title: str, unit: str, query: str, legend: str = "", kind: str = "timeseries") -> Panel:
-    """A panel of one query."""
+    """A panel with one query."""
     return Panel(title, unit, ((query, legend),), kind)
 
 
 def quantiles(title: str, histogram: str, by: str, where: str = ME, unit: str = "s") -> Panel:
-    """Median and 99th percentile of a histogram."""
+    """The median and the 99th percentile of a histogram."""
     labels = ", ".join(filter(None, (by, "le")))
     legend = f"{{{{{by}}}}} " if by else ""
     return Panel(
@@ -74,7 +74,7 @@ WORST_FIRST = list(Verdict)
 
 
 def ranked(where: str) -> str:
-    """The verdicts of groups, each with a number that is higher the worse it is."""
+    """The verdicts of groups as numbers; a worse verdict has a higher number."""
     return " or ".join(
         f'{len(WORST_FIRST) - rank} * muster_group_verdict{{{where},verdict="{verdict}"}}'
         for rank, verdict in enumerate(WORST_FIRST)
@@ -651,14 +651,14 @@ CLUSTER = Dashboard(
 )
 
 FILE = f'{ME},source=~"$source"'
-"""Of the series that `muster pipeline lag --textfile` writes; the instance is node_exporter's."""
+"""The filter for series from `muster pipeline lag --textfile`; the instance is node_exporter's."""
 ITS_GROUP = f'{FILE},consumergroup=~"$group"'
 UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
-"""An offset above the end of its log has a lag below 0."""
+"""The lag is below 0 for an offset above the log end offset."""
 
 
 def in_state(title: str, verdict: str) -> Panel:
-    """How many groups have a partition with a verdict of the table `catch_up`."""
+    """The number of groups that have a partition with a verdict of the table `catch_up`."""
     groups = (
         f'count by (source, consumergroup) (muster_pipeline_verdict{{{FILE},verdict="{verdict}"}})'
     )
@@ -765,11 +765,11 @@ PIPELINE = Dashboard(
 
 DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE)
 SEVERAL = ("instance", "source")
-"""Variables of which all, or some, are shown together."""
+"""Variables that allow several values, or all."""
 
 
 def render(dashboard: Dashboard) -> str:
-    """The dashboard as Grafana imports it."""
+    """The dashboard in Grafana's import format."""
     panels: list[dict[str, Any]] = []
     for y, row in enumerate(dashboard.rows):
         width = WIDTH // len(row)
@@ -851,7 +851,7 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:
-    """One table of the queries' tables, a row for each set of labels."""
+    """One table from the queries' results, with a row for each set of labels."""
     names = {
         f"Value #{chr(ord('A') + index)}": legend for index, (_, legend) in enumerate(panel.queries)
     }
@@ -868,7 +868,7 @@ def _columns(panel: Panel) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write them all."""
+    """Write all dashboards."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for dashboard in DASHBOARDS:
         (FOLDER / f"{dashboard.name}.json").write_text(render(dashboard))

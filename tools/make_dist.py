@@ -1,7 +1,7 @@
-"""Everything that is given to others, into dist/: wheel, sdist, muster.pyz, container image.
+"""Builds all artifacts of a release into dist/: wheel, sdist, muster.pyz, container image.
 
-Offline: what it is made of is what set-up has installed. The same sources and packages make the
-same bytes, whenever and wherever; SOURCE_DATE_EPOCH names another time for the files inside.
+It works offline, from the packages that set-up has installed. The same sources and packages give
+the same bytes, at any time and place; SOURCE_DATE_EPOCH sets another time for the files inside.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ CONTAINER = ROOT / "deploy" / "Containerfile"
 START = ROOT / "tools" / "pyz_start.py"
 PYZ = "muster.pyz"
 IMAGE = "muster-image.tar"
-EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # without it, hatchling's own
+EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # the default is hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-"""The names from before those that say the version of glibc."""
+"""The older names, without the version of glibc."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """Build the wheel and the sdist; their paths."""
-    os.chdir(ROOT)  # the interface of build backends has no other way to say what is built
+    """Build the wheel and the sdist; return their paths."""
+    os.chdir(ROOT)  # the interface of build backends has no other way to name the project
     return folder / build_wheel(str(folder)), folder / build_sdist(str(folder))
 
 
 def make_pyz(wheel: Path, target: Path) -> None:
-    """Write the one file: the start, our wheel, and those of what it needs on this machine."""
+    """Write the single file: the start script, our wheel, and wheels of its requirements on this
+    machine.
+    """
     with zipfile.ZipFile(wheel) as opened:
         info = next(n for n in opened.namelist() if n.endswith(".dist-info/METADATA"))
         ours = PathDistribution(zipfile.Path(opened, info.rpartition("/")[0] + "/"))
@@ -66,7 +68,7 @@ def make_pyz(wheel: Path, target: Path) -> None:
 
 
 def files_of(wheels: dict[str, bytes]) -> list[str]:
-    """Every file in the wheels, and its size: by these the start knows a damaged cache."""
+    """Every file in the wheels, and its size, by which the start script detects a damaged cache."""
     found = []
     for data in wheels.values():
         with zipfile.ZipFile(io.BytesIO(data)) as opened:
@@ -75,7 +77,7 @@ def files_of(wheels: dict[str, bytes]) -> list[str]:
 
 
 def glibc(packages: list[Distribution]) -> str:
-    """The oldest glibc that all these packages run with, "" where none is needed."""
+    """The oldest glibc with which all these packages run, "" if none is needed."""
     needed = [
         min(versions) for package in packages if (versions := list(glibcs(installed.tags(package))))
     ]
@@ -83,13 +85,13 @@ def glibc(packages: list[Distribution]) -> str:
 
 
 def glibcs(tags: str) -> list[tuple[int, int]]:
-    """The versions of glibc that the tags of one wheel name."""
+    """The versions of glibc in the tags of one wheel."""
     named = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", tags)]
     return named + [version for name, version in MANYLINUX.items() if f"{name}_" in tags]
 
 
 def make_image(target: Path) -> None:
-    """Write the container image as one file, where buildah and the base image are there."""
+    """Write the container image as one file, if buildah and the base image are present."""
     buildah = shutil.which("buildah")
     if buildah is None:
         print("no container image: buildah is not on this machine", file=sys.stderr)
@@ -115,7 +117,7 @@ def make_image(target: Path) -> None:
 
 
 def main() -> None:
-    """Make everything; print the paths."""
+    """Build everything; print the paths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "dist")
     folder = parser.parse_args().folder.absolute()

@@ -1,4 +1,4 @@
-"""Write the outcomes of the golden conversations anew; the diff is what gets reviewed."""
+"""Rewrites the expected outcomes of the golden conversations; review the diff."""
 
 from __future__ import annotations
 

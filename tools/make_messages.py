@@ -1,8 +1,8 @@
 """Writes ``protocol/messages``, ``log_records.py`` and ``api_keys.py`` from Kafka's schemas.
 
-Reads ``tests/data/schema`` (its README says where the files come from), merges the versions of each
-message into one table with version ranges, and writes a module per API. Run it before
-``make codecs``; the result is checked in and compared with the schemas by tests.
+Reads ``tests/data/schema`` (its README names the origin of the files), merges the versions of each
+message into one table with version ranges, and writes a module per API. Run it before ``make
+codecs``; the result is checked in and compared with the schemas by tests.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TOP = Path(__file__).resolve().parent.parent
 SCHEMAS = TOP / "tests" / "data" / "schema"
 MESSAGES = TOP / "protocol" / "messages"
 
-# The reflected types do not always say that records may be null; in these messages they may.
+# The reflected types do not always show that records may be null; in these messages they may.
 NULLABLE_RECORDS = {"ProduceRequest", "FetchResponse", "ShareFetchResponse"}
 
 
 def ranges(versions: list[int], newest: int) -> str:
-    """The notation of ``protocol.schema.version_range`` for a list of versions."""
+    """A list of versions in the notation of ``protocol.schema.version_range``."""
     first, last = min(versions), max(versions)
     if sorted(versions) != list(range(first, last + 1)):
         raise SystemExit(f"versions with a gap: {versions}")
@@ -35,7 +35,7 @@ def ranges(versions: list[int], newest: int) -> str:
 
 
 class Merger:
-    """Merges one message's layouts, one a version, into the source text of its table."""
+    """Merges one message's layouts, one for each version, into the source text of its table."""
 
     def __init__(self, message: str, newest: int, facts: dict[str, Any]) -> None:
         self.message = message
@@ -76,7 +76,7 @@ class Merger:
         ]
         nullable = [v for v, type_ in types.items() if self.is_nullable(type_, here)]
         if nullable:
-            # "+" where it stays nullable for as long as it is there.
+            # "+" if it stays nullable in all later versions with the field.
             text = f"{min(nullable)}+" if max(nullable) == max(types) else ranges(nullable, -1)
             arguments.append(f'nullable="{text}"')
         if tag is not None:
@@ -86,7 +86,7 @@ class Merger:
         return f"Field({', '.join(arguments)})"
 
     def is_nullable(self, type_: Any, path: str) -> bool:
-        """True where null is allowed; for structs the schemas do not say, our own list does."""
+        """Whether null is allowed; the schemas do not show it for structs, so our own list does."""
         if isinstance(type_, dict):
             return bool(type_["nullable"])
         if isinstance(type_, list):
@@ -112,7 +112,7 @@ class Merger:
 
 
 def flexible_range(versions: dict[int, dict[str, Any]], part: str) -> str:
-    """The range of flexible versions, "" for none."""
+    """The range of flexible versions, "" if none is flexible."""
     flexible = [version for version, data in versions.items() if is_flexible(data[part])]
     return f"{min(flexible)}+" if flexible else ""
 
@@ -177,8 +177,8 @@ def records_module(records: dict[str, Any], facts: dict[str, Any]) -> str:
     body = "\n".join(parts)
     return f'''"""The records of Kafka's internal topics as tables: groups, transactions, shares.
 
-A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode`` are
-about what follows these two bytes. Longer than a module should be, since it is one list.
+A key begins with its type (int16), a value with its version (int16); ``decode`` and ``encode``
+handle the bytes after these two. The module is longer than the limit, since it is one list.
 Written by ``tools/make_messages.py``.
 """
 
@@ -197,7 +197,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {{record.name: record for record in (
 
 
 def decode(name: str, version: int, buffer: Buffer, position: int = 0) -> dict[str, Any]:
-    """The fields of a key or value; ProtocolError unless the bytes are exactly one."""
+    """The fields of a key or value; ProtocolError unless it fills the bytes exactly."""
     return _find(name).message(version).decode(buffer, position)
 
 
@@ -216,7 +216,7 @@ def _find(name: str) -> LogRecord:
 
 def keys_module(apis: dict[str, Any]) -> str:
     """The source of ``protocol/api_keys.py``."""
-    # Of two names for one key the first, newer one counts.
+    # If a key has two names, the first, newer one wins.
     names = {api["key"]: name for name, api in reversed(apis.items())}
     constants = "".join(f"{snake(names[k]).upper()}: Final = {k}\n" for k in sorted(names))
     first = {}
@@ -226,9 +226,9 @@ def keys_module(apis: dict[str, Any]) -> str:
         if flexible:
             first[key] = int(flexible[:-1])
     listed = "".join(f"    {snake(names[k]).upper()}: {v},\n" for k, v in first.items())
-    return f'''"""API keys by Kafka's names, and since which version each API is flexible (KIP-482).
+    return f'''"""API keys by Kafka's names, and the first flexible version of each API (KIP-482).
 
-Small and by itself, since every request's header asks it. Written by ``tools/make_messages.py``.
+A small module, since every request header needs it. Written by ``tools/make_messages.py``.
 """
 
 from __future__ import annotations
@@ -238,21 +238,20 @@ from typing import Final
 {constants}
 FIRST_FLEXIBLE: Final[dict[int, int]] = {{
 {listed}}}
-"""The first version with compact types and tagged fields; keys that never had one are absent."""
+"""The first version with compact types and tagged fields; keys without one are missing."""
 '''
 
 
 def index_module(apis: dict[str, Any]) -> str:
     """The source of ``protocol/messages/__init__.py``."""
-    # Reversed: of two names for one key the first, newer one counts.
+    # Reversed: if a key has two names, the first, newer one wins.
     keys = {api["key"]: snake(name) for name, api in reversed(apis.items())}
     by_key = "".join(f"    {key}: {keys[key]!r},\n" for key in sorted(keys))
     by_name = "".join(f"    {name!r}: {snake(name)!r},\n" for name in sorted(apis))
     return f'''"""Every API of Kafka's protocol as a table, by key and by name.
 
-Importing them all takes longer than a broker's start should, so a table is imported when it is
-first asked for. Written by ``tools/make_messages.py``; ``docs/internals/protocol.md`` explains the
-notation.
+A table is imported on first use, since importing all of them would slow a broker's start. Written
+by ``tools/make_messages.py``; ``docs/internals/protocol.md`` explains the notation.
 """
 
 from __future__ import annotations
@@ -293,7 +292,7 @@ class Tables(Mapping[Key, Api], Generic[Key]):
 # Kafka 4.1 gave key 74 a new name and a version 1; the old name has no key here.
 BY_KEY: Final[Tables[int]] = Tables({{
 {by_key}}})
-"""Every API by its key, in the order of keys: BY_KEY[8]."""
+"""Every API by its key, ordered by key: BY_KEY[8]."""
 
 BY_NAME: Final[Tables[str]] = Tables({{
 {by_name}}})

@@ -1,22 +1,22 @@
-"""What `muster.pyz` runs first: unpacks the wheels in it, once, and starts the program from there.
+"""The start script of `muster.pyz`: unpacks its wheels once, and starts the program from there.
 
-They lie in `muster/DIGEST` of the user's cache. A folder appears there by a rename, whole; of two
-first starts at once the second waits. One whose files are not those that were unpacked is made
-anew.
+The wheels are unpacked into `muster/DIGEST` of the user's cache. A complete folder appears there by
+a rename; if two first starts coincide, the second waits. A folder whose files have changed since is
+replaced.
 
-Nothing is imported here that a start from a whole folder can do without.
+The script imports only what a start with a complete folder needs.
 """
 
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
-# Written by tools/make_dist.py; see there.
+# Written by tools/make_dist.py.
 DIGEST = "@DIGEST@"
 ABI = "@ABI@"
 GLIBC = "@GLIBC@"
 WRITTEN_AT = 1580601600
-"""The time of every unpacked file: one that was written to since then has another."""
+"""The time of every unpacked file: a file that was changed later has another."""
 
 
 def main():
@@ -34,7 +34,7 @@ def main():
         )
     sys.dont_write_bytecode = writes
     sys.path.insert(1, site)
-    # The processes that a broker starts have the same packages.
+    # The processes that a broker starts use the same packages.
     inherited = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([site, inherited] if inherited else [site])
     from musterd.__main__ import main as muster
@@ -65,7 +65,7 @@ def _cache():
 
 
 def _unpacked(archive, expected):
-    """The folder with the packages, made if need be."""
+    """The folder with the packages, created if necessary."""
     site = os.path.join(_cache(), DIGEST)
     if not _is_whole(site, expected):
         import fcntl
@@ -73,17 +73,17 @@ def _unpacked(archive, expected):
         os.makedirs(_cache(), 0o700, exist_ok=True)
         with open(f"{site}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not _is_whole(site, expected):  # no other start has made it meanwhile
+            if not _is_whole(site, expected):  # another start may have created it
                 _make(archive, site)
     return site
 
 
 def _make(archive, site):
-    """Put a new folder in place, and a damaged one out of it."""
+    """Put a new folder in place, and remove a damaged one."""
     import shutil
 
     new, old = f"{site}.new", f"{site}.old"
-    for each in (new, old):  # of a start that was killed
+    for each in (new, old):  # left by a start that was killed
         shutil.rmtree(each, ignore_errors=True)
     _unpack(archive, new)
     if os.path.exists(site):
@@ -93,7 +93,7 @@ def _make(archive, site):
 
 
 def _is_whole(site, expected):
-    """Whether every file is there, of its size, and nobody has written to it since."""
+    """Whether every file exists, has its size, and is unchanged."""
     try:
         for name, size in expected:
             found = os.stat(f"{site}/{name}")

@@ -1,4 +1,4 @@
-"""Kafka's schemas as layouts, one a version, and what changed between them, in words.
+"""Kafka's schemas as layouts, one for each version, and a text of the changes between them.
 
 A part of ``make_messages.py``.
 """
@@ -32,7 +32,7 @@ def entries(layout: Layout) -> Iterator[Entry]:
 
 
 def is_flexible(layout: Layout) -> bool:
-    """True where the struct ends in tagged fields."""
+    """Whether the struct ends in tagged fields."""
     return any(name == "_tagged_fields" for name, _ in layout)
 
 
@@ -44,7 +44,7 @@ def element_of(type_: Any) -> Any:
 
 
 def base_of(type_: Any) -> str:
-    """What stays the same about a type between versions: STRING, array of struct ..."""
+    """The part of a type that all versions share: STRING, array of struct ..."""
     if isinstance(type_, list):
         return "struct"
     if isinstance(type_, dict):
@@ -53,7 +53,7 @@ def base_of(type_: Any) -> str:
 
 
 def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every field of a layout by its dotted path, with its type apart from compactness."""
+    """Every field of a layout by its dotted path, with its type regardless of compactness."""
     for entry in entries(layout):
         nullable = isinstance(entry.type, dict) and entry.type["nullable"]
         nullable = nullable or (isinstance(entry.type, str) and "NULLABLE" in entry.type)
@@ -65,14 +65,14 @@ def paths(layout: Layout, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def changes(old: Layout, new: Layout) -> list[str]:
-    """What a version adds to, takes from or changes in the previous one, in words."""
+    """The additions, removals and changes of a version compared with the previous one, as text."""
     before, after = dict(paths(old)), dict(paths(new))
     added = [path for path in after if path not in before]
     gone = [path for path in before if path not in after]
     both = [path for path in after if path in before and before[path] != after[path]]
     words = []
     for text, listed in (("adds", added), ("drops", gone), ("changes", both)):
-        # A struct that came or went speaks for its parts.
+        # The parts of a struct that is added or removed are not listed.
         told = [p for p in listed if not any(p.startswith(f"{other}.") for other in listed)]
         if told:
             words.append(f"{text} {', '.join(told)}")
@@ -80,7 +80,7 @@ def changes(old: Layout, new: Layout) -> list[str]:
 
 
 def history(versions: dict[int, dict[str, Any]], parts: list[str]) -> str:
-    """A comment line per version."""
+    """A comment line for each version."""
     lines = []
     for version, now in versions.items():
         words = []

@@ -1,1 +1,1 @@
-"""A cluster of three Musters beside one of three Apache Kafkas 3.9.2, measured."""
+"""Compares a cluster of three Musters with one of three Apache Kafkas 3.9.2."""

@@ -1,12 +1,13 @@
-"""A cluster of three Musters beside one of three Apache Kafkas 3.9.2 in ZooKeeper mode.
+"""Compares a cluster of three Musters with one of three Apache Kafkas 3.9.2 in ZooKeeper mode.
 
     .venv/bin/python -m bench.cluster [--only produce,idle] [--rounds 3] [--secs 4]
-        [--command-config FILE --server-config FILE]
+      [--command-config FILE --server-config FILE]
 
-Each kind has three brokers and a ZooKeeper of its own, on this machine. Printed are medians of the
-rounds and, where both kinds were measured, Kafka's figure divided by Muster's; a line above says
-from where to where is measured, of both kinds by the same code. Needs Java, Go 1.24, and Kafka's
-jars, which Maven brings once as for the interop tests. One scenario takes one to two minutes.
+Each kind has three brokers and its own ZooKeeper, on this machine. The output has the medians of
+the rounds and, if both kinds were measured, Kafka's figure divided by Muster's. A line above names
+the start and the end of the measured time, which the same code determines for both kinds. Needs
+Java, Go 1.24, and Kafka's jars, which Maven downloads once, as for the interop tests. One scenario
+takes one to two minutes.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ Figures = dict[str, float]
 
 
 class Scenario(NamedTuple):
-    """What is measured."""
+    """One measurement."""
 
     what: str
     span: str
-    """From where to where."""
+    """The start and the end of the measured time."""
     prepare: Callable[[MeasuredCluster, float], None]
-    """Once for each cluster; the number is for how many seconds a JVM is to be warmed up."""
+    """Called once for each cluster; the number is the warm-up time of a JVM in seconds."""
     measure: Callable[[MeasuredCluster, float], Figures]
-    """Once in each round, for about so many seconds."""
+    """Called once in each round, for about this number of seconds."""
     rounds: int | None = None
-    """How often at most."""
+    """The maximum number of rounds."""
     settings: Mapping[str, str] = {}
     beside: bool = True
-    """Both clusters run at once, and are measured in turn; else one after the other."""
+    """Run both clusters at the same time and measure them in turn; else one after the other."""
 
 
 SCENARIOS = {
@@ -91,8 +92,8 @@ SCENARIOS = {
 
 
 def main() -> None:
-    """Measures what is named, all by default."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # brokers end with it
+    """Run the named scenarios, by default all."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the brokers end with this process
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help=f"of {','.join(SCENARIOS)}")
     options.add_argument("--kinds", default=",".join(KINDS))
@@ -132,7 +133,7 @@ def run(
 
 
 def table(name: str, found: Mapping[str, list[Figures]], took_s: float) -> None:
-    """One line for each figure: the medians side by side."""
+    """Print one line for each figure: the medians of both kinds."""
     scenario, rounds = SCENARIOS[name], max(map(len, found.values()))
     print(f"{name}: {scenario.what}; medians of {rounds}, all in {took_s:.0f} s")
     print(f"    {scenario.span}")

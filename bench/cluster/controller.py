@@ -1,8 +1,8 @@
-"""How long a cluster of 5,000 partitions is without a controller that has said everything.
+"""Measures how long a cluster of 5,000 partitions lacks a controller that has sent all updates.
 
-`/controller` is deleted, as an operator does it. Time begins there, and ends when each broker names
-the new controller, then when each knows a topic that was created with it: what a controller tells
-a broker comes in order, so all that it tells at its beginning has been answered by then.
+`/controller` is deleted, as an operator would do it. The time begins then, and ends first when each
+broker names the new controller, and then when each knows a topic created by it: a controller's
+updates to a broker arrive in order, so all its initial updates have been answered by then.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _TIME_LIMIT_S = 120
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Makes the topics, and moves the controller once."""
+    """Create the topics, and move the controller once."""
     for number in range(TOPICS):
         cluster.create(f"many-{number}", PARTITIONS // TOPICS, REPLICAS)
     measure(cluster, 0)
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """One fail-over."""
+    """Measure one fail-over."""
     held = sum(long_pieces(cluster).values())
     cpu = cluster.cpu_s()
     with zookeeper(cluster) as client, Bystander(cluster) as bystander:
@@ -59,9 +59,10 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 def _other_elected(
     cluster: MeasuredCluster, client: KazooClient, connections: list[RawConnection]
 ) -> tuple[float, float, int]:
-    """When the controller was deposed, when another was elected, and which.
+    """Depose the controller; return the times of the deposition and the election, and the new
+    controller.
 
-    The old one may win again: then it is deposed once more, when it has told all.
+    The old one may win again: then it is deposed once more, after it has sent all updates.
     """
     old = controller_of(client)
     while True:
@@ -77,7 +78,7 @@ def _other_elected(
 def _until_told(
     cluster: MeasuredCluster, controller: int, connections: list[RawConnection]
 ) -> None:
-    """Waits until each broker knows a topic that the controller makes now."""
+    """Wait until each broker knows a topic that the controller creates now."""
     topic = f"after-{uuid.uuid4()}"
     until(lambda: _created(cluster, controller, topic) or None)
     until(lambda: all(_is_led(each, topic) for each in connections) or None)

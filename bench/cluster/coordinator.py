@@ -1,7 +1,8 @@
-"""How long groups have no coordinator when that with 1,000,000 of their offsets dies.
+"""Measures how long groups lack a coordinator after the death of one with 1,000,000 offsets.
 
-All are in one partition of `__consumer_offsets`. Time begins when ZooKeeper tells that the broker's
-node is gone, and ends with the first right answer to OffsetFetch, and with that of the last group.
+All offsets are in one partition of `__consumer_offsets`. The time begins when ZooKeeper removes the
+broker's node, and ends with the first correct OffsetFetch response, and with that for the last
+group.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ OFFSETS = "__consumer_offsets"
 SPAN = "from the end of its node in ZooKeeper to the right answers to OffsetFetch"
 _FILL = f"-scenario fill -groups {GROUPS} -parts {PARTITIONS} -topicparts {PARTITIONS} -conns 32"
 _TOPIC = "bench"
-"""That of groupload."""
+"""The topic that groupload uses."""
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Commits the offsets: group n has n in each partition."""
+    """Commit the offsets: group n has the offset n in each partition."""
     cluster.create(_TOPIC, PARTITIONS, 1)
     filled = cluster.load(_FILL)
     if filled["bad"]:
@@ -30,7 +31,7 @@ def prepare(cluster: MeasuredCluster, _: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """The coordinator is killed. It is not the controller, whose fail-over is measured apart."""
+    """Kill the coordinator. It is not the controller, whose fail-over is measured separately."""
     killed = _coordinator_that_is_not_the_controller(cluster)
     gone_ns: list[int] = []
     left = [broker for broker in BROKERS if broker != killed]
@@ -66,7 +67,7 @@ def _coordinator_that_is_not_the_controller(cluster: MeasuredCluster) -> int:
 
 
 def _has(cluster: MeasuredCluster, broker: int, group: int) -> bool:
-    """Whether a broker answers with what a group committed."""
+    """Whether a broker returns a group's committed offsets."""
     with cluster.connect(broker) as connection:
         answer = connection.call(
             "OffsetFetch",

@@ -1,4 +1,4 @@
-"""What 3,000 partitions cost that nobody uses."""
+"""Measures the cost of 3,000 idle partitions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LEAST_S = 20
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Makes the topics, and waits: making them is not idling."""
+    """Create the topics, and wait, because their creation is not idle time."""
     for number in range(TOPICS):
         cluster.create(f"idle-{number}", PARTITIONS // TOPICS, 3)
     time.sleep(warm_s)
 
 
 def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
-    """CPU of all brokers, and of their ZooKeeper, for a minute."""
+    """The CPU time per minute of all brokers and of their ZooKeeper."""
     secs = max(secs, _LEAST_S)
     brokers, zookeeper = cluster.cpu_s(), cluster.zookeeper_cpu_s()
     time.sleep(secs)

@@ -1,10 +1,9 @@
-"""For how long 200 partitions have no leader when their broker dies, and when it is stopped.
+"""Measures how long 200 partitions lack a leader after a kill and after a stop of their broker.
 
-A prober writes to all partitions of that broker, each where its leader was last found and
-everywhere while it has none. A dead broker is missed with the end of its session, which is not
-counted: time begins when ZooKeeper tells that its node is gone. Of a broker that stops it is the
-time between the last write that it took and the first one of the next leader. The prober asks every
-5 to 20 ms.
+A prober writes to all partitions of that broker, each at its last known leader, and at every broker
+while it has no leader. After a kill the time until the session expires is not counted: the time
+begins when ZooKeeper removes the broker's node. After a stop it is the time between the last write
+that the broker accepted and the first one of the next leader. The prober sends every 5 to 20 ms.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ SPAN = (
 )
 _FLAGS = f"-scenario leaderless -topic {TOPIC} -topicparts {PARTITIONS}"
 _KILLED, _STOPPED = 3, 2
-"""Neither is the controller, which is the first."""
+"""Neither of them is the controller, which is the first broker."""
 _MS = 1e6
 _PROBER_S_MAX = 90
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Makes the topic, and has leadership move once: what a JVM does first takes long."""
+    """Create the topic, and move leadership once, because a JVM's first time is slow."""
     cluster.create(TOPIC, PARTITIONS, 3)
     with _prober(cluster, _STOPPED) as prober:
         time.sleep(warm_s / 2)
@@ -49,7 +48,7 @@ def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """A death, and a stop."""
+    """Measure a kill and a stop."""
     killed_ns: list[int] = []
     with _prober(cluster, _KILLED) as prober, expiry(cluster, _KILLED, killed_ns):
         cluster.kill(_KILLED)
@@ -74,7 +73,7 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 @contextmanager
 def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[str]]:
-    """A prober that has written to all partitions of a broker, and goes on."""
+    """A running prober that has written to all partitions of a broker."""
     at = f"127.0.0.1:{cluster.ports[leader]}"
     command = cluster.load_command(_FLAGS, leader=at, secs=_PROBER_S_MAX)
     pipe = subprocess.PIPE
@@ -88,9 +87,11 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
 def _gaps(
     prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
 ) -> list[tuple[int, int]]:
-    """From the last write to the first elsewhere, of each partition that moved."""
+    """For each partition that moved, the last write before and the first write at another
+    broker.
+    """
     cluster.until_led(TOPIC, without)
-    time.sleep(1)  # until the prober has seen it too
+    time.sleep(1)  # until the prober has noticed it too
     out, _ = prober.communicate(timeout=_PROBER_S_MAX)
     found: dict[str, Any] = json.loads(out.splitlines()[-1])
     if found["without_leader"]:
@@ -101,7 +102,7 @@ def _gaps(
 
 
 def _come_back(cluster: MeasuredCluster, broker: int) -> None:
-    """The broker is in sync again, and leads what it led."""
+    """Start the broker, and wait until it is in sync and leads its partitions again."""
     cluster.start(broker)
     cluster.until_brokers(set(BROKERS))
     cluster.until_whole(TOPIC, 3)

@@ -1,4 +1,4 @@
-"""Records that all in-sync replicas have: how many megabytes a second, and what they cost."""
+"""Measures Produce with acks=all: megabytes per second, CPU per megabyte and latency."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _FLAGS = "-scenario produce -conns 6 -depth 5 -topic produced"
 
 
 def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
-    """Makes the topic, and lets a JVM see the work."""
+    """Create the topic, and warm up the JVM."""
     cluster.create("produced", PARTITIONS, 3, **{"min.insync.replicas": "2"})
     cluster.load(_FLAGS, topicparts=PARTITIONS, secs=0.5, warm=warm_s)
 
 
 def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
-    """16 records of 1 kB a request, acks of all, five requests in flight at each partition."""
+    """Send 16 records of 1 kB per request, acks=all, with five requests in flight per partition."""
     zookeeper = cluster.zookeeper_cpu_s()
     found = cluster.load(_FLAGS, topicparts=PARTITIONS, secs=secs, warm=1)
     if found["bad"]:

@@ -1,4 +1,4 @@
-"""How fast a follower is back that missed 1 GiB: MB/s, until all replicas are in sync, and CPU."""
+"""Measures how fast a follower that missed 1 GiB is in sync again: MB/s, time and CPU."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PIECE_S = 2
 
 
 def prepare(cluster: MeasuredCluster, _: float) -> None:
-    """Makes the topic."""
+    """Create the topic."""
     cluster.create(TOPIC, PARTITIONS, 3, **{"min.insync.replicas": "2"})
 
 
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
-    """One broker is killed, 1 GiB is written, and it is started again."""
+    """Kill one broker, write 1 GiB, and start it again."""
     cluster.kill(_AWAY)
     cluster.until_led(TOPIC, without=_AWAY)
     before = _size(cluster, _AWAY)
@@ -47,6 +47,6 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
 
 
 def _size(cluster: MeasuredCluster, broker: int) -> int:
-    """Bytes of the topic's records at a broker."""
+    """The bytes of the topic's records on a broker."""
     logs = cluster.directory(broker).glob(f"{TOPIC}-*/*.log")
     return sum(each.stat().st_size for each in logs)

@@ -1,4 +1,4 @@
-"""The clusters that are measured: three brokers on a ZooKeeper of their own, and what they use."""
+"""The measured clusters: three brokers with their own ZooKeeper, and their use of resources."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KINDS = (MUSTER, KAFKA)
 BROKERS = (1, 2, 3)
 MEGABYTE = 1 << 20
 _TICKS = os.sysconf("SC_CLK_TCK")
-# What kafka-server-start.sh gives a broker. The tests' JVMs are for short runs.
+# The flags of kafka-server-start.sh. The tests' JVM flags are for short runs.
 _SERVER_FLAGS = ("-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _GROUPLOAD = Path(__file__).parents[1] / "groupload"
 _LOAD_TIMEOUT_S = 240
 
-# Kafka's own defaults where nothing is said: what is measured is not made comfortable.
+# Kafka's defaults, except for these settings.
 _SETTINGS = {
     "zookeeper.session.timeout.ms": "6000",
     "offsets.topic.num.partitions": "4",
@@ -41,7 +41,7 @@ _SETTINGS = {
 
 
 class MeasuredCluster(ZooKeeperCluster):
-    """Three brokers of one kind, with the JVM settings that Kafka's own script gives."""
+    """Three brokers of one kind, with the JVM flags of Kafka's own script."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MeasuredCluster(ZooKeeperCluster):
         self.http = (
             {broker: f"127.0.0.1:{free_port()}" for broker in kinds} if kind == MUSTER else {}
         )
-        """Where Musters serve HTTP."""
+        """The HTTP addresses of Muster brokers."""
         self.zookeeper_pid = zookeeper_pid
 
     def _muster(self, broker: int) -> list[str]:
@@ -78,15 +78,15 @@ class MeasuredCluster(ZooKeeperCluster):
         )
 
     def pids(self) -> list[int]:
-        """The processes of the brokers that run."""
+        """The processes of the running brokers."""
         return [process.pid for process in self.processes.values()]
 
     def cpu_s(self) -> float:
-        """CPU seconds that the brokers which run have used."""
+        """CPU seconds used by the running brokers."""
         return sum(cpu_s(pid) for pid in self.pids())
 
     def broker_cpu_s(self, broker: int) -> float:
-        """CPU seconds that one broker has used since it was started."""
+        """CPU seconds that one broker has used since its start."""
         return cpu_s(self.processes[broker].pid)
 
     def zookeeper_cpu_s(self) -> float:
@@ -94,12 +94,12 @@ class MeasuredCluster(ZooKeeperCluster):
         return cpu_s(self.zookeeper_pid)
 
     def resident_mb(self) -> float:
-        """Resident memory of the brokers that run."""
+        """Resident memory of the running brokers."""
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
         return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
     def load(self, flags: str, **options: object) -> dict[str, Any]:
-        """Runs groupload to its end; the line that it prints."""
+        """Run groupload to its end; return the parsed last line of its output."""
         command = self.load_command(flags, **options)
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LOAD_TIMEOUT_S, check=False
@@ -121,7 +121,7 @@ class MeasuredCluster(ZooKeeperCluster):
         return [str(groupload()), *shlex.split(flags), *self.access.groupload(), *named]
 
     def settle(self) -> None:
-        """Has all brokers of the cluster be there, the first as its controller."""
+        """Start all brokers, the first one as the controller."""
         if self.access.scram is not None:
             who = self.access.scram.who
             write_user(self.zookeeper, who.name, self.access.scram.mechanism, who.secret)
@@ -134,13 +134,13 @@ class MeasuredCluster(ZooKeeperCluster):
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used, its threads' together."""
+    """CPU seconds that a process has used, in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def groupload() -> Path:
-    """The load generator; Go builds it when it is not there."""
+    """The load generator; it is built with Go if missing or outdated."""
     cache = os.environ.get("BROKER_BENCH_CACHE")
     built = (Path(cache) if cache else Path.home() / ".cache" / "broker-bench") / "groupload"
     sources = [*_GROUPLOAD.glob("*.go"), _GROUPLOAD / "go.mod"]
@@ -154,7 +154,7 @@ def groupload() -> Path:
 def running(
     folder: Path, kind: str, settings: Mapping[str, str], access: Access
 ) -> Iterator[MeasuredCluster]:
-    """Three brokers that have all come; killed at the end."""
+    """Three running brokers; killed at the end."""
     process, port = start_zookeeper(folder / "zookeeper")
     cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, access, **settings)
     try:

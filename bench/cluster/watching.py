@@ -1,4 +1,4 @@
-"""What is seen of a cluster while something moves: ZooKeeper's word of it, and who waits."""
+"""Observes a cluster during a change: ZooKeeper's nodes, and the latency of other requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def zookeeper(cluster: MeasuredCluster) -> Iterator[KazooClient]:
 
 @contextmanager
 def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
-    """Notes when the node of a broker goes."""
+    """Note the time when ZooKeeper removes the node of a broker."""
     with zookeeper(cluster) as client:
         path = f"/brokers/ids/{broker}"
         assert client.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))
@@ -41,14 +41,14 @@ def expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterato
 
 
 def controller_of(client: KazooClient) -> int:
-    """Which broker is the controller, as ZooKeeper has it; -1: none."""
+    """The controller's broker id in ZooKeeper; -1 without one."""
     with suppress(Exception):
         return int(json.loads(client.get("/controller")[0])["brokerid"])
     return -1
 
 
 class Bystander:
-    """Asks each broker all the time for its API versions; how long it waits at most."""
+    """Sends ApiVersions to each broker continuously; ``longest_s`` is the longest response time."""
 
     def __init__(self, cluster: MeasuredCluster) -> None:
         self.longest_s = 0.0
@@ -77,7 +77,9 @@ class Bystander:
 
 
 def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
-    """Pieces of work that held the loop of a Muster for above 20 ms, by name; Kafka has no loop."""
+    """Pieces of work that blocked a Muster's event loop for more than 20 ms, by name; none for
+    Kafka.
+    """
     found: dict[str, int] = {}
     for address in cluster.http.values():
         with urlopen(f"http://{address}/metrics", timeout=30) as answer:
@@ -89,7 +91,7 @@ def long_pieces(cluster: MeasuredCluster) -> dict[str, int]:
 
 
 def until(condition: Callable[[], Found | None], within_s: float = 120) -> Found:
-    """What ``condition`` gives as soon as that is something; it is asked every 5 ms."""
+    """The first value of ``condition`` that is not None; it is called every 5 ms."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with suppress(OSError):

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Who leads the partitions of a cluster, and how long nobody does while leadership moves.
+// The leaders of a cluster's partitions, and the time without a leader while leadership moves.
 
 const acksOfLeader = 1
 
-// leadersOf is the address of each partition's leader; partitions without one are left out.
+// leadersOf returns the address of each partition's leader, without partitions that have none.
 func leadersOf(topic string) map[int32]string {
 	found, _ := metadata(dial(*addr), topic)
 	return found
 }
 
-// metadata asks one broker (Metadata v1): the leaders of a topic, and the addresses of all brokers.
+// metadata asks one broker (Metadata v1) for a topic's leaders and the addresses of all brokers.
 func metadata(c *conn, topic string) (map[int32]string, []string) {
 	defer c.c.Close()
 	d := c.call(req(apiMetadata, 1, func(e *enc) { e.i32(1); e.str(topic) }))
@@ -54,24 +54,24 @@ func metadata(c *conn, topic string) (map[int32]string, []string) {
 	return leaders, all
 }
 
-// probed is one partition: where it was last written, when, and the longest time it was not.
+// probed is the state of one partition: its last write and its longest pause between two writes.
 type probed struct {
 	at         string
-	ok         int64 // when it was last written
-	from, till int64 // the longest pause between two writes of which the second was elsewhere
+	ok         int64 // time of the last write
+	from, till int64 // start and end of the longest pause before a write to another broker
 	to         string
-	code       int16 // why it was last refused; -1 with the connection
+	code       int16 // error code of the last refused write; -1 for a lost connection
 }
 
-// prober writes without end to all partitions that one broker led at first, each where its leader
-// was last found, and everywhere while it has none.
+// prober writes without end to the partitions that one broker led at first. It writes each to its
+// last known leader, and to all brokers while no leader is known.
 type prober struct {
 	mu    sync.Mutex
-	parts []*probed // nil for what others led
+	parts []*probed // nil for partitions that other brokers led
 	batch []byte
 }
 
-// pause is how long a broker is left alone: not long while somebody has no leader.
+// pause returns the wait between two rounds at a broker: short while a partition has no leader.
 func (p *prober) pause() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *prober) pause() time.Duration {
 	return 20 * time.Millisecond
 }
 
-// wanted is what is to be tried at a broker now.
+// wanted returns the partitions to write to at a broker now.
 func (p *prober) wanted(at string) []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *prober) refused(at string, i int32, code int16) {
 	}
 }
 
-// round writes once to what a broker may lead; false when the connection is lost.
+// round writes once to each partition that a broker may lead; false if the connection is lost.
 func (p *prober) round(at string, c *conn) bool {
 	wanted := p.wanted(at)
 	if len(wanted) == 0 {
@@ -160,7 +160,7 @@ func (p *prober) round(at string, c *conn) bool {
 	return true
 }
 
-// exchange is call for a server that may die: nil then.
+// exchange is call for a server that may die; it then returns nil.
 func exchange(c *conn, frame []byte) []byte {
 	if _, err := c.c.Write(frame); err != nil {
 		return nil
@@ -176,8 +176,9 @@ func exchange(c *conn, frame []byte) []byte {
 	return b
 }
 
-// leaderless probes until its standard input ends, for -secs at most, and tells, for each partition that moved, the two writes between
-// which nobody took one (nanoseconds since 1970). It says "ready" on a line when all are written.
+// leaderless probes until its standard input ends, for -secs at most. It prints the line "ready"
+// once all partitions are written. For each partition that moved, it prints the times of the last
+// write before and the first write after the longest pause (nanoseconds since 1970).
 func leaderless() {
 	leaders, brokers := metadata(dial(strings.Split(*addr, ",")[0]), *topic)
 	p := &prober{batch: plainBatch(1, 10)}

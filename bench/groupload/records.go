@@ -2,21 +2,21 @@ package main
 
 import "encoding/binary"
 
-// Plain records: one Produce frame sent again and again, and one Fetch of what it wrote.
+// Plain records: the same Produce frame, repeated, and the same Fetch of its records, repeated.
 
 const (
 	plainRecords = 16
 	plainValue   = 1000
 )
 
-// plainBatch is one of records without a producer.
+// plainBatch returns a batch of n records of size bytes, without a producer id.
 func plainBatch(n, size int) []byte {
 	b := batchOf(n, size, -1, -1, -1, 0)
 	seal(b)
 	return b
 }
 
-// produceFrame writes the batch to a partition (Produce v8, acks of all).
+// produceFrame returns a Produce v8 with acks=all of a batch to a partition.
 func produceFrame(partition int32, b []byte) []byte {
 	return req(apiProduce, 8, func(e *enc) {
 		e.null()
@@ -30,7 +30,7 @@ func produceFrame(partition int32, b []byte) []byte {
 	})
 }
 
-// produced is whether a Produce v8 was taken.
+// produced reports whether a Produce v8 succeeded.
 func produced(d *dec) bool {
 	d.i32()
 	d.str()
@@ -39,7 +39,7 @@ func produced(d *dec) bool {
 	return d.i16() == 0
 }
 
-// produce has each connection write to a partition of its own, at its leader.
+// produce lets each connection write to one partition, at its leader.
 func produce() {
 	ensureTopic()
 	leaders := leadersOf(*topic)
@@ -50,7 +50,7 @@ func produce() {
 	})
 }
 
-// consume has each connection fetch a mebibyte of plain records, always the same one.
+// consume lets each connection fetch the same mebibyte of plain records, repeated.
 func consume(run string) {
 	*topic = "plain" + run
 	*tparts = 1

@@ -24,8 +24,8 @@ import (
 	"sync"
 )
 
-// Connections as a file of Kafka's client properties says: TLS with PEM files, SASL by PLAIN and
-// SCRAM. A connection is secured before the first measured request.
+// Secured connections, configured by a file of Kafka's client properties: TLS with PEM files, SASL
+// with PLAIN or SCRAM. Handshake and login come before the first measured request.
 
 var commandConfig = flag.String("command-config", "", "file of Kafka's client properties: security.protocol, ssl.*, sasl.*")
 
@@ -67,7 +67,7 @@ var tlsConfig = sync.OnceValue(func() *tls.Config {
 	return config
 })
 
-// secured makes a fresh connection what the properties ask for.
+// secured does the TLS handshake and the SASL login that the properties ask for.
 func secured(plain net.Conn, address string) *conn {
 	protocol := strings.ToUpper(properties()["security.protocol"])
 	if strings.HasSuffix(protocol, "SSL") {

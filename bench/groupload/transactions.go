@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Transactions as a Java client of 4.x makes them (TV2): Produce v12, which adds its partitions,
-// and EndTxn v5, whose answer has the epoch of the next one. One transaction at a time for each
-// producer, one producer for each connection.
+// Transactions as Java client 4.x writes them (TV2): Produce v12, which adds the partitions, and
+// EndTxn v5, which returns the epoch of the next transaction. Each connection has one producer,
+// with one transaction at a time.
 
 const (
 	apiProduce   = 0
@@ -20,7 +20,7 @@ const (
 	apiEndTxn    = 26
 	retryPause   = 20 * time.Millisecond
 	recordSize   = 100
-	errRetriable = 51 // CONCURRENT_TRANSACTIONS: the markers of the transaction before are not all written
+	errRetriable = 51 // CONCURRENT_TRANSACTIONS: markers of the previous transaction are still missing
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -47,12 +47,12 @@ func (d *dec) tags() { // skipped
 	}
 }
 
-// flexible makes a request with header v2.
+// flexible returns a request with header v2.
 func flexible(key, ver int16, body func(*enc)) []byte {
 	return req(key, ver, func(e *enc) { e.tags(); body(e); e.tags() })
 }
 
-// batchOf is one of n records of so many bytes, not sealed yet.
+// batchOf returns a batch of n records of size bytes, without its checksum.
 func batchOf(n, size int, pid int64, epoch int16, sequence int32, attributes int16) []byte {
 	records := &enc{}
 	value := make([]byte, size)
@@ -87,31 +87,31 @@ func batchOf(n, size int, pid int64, epoch int16, sequence int32, attributes int
 	return e.b
 }
 
-// seal writes a batch's checksum.
+// seal sets a batch's checksum.
 func seal(b []byte) {
 	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
 }
 
-// stamp gives a batch a producer's epoch.
+// stamp sets a batch's producer epoch and its checksum.
 func stamp(b []byte, epoch int16) {
 	binary.BigEndian.PutUint16(b[51:], uint16(epoch))
 	seal(b)
 }
 
-// producer writes transactions of its own transactional id.
+// producer writes the transactions of one transactional id.
 type producer struct {
 	c     *conn
 	id    string
 	pid   int64
 	epoch int16
-	frame []byte // its Produce
-	at    []int  // where in it the batches lie
-	size  int    // of each batch
+	frame []byte // the Produce request
+	at    []int  // positions of the batches in frame
+	size  int    // size of each batch
 }
 
 func initProducer(i int, run string, records, parts int) *producer {
 	p := &producer{id: fmt.Sprintf("t%s-%d", run, i)}
-	for k := 0; ; k++ { // the first one has the broker make __transaction_state
+	for k := 0; ; k++ { // the first request makes the broker create __transaction_state
 		c := dial(*addr)
 		d := c.call(req(apiFindCoord, 1, func(e *enc) { e.str(p.id); e.i8(1) }))
 		d.i32()
@@ -164,7 +164,7 @@ func initProducer(i int, run string, records, parts int) *producer {
 	return p
 }
 
-// produceError is the first error of a Produce's answer.
+// produceError returns the first error code of a Produce response.
 func produceError(d *dec) int16 {
 	d.tags()
 	for n := d.uvarint(); n > 1; n-- {
@@ -190,7 +190,7 @@ func produceError(d *dec) int16 {
 	return 0
 }
 
-// transact writes one transaction and ends it; how long its EndTxn took.
+// transact writes and ends one transaction; it returns the duration of EndTxn.
 func (p *producer) transact(commit bool) time.Duration {
 	for _, at := range p.at {
 		stamp(p.frame[at:at+p.size], p.epoch)
@@ -228,7 +228,7 @@ func (p *producer) transact(commit bool) time.Duration {
 	return took
 }
 
-// pace is how far apart one producer's transactions begin.
+// pace returns the interval between the starts of one producer's transactions.
 func pace() time.Duration {
 	if *rate == 0 {
 		return 0
@@ -236,7 +236,7 @@ func pace() time.Duration {
 	return time.Duration(float64(*conns) / *rate * float64(time.Second))
 }
 
-// transactions has each connection's producer end transactions, without pause or at a rate.
+// transactions lets each connection's producer write transactions, without pause or at -rate.
 func transactions(run string) {
 	ensureTopic()
 	var m measured
@@ -272,7 +272,7 @@ func transactions(run string) {
 
 const readBytes = 1 << 20
 
-// fetchFrame asks for a partition from an offset on, at an isolation level (Fetch v4).
+// fetchFrame returns a Fetch v4 of a partition from an offset, at an isolation level.
 func fetchFrame(partition int32, offset int64, isolation int8) []byte {
 	return req(apiFetch, 4, func(e *enc) {
 		e.i32(-1)
@@ -289,7 +289,7 @@ func fetchFrame(partition int32, offset int64, isolation int8) []byte {
 	})
 }
 
-// read fetches a partition full of transactions, one in ten aborted, again and again.
+// read fetches a partition of transactions repeatedly; one transaction in ten is aborted.
 func read(run string) {
 	*topic = "read" + run
 	*tparts = 1
@@ -322,7 +322,7 @@ func read(run string) {
 		data := d.byts()
 		bytes += int64(len(data))
 		fetches++
-		for at := 0; at+61 <= len(data); { // the last whole batch says where to go on
+		for at := 0; at+61 <= len(data); { // the last complete batch gives the next offset
 			size := 12 + int(binary.BigEndian.Uint32(data[at+8:]))
 			if at+size > len(data) {
 				break
@@ -330,7 +330,7 @@ func read(run string) {
 			offset = int64(binary.BigEndian.Uint64(data[at:])) + int64(binary.BigEndian.Uint32(data[at+23:])) + 1
 			at += size
 		}
-		if offset >= stable { // all is read: begin again
+		if offset >= stable { // everything is read: start again
 			offset = 0
 		}
 	}

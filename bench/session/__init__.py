@@ -1,1 +1,1 @@
-"""The time of a session of tests on Muster and on Apache Kafka."""
+"""Measures a session of tests on Muster and on Apache Kafka."""

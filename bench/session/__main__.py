@@ -1,15 +1,16 @@
-"""How long a session of 100 tests takes on Muster, and on Apache Kafka 4.3.1 in a process.
+"""Measures a session of 100 tests on Muster, and on Apache Kafka 4.3.1 in a process.
 
     .venv/bin/python -m bench.session [--tests 100] [--rounds 5] [--only muster]
 
-A session is pytest in a process of its own with the tests of tests.py; the start and the end of
-its broker are part of it. On Muster they use the fixture `muster`, which is reset for each test. On
-Kafka one broker (KRaft, formatted and started once) has a topic and a group of its own for each
-test. The four kinds of tests are those that Kafka in a process can have too: none needs time or
-faults. Both brokers wait for no further members at a group's first join, and have one partition for
-offsets and one for transactions. Needs Java and Kafka's jars, as the interop tests do.
+A session is pytest in its own process with the tests of tests.py; it includes the start and the end
+of its broker. On Muster the tests use the fixture `muster`, which is reset for each test. On Kafka
+one broker (KRaft, formatted and started once) has a topic and a group for each test. The four kinds
+of tests also work with Kafka in a process: none needs control of time or faults. Both brokers wait
+for no further members at a group's first join, and have one partition for offsets and one for
+transactions. Needs Java and Kafka's jars, as the interop tests do.
 
-Printed are wall time, CPU of all processes and CPU of the broker alone, in seconds, with medians.
+The output has wall time, CPU of all processes and CPU of the broker alone, in seconds, with
+medians.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ KINDS = ("muster", "kafka")
 
 
 class Session(NamedTuple):
-    """What a session took, in seconds."""
+    """The measurements of a session, in seconds."""
 
     wall_s: float
     cpu_s: float
-    """Of all its processes: pytest with its clients, and the broker."""
+    """The CPU time of all its processes: pytest with its clients, and the broker."""
     broker_cpu_s: float
-    """Up to the end of the last test."""
+    """Until the end of the last test."""
 
 
 def session(kind: str, tests: int) -> Session:
-    """Run the tests once, in a folder of their own."""
+    """Run the tests once, in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         here = Path(__file__).parent
@@ -75,7 +76,7 @@ def session(kind: str, tests: int) -> Session:
 
 
 def main() -> None:
-    """Run sessions in turn and print them."""
+    """Run the sessions in turn and print them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tests", type=int, default=100, help="a multiple of four")
     parser.add_argument("--rounds", type=int, default=5)

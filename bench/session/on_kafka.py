@@ -1,4 +1,4 @@
-"""The fixtures of a session on Apache Kafka: one broker, names of its own for each test."""
+"""The fixtures of a session on Apache Kafka: one broker, with separate names for each test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIKE_MUSTERS = {
 
 
 class Served:
-    """The shared broker, with names that only one test has."""
+    """The shared broker, with the names of one test."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap_servers = bootstrap

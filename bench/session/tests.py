@@ -1,4 +1,4 @@
-"""The tests of a session: what both brokers can have, in four kinds."""
+"""The tests of a session, of four kinds that work on both brokers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.usefixtures("number")
 QUICK = {"heartbeat.interval.ms": 50, "fetch.wait.max.ms": 50}
-"""With the defaults of 3 s and 0.5 s a client keeps a test waiting, whatever the broker."""
+"""With the defaults of 3 s and 0.5 s the clients delay a test, with any broker."""
 
 
 @pytest.fixture(params=range(int(os.environ["TESTS"]) // 4))
 def number(request: pytest.FixtureRequest) -> int:
-    """How often each of them runs."""
+    """The number of runs of each test."""
     count: int = request.param
     return count
 
@@ -35,7 +35,7 @@ def worker_of(broker: Any, **settings: object) -> Consumer:
 
 
 def fill(broker: Any, values: list[bytes]) -> None:
-    """Make the topic, of two partitions, and send values to each in turn."""
+    """Create the topic, with two partitions, and send values to each in turn."""
     broker.create_topic(broker.orders, partitions=2)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number, value in enumerate(values):
@@ -44,7 +44,7 @@ def fill(broker: Any, values: list[bytes]) -> None:
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:
-    """So many records."""
+    """Poll ``count`` records."""
     taken = []
     while len(taken) < count:
         message = consumer.poll(10)

@@ -1,6 +1,6 @@
 """A daily run of `muster pipeline all --incremental` as a DAG of Airflow 3.
 
-Copy it into the folder of DAGs; docs/use/pipeline-recipes.md has the exit codes. The workers need
+Copy it into the folder of DAGs; docs/use/pipeline-commands.md has the exit codes. The workers need
 `muster` with its extra `light`, and the folder OUT, which all of them see.
 """
 

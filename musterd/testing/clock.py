@@ -1,8 +1,8 @@
-"""The clocks of the test's process, its waiting and its threads: the only place that has them.
+"""The clocks of the test's process, its waits and its threads: no other module here uses them.
 
 There are two clocks. The real one is for our own deadlines: freezegun and time-machine stop or move
-`time.monotonic`, and never what `clock_gettime` says of CLOCK_MONOTONIC. The test's own clock is
-`time.time_ns` as they leave it.
+`time.monotonic`, but never the CLOCK_MONOTONIC of `clock_gettime`. The test's own clock is
+`time.time_ns` as they change it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOKS_FOR_S = 0.000_05
-"""How long a clock is watched to see whether it stands; one that runs moves by 50,000 ns."""
+"""How long a clock is observed to see whether it is frozen; a running one moves by 50,000 ns."""
 
 
 def real_s() -> float:
-    """Seconds of a clock that nobody moves, since some start."""
+    """Seconds of a clock that no test changes, since an arbitrary start."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def pause(seconds: float) -> None:
-    """Wait; `time.sleep` may be the test's own by now."""
+    """Block the thread; `time.sleep` may have been replaced by the test."""
     threading.Event().wait(seconds)
 
 
@@ -42,31 +42,31 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """What is left of it, 0 when it is over."""
+        """The remaining seconds, 0 when it is over."""
         return max(0.0, self._began_s + self.length_s - real_s())
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left."""
+        """Whether it is over."""
         return self.left_s == 0.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the test's own clock showed."""
+    """A reading of the test's own clock."""
 
     wall_ms: int
     stands: bool
     """Whether it is frozen: real time passed, and it did not move."""
     at_s: float
-    """When it was looked at, by the real clock."""
+    """When it was read, by the real clock."""
 
 
 def look() -> Look:
-    """Look at the test's own clock, whoever moves it.
+    """Read the test's own clock, even if it is moved or frozen.
 
-    freezegun shows the real time to callers that have a frame of `threading` or `queue` among
-    their next five: whoever calls this from a thread uses `in_bare_thread`.
+    freezegun shows the real time to callers that have a frame of `threading` or `queue` among their
+    next five, so a caller in a thread uses `in_bare_thread`.
     """
     first, began = time.time_ns(), real_s()
     while True:
@@ -77,29 +77,32 @@ def look() -> Look:
 
 
 def try_to_look() -> Look | None:
-    """The same from beside the test's thread: what it moves may just be in pieces."""
+    """`look` for a thread other than the test's; None if the test is just changing the clock."""
     try:
         return look()
-    except Exception:  # noqa: BLE001 - freezegun takes a frozen time away in several steps
+    except Exception:  # noqa: BLE001 - freezegun removes a frozen time in several steps
         return None
 
 
 def in_bare_thread(run: Callable[[], None]) -> None:
-    """Run it in a thread without a frame of `threading`, by which freezegun knows it."""
+    """Run a function in a thread without a frame of `threading`, which freezegun would
+    recognize.
+    """
     _thread.start_new_thread(run, ())
 
 
 def in_thread(run: Callable[[], None], name: str) -> threading.Thread:
-    """Run it in a thread that does not keep the process alive."""
+    """Run a function in a thread that does not keep the process alive."""
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
 
 
 class Threads:
-    """Threads of its own for what blocks, so that a full executor of the test's loop is no matter.
+    """Separate threads for blocking calls, so that a full executor of the test's loop does not
+    matter.
 
-    Nothing waits by the loop's clock here: frozen by freezegun it would never come.
+    They do not use the loop's clock for waiting: frozen by freezegun it would never advance.
     """
 
     def __init__(self, most: int) -> None:
@@ -107,8 +110,8 @@ class Threads:
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run it in one of the threads."""
-        import asyncio  # half of what this package's import would cost
+        """Run a call in one of the threads."""
+        import asyncio  # half of the cost of this package's import
         from concurrent.futures import ThreadPoolExecutor
 
         if self._pool is None:
@@ -116,7 +119,7 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def close(self) -> None:
-        """Let the threads end when what they run is done; the next `run` has new ones."""
+        """Let the threads end after their current calls; the next `run` starts new ones."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)

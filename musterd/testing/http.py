@@ -27,7 +27,7 @@ class Gone(Exception):
 
 
 class Http:
-    """The broker's HTTP address. Any thread may ask; each has a connection while it asks."""
+    """The broker's HTTP address. Any thread may send requests; each uses its own connection."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -37,7 +37,7 @@ class Http:
         self._owner = os.getpid()
 
     def ask(self, method: str, path: str, arguments: Mapping[str, object]) -> Json:
-        """One request; arguments that are None are not sent."""
+        """Send one request; arguments that are None are omitted."""
         given = {name: value for name, value in arguments.items() if value is not None}
         body = None
         if method == "POST":
@@ -60,14 +60,14 @@ class Http:
         return _read(path, response.status, answer)
 
     def close(self) -> None:
-        """Close what is kept open."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:
             connection.close()
 
     def _take(self) -> http.client.HTTPConnection:
-        if self._owner != os.getpid():  # forked: what is kept belongs to the other process
+        if self._owner != os.getpid():  # forked: the idle connections belong to the other process
             self._owner, self._idle = os.getpid(), []
         while True:
             with self._lock:
@@ -85,10 +85,10 @@ class Http:
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Whether the other side has closed it: nothing else is there to be read between requests."""
+    """Whether the other side has closed it: between requests there is nothing else to read."""
     if connection.sock is None:
         return True
-    asked = select.poll()  # `select` knows no file descriptor above 1023
+    asked = select.poll()  # `select` supports no file descriptor above 1023
     asked.register(connection.sock, select.POLLIN)
     return bool(asked.poll(0))
 

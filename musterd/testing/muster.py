@@ -55,7 +55,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         self._finalizer: weakref.finalize[..., Muster] | None = None
         self._killed: Killed | None = None
 
-    # Where it is
+    # Addresses
 
     @property
     def bootstrap_servers(self) -> str:
@@ -77,7 +77,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         """The last 1,000 lines of the broker's log, newest last."""
         return self._lines.since()
 
-    # Its life
+    # Life cycle
 
     def start(self) -> None:
         """Start the broker, also after `stop` or `kill`; return when it accepts connections."""
@@ -177,7 +177,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         topics = [{"name": each, "partitions": partitions, "configs": wanted} for each in names]
         self._ask("POST", "/test/topics", topics=topics)
 
-    # How it is asked
+    # Requests
 
     def _ask(self, method: str, path: str, **arguments: object) -> Json:
         self.time._keep_up()

@@ -1,6 +1,6 @@
-"""The broker's process: its start, its one line of JSON, its last lines, its end.
+"""The broker's process: its start, its one line of JSON, its last log lines, its end.
 
-It ends whenever its standard input closes, which is when our process ends, however that may be.
+It ends when its standard input closes, which happens when our process ends in any way.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _PASSED_ON = {
     "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
     "PYTHONDONTWRITEBYTECODE",
 }  # fmt: skip
-"""How Python finds modules. Other variables of the test's Python are not for the broker's:
-PYTHONWARNINGS=error or PYTHONINSPECT would prevent its start or its end."""
+"""Variables for Python's module search. Other variables of the test's Python are not passed on:
+PYTHONWARNINGS=error or PYTHONINSPECT would prevent the broker's start or its end."""
 _NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
-"""A broker in a test has the settings that the test gives it, and none from the environment."""
+"""A broker in a test has only the settings that the test gives it, none from the environment."""
 
 
 class Lines:
@@ -81,7 +81,7 @@ class Child:
         self._timeout_s = start_timeout_s
         self._first_line: bytes | None = None
         self._settled = threading.Event()
-        """Set when the first line is there or never will be."""
+        """Set when the first line has arrived or never will."""
         self._owner = os.getpid()
         self._process = _start(arguments)
         self._reader = clock.in_thread(self._read, f"musterd-{self._process.pid}")
@@ -94,11 +94,11 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended; a process that was forked from ours knows nothing of it."""
+        """Whether it has not ended; False in a process that was forked from ours."""
         return os.getpid() == self._owner and self._process.poll() is None
 
     def ends_soon(self) -> bool:
-        """Whether it has ended, or does so in a moment: its sockets close before it has."""
+        """Whether it has ended, or will in a moment: its sockets close before it has."""
         deadline = clock.Deadline(_ENDS_WITHIN_S)
         while self.is_running and not deadline.is_over:
             clock.pause(_LOOKS_EACH_S)
@@ -127,7 +127,7 @@ class Child:
             ) from None
 
     def died(self, sentence: str) -> BrokerDied:
-        """The error for a process that has ended: how, and its last lines."""
+        """The error for a process that has ended: its exit code, and its last lines."""
         if not self.ends_soon():
             self._end(signal.SIGKILL)
         code = self._process.returncode
@@ -136,11 +136,11 @@ class Child:
         return BrokerDied(f"{sentence} {how}", self.lines.since())
 
     def kill(self) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL; return when it has ended."""
         self._end(signal.SIGKILL)
 
     def end(self, gently: bool = False) -> None:
-        """Have it gone when this returns; gently: as SIGTERM ends it, if it does within 10 s."""
+        """End it; gently: with SIGTERM, if it ends within 10 s, else with SIGKILL."""
         if gently and self.is_running:
             self._process.send_signal(signal.SIGTERM)
             deadline = clock.Deadline(_STOPS_WITHIN_S)
@@ -158,18 +158,18 @@ class Child:
         _CHILDREN.discard(self)
 
     def let_go_of_pipes(self) -> None:
-        """Close our end of its standard input; the reading thread closes what it reads."""
+        """Close our end of its standard input; the reading thread closes the other pipes."""
         with suppress(OSError):
             _pipe(self._process.stdin).close()
 
     def forget(self) -> None:
-        """In a process that was forked from ours: keep nothing of it open."""
+        """Close all its pipes, in a process that was forked from ours."""
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with suppress(OSError):
                 _pipe(pipe).close()
 
     def _read(self) -> None:
-        """Keeps what it writes, until both of its streams are at their end."""
+        """Keep its output lines until both of its streams are at their end."""
         rests = {_pipe(self._process.stdout): b"", _pipe(self._process.stderr): b""}
         with selectors.DefaultSelector() as selector:
             for pipe in rests:
@@ -197,10 +197,10 @@ class Child:
 
 
 def hold(ports: Sequence[int]) -> list[socket.socket]:
-    """Keep ports of a killed process: connections are refused, and no other process gets them.
+    """Keep the ports of a killed process: connections are refused, and no other process gets them.
 
-    A socket that is bound and does not listen leaves the port to one that does listen, when both
-    set SO_REUSEADDR.
+    A bound socket that does not listen leaves the port to one that listens, if both set
+    SO_REUSEADDR.
     """
     held = []
     for port in ports:
@@ -216,7 +216,7 @@ _CHILDREN: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
 def _forget_in_forked_process() -> None:
-    # Their standard inputs must close when our process ends, and not when the last fork of it does.
+    # Their standard inputs must close when our process ends, not when its last fork does.
     for child in list(_CHILDREN):
         child.forget()
     _CHILDREN.clear()
@@ -237,7 +237,7 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "musterd", "serve", "--test", "--with-stdin", *arguments]
     try:
         # A session of its own: Ctrl-C ends the test, whose fixtures still need their broker. No
-        # file of the current folder is a module of the broker's.
+        # file of the current folder can be imported by the broker.
         return subprocess.Popen(
             command, bufsize=0, env=_environment(os.environ), cwd="/", start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -247,9 +247,9 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the broker's Python, which finds the `musterd` that we are.
+    """The environment of the broker's Python, in which it imports our `musterd`.
 
-    What is installed as usual needs no PYTHONPATH, and nothing in it can be in the way.
+    A normal installation needs no PYTHONPATH, and then none is passed on that could interfere.
     """
     passed = {
         name: value

@@ -18,7 +18,7 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
 
 
 def _plain(value: object) -> Muster | None:
-    """The value if it is a broker; of an `AsyncMuster` the broker that it runs."""
+    """The value if it is a broker; for an `AsyncMuster`, the broker that it runs."""
     awaited = sys.modules.get("musterd.testing.async_muster")  # imported by the test that uses it
     if awaited is not None and isinstance(value, awaited.AsyncMuster):
         value = value._broker
