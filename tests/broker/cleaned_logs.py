@@ -1,4 +1,4 @@
-"""A broker with open logs to clean, and what is written into them; it listens nowhere."""
+"""A broker without listeners, with open logs to clean and writers of their records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 @contextmanager
 def opened(directory: Path, fs: FileSystem | None = None, **settings: Any) -> Iterator[Broker]:
-    """A broker whose data directory is open, and that accepts nobody; a thread cleans ``fs``."""
+    """A broker with an open data directory and no listener; a thread cleans ``fs``."""
     values = {
         "log.dirs": str(directory),
         "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -64,7 +64,7 @@ def write(log: PartitionLog, chance: random.Random, batches: int, keys: int = 50
 
 @contextmanager
 def no_process_is_left() -> Iterator[None]:
-    """Fail if this process has children that it did not have before."""
+    """Fails if this process has children at the end that it did not have before."""
     before = set(_children())
     yield
     assert set(_children()) <= before

@@ -1,4 +1,4 @@
-"""Requests about settings as tests write them."""
+"""Requests about settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def alter(
     version: int = 1,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    """IncrementalAlterConfigs of one resource: error and message."""
+    """Sends IncrementalAlterConfigs of one resource; returns error code and message."""
     configs = [
         {"name": setting, "config_operation": operation, "value": value}
         for setting, operation, value in operations
@@ -41,7 +41,7 @@ def replace(
     version: int = 2,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    """AlterConfigs of one resource: error and message."""
+    """Sends AlterConfigs of one resource; returns error code and message."""
     pairs = [{"name": setting, "value": value} for setting, value in configs.items()]
     resource = {"resource_type": kind, "resource_name": name, "configs": pairs}
     request = {"resources": [resource], "validate_only": validate_only}
@@ -54,7 +54,7 @@ def _only(answer: dict[str, Any]) -> tuple[int, str | None]:
 
 
 def described(wire: Wire, name: str, kind: int = TOPIC) -> dict[str, dict[str, Any]]:
-    """DescribeConfigs of one resource, synonyms included, by setting."""
+    """DescribeConfigs of one resource, with synonyms, by setting."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
     asked = {"resources": [resource], "include_synonyms": True}
     (result,) = wire.call("DescribeConfigs", 4, asked)["results"]
@@ -63,12 +63,12 @@ def described(wire: Wire, name: str, kind: int = TOPIC) -> dict[str, dict[str, A
 
 
 def value_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> tuple[str, int]:
-    """A setting's value and where it comes from."""
+    """A setting's value and its source."""
     entry = described(wire, name, kind)[setting]
     return entry["value"], entry["config_source"]
 
 
 def synonyms_of(wire: Wire, name: str, setting: str, kind: int = TOPIC) -> list[Any]:
-    """What would give a setting's value, the strongest first."""
+    """The synonyms of a setting, in order of precedence."""
     entry = described(wire, name, kind)[setting]
     return [(each["name"], each["value"], each["source"]) for each in entry["synonyms"]]

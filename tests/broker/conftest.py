@@ -1,6 +1,6 @@
-"""Tests that are coroutines run in a loop of their own, uvloop's as in the broker.
+"""Coroutine tests run in their own event loop, uvloop's as in the broker.
 
-Tests of what clients see get a `wire` to the broker process that all tests share.
+Tests over the network get a `wire` to the broker process that all tests share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEST_WITHIN_S = 240
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test to its end; one that is marked with its own time has that."""
+    """Runs a coroutine test to its end; a mark can set its own time limit."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None

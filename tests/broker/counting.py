@@ -6,7 +6,7 @@ from typing import Any
 
 
 def counted(owner: object, name: str) -> list[None]:
-    """Grows by one with each call of a method of ``owner``."""
+    """A list that grows by one with each call of a method of ``owner``."""
     calls: list[None] = []
     method = getattr(owner, name)
 

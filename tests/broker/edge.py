@@ -1,4 +1,4 @@
-"""A broker of nothing but the edge, the runtime and real logs, for tests of those."""
+"""A broker that consists of the network layer, the runtime and real logs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _LENGTH = struct.Struct(">i")
 
 
 async def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
-    """Let the loop run until ``condition`` is true; fail after ``within_s`` seconds."""
+    """Lets the loop run until ``condition`` is true; fails after ``within_s`` seconds."""
     deadline = monotonic() + within_s
     while not condition():
         assert monotonic() < deadline, f"not within {within_s} s"
@@ -65,7 +65,7 @@ async def eventually(condition: Callable[[], object], within_s: float = 60) -> N
 
 @dataclass(eq=False)
 class Taker:
-    """A ticket that hands its reply on."""
+    """A ticket that passes its reply to a function."""
 
     take: Callable[[Any], object]
 
@@ -95,18 +95,19 @@ class Topics:
 
 
 class LeadsAll(AloneView):
-    """This broker leads every partition that anybody names."""
+    """A cluster view in which this broker leads every partition."""
 
     def partition(self, topic: str, index: int) -> PartitionView:
         return PartitionView(self.controller_id, 0, (1,), (1,))
 
 
 class NotHere:
-    """A part that `EdgeBroker` does without: whoever uses it fails."""
+    """A part that `EdgeBroker` does not have: any use of it fails."""
 
 
 class EdgeBroker:
-    """What the handlers of group APIs see of a broker, in this process and its event loop."""
+    """The parts of a broker that the handlers of group APIs use, in this process and its event
+    loop."""
 
     def __init__(
         self,
@@ -274,7 +275,7 @@ class Client:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def send(self, api_key: int, version: int, **value: Any) -> tuple[int, int, int]:
-        """Send a request; the handle is for `receive`."""
+        """Sends a request and returns the handle for `receive`."""
         self._correlation_id += 1
         header = encode_request_header(api_key, version, self._correlation_id, self.client_id)
         body = BY_KEY[api_key].encode_request(version, value)
@@ -285,7 +286,7 @@ class Client:
         self.writer.write(data)
 
     async def receive(self, handle: tuple[int, int, int], within_s: float = 60) -> dict[str, Any]:
-        """The next answer, which must be the one to ``handle``."""
+        """The next response, which must be the one to ``handle``."""
         frame = await asyncio.wait_for(self.receive_raw(), within_s)
         api_key, version, correlation_id = handle
         answered, position = decode_response_header(api_key, version, frame)
@@ -301,7 +302,7 @@ class Client:
         return await self.receive(self.send(api_key, version, **value))
 
     def send_commit(self, group_id: str, offset: int, **more: Any) -> tuple[int, int, int]:
-        """Commit ``offset`` for partitions 0 up to ``partitions`` of the topic orders."""
+        """Sends a commit of ``offset`` for partitions 0 to ``partitions`` of the topic orders."""
         partitions = [
             {"partition_index": p, "committed_offset": offset, "committed_metadata": ""}
             for p in range(more.pop("partitions", 1))
@@ -317,7 +318,7 @@ class Client:
         )
 
     async def commit(self, group_id: str, offset: int, **more: Any) -> int:
-        """The error code of a commit, that of its first partition."""
+        """The error code of the first partition of a commit."""
         reply = await self.receive(self.send_commit(group_id, offset, **more))
         code: int = reply["topics"][0]["partitions"][0]["error_code"]
         return code
@@ -327,7 +328,7 @@ class Client:
         return self.send(OFFSET_FETCH.key, 7, group_id=group_id, topics=topics)
 
     async def fetch(self, group_id: str, topic: str = "orders") -> int:
-        """The committed offset of partition 0, or minus the error code of the group less 1000."""
+        """The committed offset of partition 0; for an error of the group, -1000 minus its code."""
         reply = await self.receive(self.send_fetch(group_id, topic))
         if reply["error_code"]:
             return -1000 - int(reply["error_code"])
@@ -342,7 +343,7 @@ class Client:
         instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
     ) -> tuple[int, int, int]:
-        """Join a group of consumers; without a member id, as a new member."""
+        """Sends JoinGroup for a consumer; without a member id, for a new member."""
         return self.send(
             JOIN_GROUP.key,
             3 if instance_id is None else 5,
@@ -356,7 +357,7 @@ class Client:
         )
 
     async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
-        """Make a group of one member that is STABLE; returns member id and generation."""
+        """Forms a STABLE group of one member; returns member id and generation."""
         session_timeout_ms = more.get("session_timeout_ms", 30_000)
         joined = await self.receive(self.send_join(group_id, session_timeout_ms=session_timeout_ms))
         assert joined["error_code"] == 0, joined
@@ -384,7 +385,7 @@ class Client:
         return code
 
     async def closed_by_peer(self, within_s: float = 60) -> bool:
-        """Whether the broker closes the connection, after whatever it still sends."""
+        """Whether the broker closes the connection, possibly after more bytes."""
         try:
             await asyncio.wait_for(self.reader.read(), within_s)
         except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""A request of every served API in every version, which names one thing of each kind."""
+"""A request of every supported API in every version, which names one element of each kind."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BROKERS_ALONE = {
     "StopReplica",
     "UpdateMetadata",
 }
-"""What only brokers ask each other."""
+"""APIs that only brokers send to each other."""
 ORDERS_ID = bytes(range(16))
-# What names something in a request and in its answer.
+# The names by which a request and its response identify elements.
 PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0, "replica_id": -1}
 
 
 def asked(api: Api, version: int) -> dict[str, Any]:
-    """A request that names one thing of each kind that it can name."""
+    """A request that names one element of each kind that the API has."""
     return {
         field.name: _value(field.name, field.type, version)
         for field in api.request

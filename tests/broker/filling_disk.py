@@ -1,8 +1,8 @@
-"""A life of a broker on a disk that is full at one moment of it, and what must be true afterwards.
+"""The life of a broker on a disk that becomes full at one moment, and the checks afterwards.
 
-`Life` does the same things every time and remembers what was acknowledged; `FillingFiles` has no
-room from one writing call on, for so many calls. Every record and every commit says to which topic
-of its name it belongs, so that one of a deleted topic cannot pass for one of the next.
+`Life` repeats the same operations and records the acknowledged ones. `FillingFiles` has no space
+from one write on, for a number of calls. Every record and commit contains which topic of its name
+it belongs to, so that one of a deleted topic is not taken for one of the next.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ EARLIEST = -2
 
 
 class FillingFiles(SimulatedFiles):
-    """A disk that is full while the number of what asks it for room is in ``full``."""
+    """A disk that is full while the number of calls that need space is in ``full``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked = 0
-        """How often room was asked for: by writes that make a file longer, by new names."""
+        """The number of calls that needed space: writes that extend a file, and new names."""
         self.full = range(0)
         self.checked = False
-        """While it is set there is room, and nothing is counted: somebody looks at the results."""
+        """While it is set the disk has space and counts nothing, for checks of the results."""
 
     def is_full(self) -> bool:
         if self.checked:
@@ -48,7 +48,7 @@ class FillingFiles(SimulatedFiles):
     def room(self, more: int) -> int:
         if more <= 0 or not self.is_full():
             return 1 << 40
-        return -1 - self.asked * 7919 % more  # a part of it fits
+        return -1 - self.asked * 7919 % more  # a part of the data fits
 
     def open(self, path: str, create: bool = False) -> SimulatedFile:
         if create and path not in self.names:
@@ -71,7 +71,7 @@ class FillingFiles(SimulatedFiles):
         return found
 
     def has_room_again(self) -> None:
-        """Whoever it was full for: it is no more, until it has been looked at."""
+        """Ends the full phase until the results have been checked."""
         self.checked = True
         if self.asked > self.full.start:
             self.full = range(0)
@@ -87,28 +87,28 @@ class Topic:
 
     number: int
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    """Offset to value of each record that was acknowledged."""
+    """The value of each acknowledged record, by offset."""
     start: int = 0
-    """Below it records were asked to be deleted."""
+    """The highest offset of DeleteRecords requests."""
     commits: dict[str, list[int]] = field(default_factory=dict)
-    """By group: the last commit that was acknowledged, and those after it that were not."""
+    """By group: the last acknowledged commit, and the unacknowledged ones after it."""
 
 
 class Life:
-    """What was asked of the broker and acknowledged."""
+    """The requested and the acknowledged operations."""
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.producer_ids: set[int] = set()
         self.configs: dict[str, str] = {}
         self.refused_names: set[str] = set()
-        """Topics that could not be made. One may come up at the next start, empty, where neither
-        its directories could be made nor the list of topics be written once more."""
+        """Topics whose creation failed. One can exist, empty, after the next start, when neither
+        its directories could be created nor the list of topics be written again."""
         self.refused = 0
-        """How often something was not acknowledged."""
+        """The number of unacknowledged operations."""
         self._numbers = iter(range(1, 1 << 30))
 
-    # -- what clients do
+    # -- operations of clients
 
     def create(self, wire: Wire, name: str, **configs: str) -> None:
         code = create_topic(wire, name, 2, configs=configs)["error_code"]
@@ -189,7 +189,7 @@ class Life:
             self.refused += 1
 
     def join(self, wire: Wire, group: str) -> None:
-        """A member comes and goes; what it is told may be any error, as long as it is told."""
+        """Lets a member join and leave; each response can be any error."""
         joined = wire.call(
             "JoinGroup",
             3,
@@ -211,10 +211,10 @@ class Life:
         self.refused += wire.call("SyncGroup", 3, synced)["error_code"] != NONE
         wire.call("LeaveGroup", 2, member)
 
-    # -- what must be true
+    # -- checks
 
     def check(self, wire: Wire, broker: Broker) -> None:
-        """All that was acknowledged is there, and nothing of what was deleted."""
+        """Checks that every acknowledged operation is visible, and nothing of deleted topics."""
         there = set(broker.registry.topics) - {"__consumer_offsets"}
         assert set(self.topics) <= there
         for name in there - set(self.topics):
@@ -253,7 +253,7 @@ class Life:
 
 
 def read(wire: Wire, name: str) -> dict[int, bytes]:
-    """Offset to value, without what fills it up, of every record of the first partition."""
+    """The value without padding of every record of the first partition, by offset."""
     found = {}
     offset = list_offset(wire, name, EARLIEST)["offset"]
     while data := fetch(wire, name, offset)["records"]:
@@ -265,7 +265,7 @@ def read(wire: Wire, name: str) -> dict[int, bytes]:
 
 
 def committed(wire: Wire, group: str, name: str, version: int) -> int:
-    """The group's offset of the first partition, -1 where there is none."""
+    """The group's offset of the first partition; -1 for none."""
     topics = [{"name": name, "partition_indexes": [0]}]
     version = version and 7
     while True:

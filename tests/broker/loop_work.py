@@ -1,4 +1,5 @@
-"""How much work holds an event loop, counted and not timed: a busy machine changes nothing."""
+"""The work in one turn of an event loop, counted in calls, so that a busy machine does not
+matter."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CALLS_IN_10_MS = 60_000
-"""Calls of functions, those in C included: one takes 0.05 to 0.17 us."""
+"""Calls of functions, including those in C; one takes 0.05 to 0.17 us."""
 
 
 class LoopWork:
@@ -17,7 +18,7 @@ class LoopWork:
 
     def __init__(self) -> None:
         self.longest = 0
-        """Calls of functions between two looks at the sockets."""
+        """Calls of functions between two polls of the sockets."""
         self._calls = 0
         self._is_over = False
 
@@ -34,7 +35,7 @@ class LoopWork:
 
 @contextmanager
 def counting() -> Iterator[LoopWork]:
-    """Counts what the loop of this thread does; other threads are not counted."""
+    """Counts the work of this thread's loop; other threads are not counted."""
     work = LoopWork()
     work._iteration()
     sys.setprofile(work._called)
@@ -46,7 +47,7 @@ def counting() -> Iterator[LoopWork]:
 
 
 class LoopLines(LoopWork):
-    """The same by lines of Python, those of comprehensions included: once for each element."""
+    """Counts executed lines of Python, including those of comprehensions: once per element."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class LoopLines(LoopWork):
 
 @contextmanager
 def counting_lines(folder: str) -> Iterator[LoopLines]:
-    """Counts what the loop of this thread does in the code below a folder."""
+    """Counts the work of this thread's loop in the code below a folder."""
     work = LoopLines(folder)
     work._iteration()
     before = sys.gettrace()

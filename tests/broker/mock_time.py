@@ -1,4 +1,4 @@
-"""A time that stands still until a test moves it."""
+"""A clock that advances only when a test moves it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from protocol.now import Now
 IDLE_MS = 1 << 50
 """connections.max.idle.ms of a broker under `MockTime`.
 
-The check for idle connections runs each real second: a move of the clock must not close them.
+The check for idle connections runs each real second: an advance of the clock must not close them.
 """
 
 
 class MockTime(Time):
-    """Both clocks of `now`, moved by hand; the rest is the system's."""
+    """Both clocks of `now` move only by the test; the rest is the system's."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         super().__init__()
@@ -26,13 +26,13 @@ class MockTime(Time):
         return Now(self.mono_ms, self.wall_ms)
 
     def move(self, by_ms: int) -> None:
-        """Both clocks go on."""
+        """Advances both clocks."""
         self.mono_ms += by_ms
         self.wall_ms += by_ms
 
 
 class NoWaiting(Time):
-    """Its sleeps are noted, and over at once."""
+    """A clock whose sleeps are recorded and end at once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Partitions for tests: those of a broker, and those of a log alone."""
+"""Partitions for tests: partitions of a broker, and partitions with only a log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log_of(broker: Any, topic: str, index: int = 0) -> PartitionLog:
 
 
 def partition_in(logs: LogManager, topic: str, index: int = 0) -> Partition:
-    """A partition that is there."""
+    """An existing partition."""
     partition = logs.get(topic, index)
     assert partition is not None
     return partition
@@ -50,7 +50,7 @@ def services_with(
     time: Time | None = None,
     errors: InternalErrors | None = None,
 ) -> PartitionServices:
-    """What partitions use where there is no broker; ``fatal`` gets why it would stop."""
+    """The services of partitions without a broker; ``fatal`` gets the reason of a stop."""
     reasons: list[str] = [] if fatal is None else fatal
     return PartitionServices(
         time=time or Time(),
@@ -64,7 +64,7 @@ def services_with(
 
 
 class Isr:
-    """In place of what writes in-sync replicas: keeps what is wanted."""
+    """Replaces the writer of ISR changes, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[int, ...], int]] = []
@@ -83,7 +83,7 @@ def replica_for(
     spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
     lower: Callable[[tuple[str, int], int], None] | None = None,
 ) -> Replica:
-    """A replica of broker 1 that nobody but its log knows."""
+    """A replica of broker 1 with nothing but its log."""
     alone = services_with(time=time)
     known = {field.name: getattr(alone, field.name) for field in dataclasses.fields(alone)}
     if spawn is not None:
@@ -99,13 +99,13 @@ def replica_for(
 
 
 def no_quotas() -> ReplicationQuotas:
-    """Replication may take what it wants."""
+    """Quotas without limits."""
     config = Config({})
     return replication_quotas(1, config, lambda _: config.topic_defaults, Time())
 
 
 def _ignore(key: tuple[str, int], recovery_point: int) -> None:
-    """No checkpoint speaks of the log."""
+    """Replaces the lowering of recovery points when no checkpoint names the log."""
 
 
 def state(
@@ -115,19 +115,19 @@ def state(
     partition_epoch: int = 0,
     replicas: tuple[int, ...] = (1, 2, 3),
 ) -> PartitionState:
-    """What the controller says of a partition of brokers 1 to 3."""
+    """The controller's state of a partition of brokers 1 to 3."""
     return PartitionState(1, leader, leader_epoch, isr, partition_epoch, replicas)
 
 
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
-    """A partition that nobody but its log knows."""
+    """A partition with nothing but its log."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
 
 
 def write_records(
     directory: Path, topic: str, index: int, *pairs: tuple[bytes | None, bytes | None]
 ) -> None:
-    """Appends a batch of keys and values behind the broker's back, as another version would."""
+    """Appends a batch of keys and values to the files directly, as another version would."""
     log = PartitionLog.open(
         OsFileSystem(),
         str(directory / f"{topic}-{index}"),

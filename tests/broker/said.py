@@ -1,4 +1,4 @@
-"""What a broker says of what happened, without what a busy machine has it say at any time."""
+"""The lines of a broker's log, without those that a busy machine can cause at any time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ OF_THE_MACHINE = (
 
 
 def said(lines: Iterable[Any]) -> list[Any]:
-    """Captured lines; those of the machine are left out."""
+    """The captured lines without warnings about a busy machine."""
     return [line for line in lines if line["event"] not in OF_THE_MACHINE]
 
 
 def said_aloud(lines: Iterable[str]) -> list[str]:
-    """The same of printed lines."""
+    """The printed lines without warnings about a busy machine."""
     return [line for line in lines if not any(each in line for each in OF_THE_MACHINE)]

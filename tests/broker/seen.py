@@ -1,4 +1,4 @@
-"""What an operator sees of a broker: its HTTP side, parsed by the library that Prometheus ships."""
+"""Reads the HTTP side of a broker as an operator does, metrics with the library of Prometheus."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.config.served import Served, serving
+from tests.broker.openapi import check_answer
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 WITHIN_S = 60
@@ -54,12 +55,14 @@ class Seen(Served):
     address = ""
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
-        """Ask the HTTP side."""
+        """The HTTP side's answer, which must be as broker/web/openapi.json has it."""
         async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=WITHIN_S) as client:
-            return await client.get(path, headers=headers)
+            answer = await client.get(path, headers=headers)
+        check_answer(path, answer.status_code, answer.headers.get("content-type", ""), answer.text)
+        return answer
 
     async def scrape(self) -> Scrape:
-        """What Prometheus would get."""
+        """Returns the metrics that Prometheus would scrape."""
         answer = await self.get("/metrics")
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -86,9 +89,9 @@ async def seeing(
 
 
 def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
-    """docs/operate/metrics.md's tables: type, labels and meaning by name.
+    """The tables of docs/operate/metrics.md: type, labels and meaning by name.
 
-    Without the section of what is told in a cluster alone, unless ``in_cluster``.
+    The section of metrics that only a cluster has is left out, unless ``in_cluster``.
     """
     rows = {}
     section = ""

@@ -1,4 +1,4 @@
-"""A whole broker in the test's own loop, for what cannot be seen or done through a socket."""
+"""A whole broker in the test's event loop, for tests that need more than a socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.wire import Wire
 T = TypeVar("T")
 
 _CLIENTS = ThreadPoolExecutor(32)
-"""Clients that wait must not take the threads in which the broker flushes."""
+"""Waiting clients must not occupy the threads in which the broker flushes."""
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def serving(
     new_cleaner: Callable[[], Cleaner] | None = None,
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[Broker]:
-    """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
+    """A started broker on a free port of 127.0.0.1, stopped cleanly at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     if isinstance(time, MockTime):
@@ -57,7 +57,7 @@ async def serving(
 
 
 async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wire") -> T:
-    """What ``work`` returns, which talks to ``broker`` through a connection, in a thread."""
+    """Runs ``work`` with a connection to ``broker`` in a thread and returns its result."""
 
     def run() -> T:
         with Wire(broker.sockets.addresses()[0][1], client_id=client_id) as wire:
@@ -67,7 +67,7 @@ async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wir
 
 
 async def eventually(what: str, condition: Callable[[], Any], within_s: float = 60.0) -> None:
-    """Let the loop run until ``condition`` is true."""
+    """Lets the loop run until ``condition`` is true."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s: {what}"

@@ -1,4 +1,4 @@
-"""Connections to other brokers are as the settings of their listener say."""
+"""Connections to other brokers follow the settings of their listener."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def config_of(protocol: str, **settings: str) -> Config:
-    """A broker of a cluster whose others are reached by IN."""
+    """The configuration of a broker in a cluster whose brokers connect to listener IN."""
     given = {
         "zookeeper.connect": "127.0.0.1:1",
         "listeners": "IN://127.0.0.1:0",
@@ -40,7 +40,7 @@ def config_of(protocol: str, **settings: str) -> Config:
 
 
 def secured(own: Issued, trusted: Path, **settings: str) -> Config:
-    """The same over TLS."""
+    """The same configuration with TLS."""
     stores = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.pem),
@@ -52,7 +52,7 @@ def secured(own: Issued, trusted: Path, **settings: str) -> Config:
 
 @asynccontextmanager
 async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, list[Any]]]:
-    """Another broker that wants a certificate of whoever comes, and what it was shown."""
+    """Another broker that requires a client certificate, and the certificates that it received."""
     tls = listener_tls(
         TlsSettings(
             keystore_location=str(own.pem),
@@ -80,7 +80,7 @@ async def listening(own: Issued, trusted: Path) -> AsyncIterator[tuple[Address, 
 
 
 async def ask(config: Config, address: Address) -> int:
-    """What another broker answers."""
+    """Sends a request to the other broker and returns its response."""
     peer = await reaching_brokers(config)(address, "1", Time(), 5000)
     try:
         asked = {"topics": None, "allow_auto_topic_creation": False}
@@ -89,11 +89,11 @@ async def ask(config: Config, address: Address) -> int:
         peer.close()
 
 
-def test_a_plain_listener_takes_plain_connections() -> None:
+def test_plaintext_listener_has_plaintext_connections() -> None:
     assert reaching_brokers(config_of("PLAINTEXT")) is connect
 
 
-async def test_brokers_show_each_other_certificates(tmp_path: Path) -> None:
+async def test_brokers_authenticate_each_other_by_certificates(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one, other = authority.issue("one"), authority.issue("other")
     async with listening(other, authority.certificate) as (address, shown):
@@ -101,7 +101,7 @@ async def test_brokers_show_each_other_certificates(tmp_path: Path) -> None:
     assert shown == ["one"]
 
 
-async def test_a_broker_of_another_authority_is_not_believed(tmp_path: Path) -> None:
+async def test_broker_with_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "a stranger")
     one, other = authority.issue("one"), stranger.issue("other")
     async with listening(other, authority.certificate) as (address, _):
@@ -109,7 +109,7 @@ async def test_a_broker_of_another_authority_is_not_believed(tmp_path: Path) -> 
             await ask(secured(one, authority.certificate), address)
 
 
-async def test_the_name_is_checked_unless_a_setting_says_not_to(tmp_path: Path) -> None:
+async def test_host_name_is_verified_unless_disabled_by_a_setting(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one, other = authority.issue("one"), authority.issue("other", address=None)
     async with listening(other, authority.certificate) as (address, _):
@@ -119,7 +119,7 @@ async def test_the_name_is_checked_unless_a_setting_says_not_to(tmp_path: Path) 
         assert await ask(unchecked, address) == 7
 
 
-async def test_another_certificate_is_shown_once_it_is_there(tmp_path: Path) -> None:
+async def test_changed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one, later = authority.issue("one"), authority.issue("later")
     async with listening(authority.issue("other"), authority.certificate) as (address, shown):
@@ -161,12 +161,14 @@ async def test_another_certificate_is_shown_once_it_is_there(tmp_path: Path) -> 
         ),
     ],
 )
-def test_who_cannot_log_in_does_not_start(settings: dict[str, str], says: str) -> None:
+def test_start_fails_when_inter_broker_credentials_are_missing(
+    settings: dict[str, str], says: str
+) -> None:
     with pytest.raises(BadConfig, match=says):
         reaching_brokers(config_of("SASL_PLAINTEXT", **settings))
 
 
-def test_a_listener_whose_files_are_missing_does_not_start(tmp_path: Path) -> None:
+def test_start_fails_when_files_of_the_listener_are_missing(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     one = authority.issue("one")
     one.pem.unlink()

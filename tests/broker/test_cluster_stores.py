@@ -1,4 +1,5 @@
-"""Credentials and quotas in ZooKeeper: Kafka's are in force, ours are as Kafka's, all follow."""
+"""Credentials and quotas in ZooKeeper: Kafka's apply, Muster writes the same, all brokers
+follow."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from broker.time import Time
 from protocol.znodes.configs import client_entity
 from security.credentials import BY_NAME, ScramMechanism, credential
 from security.quotas.entities import Entity
-from tests.broker.authentication.letting_in import one_go
+from tests.broker.authentication.letting_in import own_slices
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 RECORDED = json.loads(
@@ -36,7 +37,7 @@ SALT = b"a salt, always the same"
 
 
 class Fellow:
-    """One broker's stores."""
+    """The stores of one broker."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.zookeeper = SimulatedZooKeeper(ensemble)
@@ -53,14 +54,14 @@ class Fellow:
         self.quotas.keep_in(self.quota_store)
 
     async def hear(self) -> None:
-        """Reads what notices name, as whoever follows them."""
+        """Reads the entities that change notifications name."""
         for name in sorted(await self.zookeeper.children("/config/changes")):
             data, _ = await self.zookeeper.get(f"/config/changes/{name}")
             await self.clients.read(client_entity(json.loads(data)["entity_path"]))
 
 
 def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]]) -> None:
-    """Runs what a test does with two brokers, where Kafka has left what is recorded."""
+    """Runs a test with two brokers on the recorded nodes of Kafka."""
 
     async def run() -> None:
         async with asyncio.timeout(120):
@@ -78,7 +79,7 @@ def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]
     asyncio.run(run())
 
 
-def test_what_kafka_wrote_is_in_force() -> None:
+def test_credentials_and_quotas_of_kafka_apply() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert list(one.users.names()) == sorted([STRANGE, "alice"])
         for name, mechanism, password in (
@@ -105,13 +106,13 @@ def test_what_kafka_wrote_is_in_force() -> None:
     play(conduct)
 
 
-def test_a_password_that_one_broker_takes_the_other_knows() -> None:
+def test_password_set_at_one_broker_is_valid_at_the_other() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         salted = SHA_512.salted_password(b"new", SALT, 4096)
         outcomes = await one.users.alter(
             [Deletion("alice", 1)],
             [Upsertion(STRANGE, 2, 4096, SALT, salted), Upsertion("a,b", 2, 4096, SALT, salted)],
-            one_go(),
+            own_slices(),
         )
         assert {each.error_code for each in outcomes.values()} == {0}
         await other.hear()
@@ -121,7 +122,7 @@ def test_a_password_that_one_broker_takes_the_other_knows() -> None:
             assert set(fellow.users.of(STRANGE)) == {SHA_256, SHA_512}
             assert fellow.users.of("a,b") == {SHA_512: wanted}
             assert fellow.quotas.values[Entity(STRANGE)]["request_percentage"] == 12.5
-        gone = await other.users.alter([Deletion("a,b", 2)], [], one_go())
+        gone = await other.users.alter([Deletion("a,b", 2)], [], own_slices())
         assert gone["a,b"].error_code == 0
         await one.hear()
         assert one.users.of("a,b") == {}
@@ -130,8 +131,8 @@ def test_a_password_that_one_broker_takes_the_other_knows() -> None:
     play(conduct)
 
 
-def test_quotas_are_written_as_kafka_writes_them() -> None:
-    """The same history as Kafka's, from nothing, leaves the same nodes."""
+def test_quotas_are_stored_in_kafkas_form() -> None:
+    """The same history as Kafka's leaves the same nodes."""
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = {entity: dict(values) for entity, values in one.quotas.values.items()}
@@ -159,7 +160,7 @@ def settings_of(ensemble: Ensemble, path: str) -> dict[str, str]:
     return found
 
 
-def test_a_quota_that_this_broker_has_not_heard_of_stays() -> None:
+def test_quota_unknown_to_this_broker_is_kept() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         assert await other.quotas.alter({ALICE: {"consumer_byte_rate": 2.0}}) == {}
@@ -172,7 +173,7 @@ def test_a_quota_that_this_broker_has_not_heard_of_stays() -> None:
     play(conduct)
 
 
-def test_a_quota_is_written_though_this_broker_believes_that_it_is_so() -> None:
+def test_quota_is_written_even_when_the_local_value_is_equal() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
         await other.hear()
@@ -186,7 +187,7 @@ def test_a_quota_is_written_though_this_broker_believes_that_it_is_so() -> None:
     play(conduct)
 
 
-def test_what_is_no_quota_that_can_be_understood_is_left_where_it_is() -> None:
+def test_invalid_quota_settings_are_kept() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         before = settings_of(ensemble, RATES)
         strange = {**before, "request_percentage": "much"}
@@ -201,23 +202,23 @@ def test_what_is_no_quota_that_can_be_understood_is_left_where_it_is() -> None:
     play(conduct)
 
 
-def test_a_password_that_this_broker_has_not_heard_of_stays() -> None:
+def test_password_unknown_to_this_broker_is_kept() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for fellow, mechanism in ((one, SHA_256), (other, SHA_512)):
             salted = mechanism.salted_password(b"new", SALT, 4096)
             change = Upsertion("bob", mechanism.code, 4096, SALT, salted)
-            assert (await fellow.users.alter([], [change], one_go()))["bob"].error_code == 0
+            assert (await fellow.users.alter([], [change], own_slices()))["bob"].error_code == 0
         assert set(other.users.of("bob")) == {SHA_256, SHA_512}
         await one.hear()
         assert one.users.of("bob") == other.users.of("bob")
-        gone = await other.users.alter([Deletion("bob", SHA_512.code)], [], one_go())
+        gone = await other.users.alter([Deletion("bob", SHA_512.code)], [], own_slices())
         assert gone["bob"].error_code == 0
         assert settings_of(ensemble, "/config/users/bob").keys() == {"SCRAM-SHA-256"}
 
     play(conduct)
 
 
-def test_what_makes_no_sense_is_told_without_its_value_and_has_no_effect() -> None:
+def test_invalid_node_is_logged_without_its_value_and_ignored() -> None:
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         for path, text in (
             ("/config/users/alice", '{"version":1,"config":{"SCRAM-SHA-256":"hunter2"}}'),
@@ -240,14 +241,14 @@ def test_what_makes_no_sense_is_told_without_its_value_and_has_no_effect() -> No
     play(conduct)
 
 
-def test_without_zookeeper_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_change_is_applied_without_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
 
     async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
         one.zookeeper.suspend()
         failed = await one.quotas.alter({Entity("bob"): {"producer_byte_rate": 1.0}})
         assert "no answer from ZooKeeper" in failed[Entity("bob")]
-        outcomes = await one.users.alter([Deletion("alice", 1)], [], one_go())
+        outcomes = await one.users.alter([Deletion("alice", 1)], [], own_slices())
         assert outcomes["alice"].error_code != 0
         assert set(one.users.of("alice")) == set(BY_NAME.values())
         assert Entity("bob") not in one.quotas.values

@@ -1,4 +1,4 @@
-"""The data directory of a broker that is stopped: which is one, and whose."""
+"""The data directory of a stopped broker: its detection and its owner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from broker.topics.registry import BadDirectory
 from tests.cli.running import run
 
 ROOT, DAEMON, NAMELESS = 0, 1, 3_999_999
-"""A user without rights that every machine has, and one that none has."""
+"""A user without rights that every machine has, and a user id that no machine has."""
 
 
 def owned(
     monkeypatch: pytest.MonkeyPatch, directory: Path, owner: int, of_broker: int | None = None
 ) -> None:
-    """A directory of somebody, and of whom its broker is; whoever runs the tests need not be root.
+    """Sets the owner of a directory and the user of its broker, without root rights.
 
-    None: there was no broker yet.
+    None means that no broker has used the directory yet.
     """
     directory.mkdir()
     owners = {str(directory): owner}
@@ -47,14 +47,14 @@ def owned(
         (DAEMON, DAEMON, DAEMON, False),
         (ROOT, DAEMON, None, True),
         (ROOT, DAEMON, DAEMON, True),
-        (DAEMON, ROOT, None, False),  # a volume of Kubernetes, for the group to write to
+        (DAEMON, ROOT, None, False),  # a volume of Kubernetes that the group can write to
         (DAEMON, ROOT, DAEMON, False),
         (ROOT, ROOT, DAEMON, True),
         (DAEMON, ROOT, ROOT, True),
         (DAEMON, NAMELESS, None, True),
     ],
 )
-def test_whoever_is_not_the_broker_s_user_writes_nothing(
+def test_command_is_refused_for_a_user_other_than_the_brokers(
     user: int, owner: int, of_broker: int | None, refused: bool, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -70,7 +70,7 @@ def test_whoever_is_not_the_broker_s_user_writes_nothing(
     assert not (data / ".lock").exists()
 
 
-def test_it_is_said_as_whom_to_run_the_command(
+def test_error_names_the_user_to_run_the_command_as(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: ROOT)
@@ -95,9 +95,7 @@ def test_it_is_said_as_whom_to_run_the_command(
         assert not list(data.iterdir())
 
 
-def test_the_file_of_the_broker_tells_whose_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owner_is_that_of_the_brokers_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / META_FILE).touch()
     with held(str(tmp_path)):
         pass
@@ -107,13 +105,13 @@ def test_the_file_of_the_broker_tells_whose_it_is(
         pass
 
 
-def test_a_directory_that_is_made_belongs_to_who_runs_the_command(tmp_path: Path) -> None:
+def test_created_directory_belongs_to_the_commands_user(tmp_path: Path) -> None:
     with held(str(tmp_path / "new" / "data")) as fs:
         assert fs.list(str(tmp_path / "new" / "data")) == [".lock"]
 
 
 @pytest.mark.parametrize("name", [META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES])
-def test_a_data_directory_is_known_by_any_file_of_a_broker(name: str, tmp_path: Path) -> None:
+def test_data_directory_is_recognized_by_any_file_of_a_broker(name: str, tmp_path: Path) -> None:
     (tmp_path / "else").touch()
     with pytest.raises(
         BadDirectory, match=re.escape(f"{tmp_path} is not a broker's data directory")

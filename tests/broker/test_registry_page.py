@@ -1,4 +1,4 @@
-"""Each example of a security file in docs/formats/registry.md is read and written alike."""
+"""Each example of a security file in docs/formats/registry.md is read and written identically."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHA_256 = ScramMechanism.SHA_256
 
 
 def example(name: str) -> str:
-    """The file of this name as the page shows it."""
+    """The page's example of the file with this name."""
     found = re.search(rf"^## {re.escape(name)}\n\n```json\n(.*?)```", PAGE, re.M | re.S)
     assert found is not None
     return found[1]
@@ -45,7 +45,7 @@ async def at_once(work: Callable[..., Any], *args: Any) -> None:
     work(*args)
 
 
-def test_entries() -> None:
+def test_example_of_the_acl_file_is_read_and_written() -> None:
     fs = directory("acls.json")
     file = AclFile(fs, "/data")
     entries = file.read()
@@ -58,7 +58,7 @@ def test_entries() -> None:
     assert written(fs, "acls.json") == example("acls.json")
 
 
-async def test_users() -> None:
+async def test_example_of_the_users_file_is_read_and_written() -> None:
     fs = directory("users.json")
     file = UserFile(fs, "/data", Time())
     [(name, credentials)] = file._known.items()
@@ -72,7 +72,7 @@ async def test_users() -> None:
     assert written(fs, "users.json") == example("users.json")
 
 
-async def test_quotas() -> None:
+async def test_example_of_the_quotas_file_is_read_and_written() -> None:
     fs = directory("quotas.json")
     file = QuotaFile(fs, "/data", at_once)
     quotas = dict(file.read())
@@ -88,7 +88,7 @@ async def test_quotas() -> None:
     assert written(fs, "quotas.json") == example("quotas.json")
 
 
-async def test_tokens() -> None:
+async def test_example_of_the_tokens_file_is_read_and_written() -> None:
     fs = directory("tokens.json")
     file = TokenFile(fs, "/data", at_once)
     [token] = file.tokens.values()

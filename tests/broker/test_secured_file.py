@@ -1,4 +1,4 @@
-"""Files that only their owner may read: whole, private, and never read by an older Muster."""
+"""Files that only their owner can read: complete, private, and refused by an older Muster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_written_content_is_read_again() -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     assert file.read() is None
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_again() -> None:
     assert fs.written(PATH).count(b"\n") > 1200, "one line for each entry"
 
 
-def test_nobody_else_may_read_it_nor_what_it_was_made_of(
+def test_file_and_its_temporary_file_are_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[int] = []
@@ -58,7 +58,7 @@ def test_nobody_else_may_read_it_nor_what_it_was_made_of(
     assert [each.name for each in tmp_path.iterdir()] == ["users.json"]
 
 
-def test_what_a_crash_left_half_written_is_replaced() -> None:
+def test_partly_written_temporary_file_is_replaced() -> None:
     fs = simulated()
     fs.put(f"{PATH}.tmp", b"half")
     SecuredFile(fs, PATH, 1).write(VALUE)
@@ -78,7 +78,7 @@ def test_what_a_crash_left_half_written_is_replaced() -> None:
         ('{"version": "secret"}', "/data/users.json is damaged: it has no version"),
     ],
 )
-def test_a_newer_or_damaged_one_is_refused_without_a_word_of_it(text: str, sentence: str) -> None:
+def test_newer_or_damaged_file_is_refused_without_quoting_it(text: str, sentence: str) -> None:
     fs = simulated()
     fs.put(PATH, text.encode())
     with pytest.raises(BadDirectory) as refused:
@@ -87,7 +87,7 @@ def test_a_newer_or_damaged_one_is_refused_without_a_word_of_it(text: str, sente
 
 
 @pytest.mark.parametrize("operation", ["write", "fsync", "rename"])
-def test_a_change_that_fails_leaves_the_old_one(operation: str) -> None:
+def test_failed_change_keeps_the_old_content(operation: str) -> None:
     fs = simulated()
     file = SecuredFile(fs, PATH, 1)
     file.write(VALUE)
@@ -99,7 +99,7 @@ def test_a_change_that_fails_leaves_the_old_one(operation: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_loss_of_power_leaves_what_was_acknowledged(seed: int) -> None:
+def test_power_loss_keeps_acknowledged_content(seed: int) -> None:
     fs = simulated()
     fs.fsync_directory("/")
     file = SecuredFile(fs, PATH, 1)

@@ -1,4 +1,5 @@
-"""`muster serve` as its operator sees it: one line when it is ready, else one sentence why not."""
+"""`muster serve` as its operator sees it: one line when it is ready, or the reason of its
+failure."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def refused(*words: str, environment: dict[str, str] | None = None) -> tuple[int, str]:
-    """Run `muster serve` with these words, which must not start; exit code and standard error."""
+    """Runs `muster serve` with these arguments, which must fail; returns exit code and standard
+    error."""
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "serve", "--http", "off", *words],
         cwd=ROOT,
@@ -46,7 +48,7 @@ def assert_one_sentence(stderr: str) -> None:
     assert "Traceback" not in stderr
 
 
-def test_one_line_says_that_it_accepts_connections_and_where(broker: Broker) -> None:
+def test_ready_line_has_the_addresses(broker: Broker) -> None:
     ready = [line for line in broker.lines() if "accepts connections" in line]
 
     assert len(ready) == 1
@@ -58,7 +60,7 @@ def test_one_line_says_that_it_accepts_connections_and_where(broker: Broker) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order(
+def test_signal_stops_the_broker_cleanly(
     brokers: Callable[..., Broker], name: str, number: signal.Signals
 ) -> None:
     broker = brokers()
@@ -76,7 +78,7 @@ def test_a_signal_ends_it_in_order(
 
 
 @pytest.mark.campaign
-def test_what_was_there_is_there_after_a_restart(brokers: Callable[..., Broker], name: str) -> None:
+def test_data_survive_a_restart(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
         topic_id = create_topic(wire, name, 2, configs={"retention.ms": "-1"})["topic_id"]
@@ -93,7 +95,7 @@ def test_what_was_there_is_there_after_a_restart(brokers: Callable[..., Broker],
             assert values_of(fetch(wire, name, partition=1)["records"]) == [b"kept"]
 
 
-def test_a_second_process_on_the_directory_is_refused(broker: Broker) -> None:
+def test_second_process_on_the_directory_is_refused(broker: Broker) -> None:
     code, stderr = refused("--listen", "127.0.0.1:0", "--data", str(broker.data))
 
     assert code == 1
@@ -101,7 +103,7 @@ def test_a_second_process_on_the_directory_is_refused(broker: Broker) -> None:
     assert "in use by another process" in stderr
 
 
-def test_a_port_in_use_is_refused_before_anything_is_made(broker: Broker, tmp_path: Path) -> None:
+def test_port_in_use_is_refused_before_files_are_created(broker: Broker, tmp_path: Path) -> None:
     code, stderr = refused("--listen", broker.bootstrap, "--data", str(tmp_path / "d"))
 
     assert code == 1
@@ -110,9 +112,7 @@ def test_a_port_in_use_is_refused_before_anything_is_made(broker: Broker, tmp_pa
     assert not (tmp_path / "d").exists()
 
 
-def test_the_second_of_two_listeners_whose_port_is_in_use_is_named(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_second_listener_with_a_port_in_use_is_named(broker: Broker, tmp_path: Path) -> None:
     listeners = f"listeners=IN://127.0.0.1:{free_port()},OUT://{broker.bootstrap}"
     protocols = "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT"
 
@@ -135,7 +135,7 @@ def test_the_second_of_two_listeners_whose_port_is_in_use_is_named(
         (["--no-such-option"], 2, "unrecognized arguments: --no-such-option"),
     ],
 )
-def test_wrong_settings_are_refused(
+def test_invalid_settings_are_refused(
     tmp_path: Path, words: list[str], code: int, sentence: str
 ) -> None:
     got, stderr = refused("--data", str(tmp_path / "d"), *words)
@@ -156,7 +156,7 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", ["/dev/null/d", "/proc/muster"])
-def test_a_directory_that_can_not_be_made_is_refused(directory: str) -> None:
+def test_directory_that_can_not_be_created_is_refused(directory: str) -> None:
     code, stderr = refused("--listen", "127.0.0.1:0", "--data", directory)
 
     assert code == 1
@@ -192,7 +192,7 @@ def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> 
 
 
 @pytest.mark.campaign
-def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
+def test_damage_below_the_recovery_point_needs_the_truncate_setting(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -223,7 +223,7 @@ def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
         assert len(values_of(fetch(wire, "t")["records"])) == 2
 
 
-def test_settings_that_kafka_does_not_know_are_one_warning(
+def test_unknown_settings_are_one_warning(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"no.such": "1", "nor.this": "2", "num.io.threads": "4"})
@@ -234,7 +234,7 @@ def test_settings_that_kafka_does_not_know_are_one_warning(
     assert "num.io.threads" not in "".join(broker.lines())
 
 
-def test_what_a_setting_asks_for_in_vain_is_a_warning_of_its_own(
+def test_setting_that_is_not_followed_is_a_separate_warning(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"process.roles": "controller"})
@@ -244,7 +244,7 @@ def test_what_a_setting_asks_for_in_vain_is_a_warning_of_its_own(
     assert "it runs standalone" in warning
 
 
-def test_a_zookeeper_that_does_not_answer_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
+def test_unreachable_zookeeper_ends_the_start_with_the_reason(tmp_path: Path) -> None:
     nowhere = ("--set", "zookeeper.connect=127.0.0.1:1")
     soon = ("--set", "zookeeper.connection.timeout.ms=200")
 
@@ -254,7 +254,7 @@ def test_a_zookeeper_that_does_not_answer_ends_the_start_with_a_sentence(tmp_pat
     assert "no ZooKeeper answers at 127.0.0.1:1 within 200 ms" in stderr
 
 
-def test_every_fault_of_the_settings_has_its_line(tmp_path: Path) -> None:
+def test_every_invalid_setting_has_its_own_line(tmp_path: Path) -> None:
     faults = ("--set", "num.partitions=0", "--set", "log.dirs=/a,/b")
 
     code, stderr = refused("--listen", "127.0.0.1:0", *faults)
@@ -268,7 +268,7 @@ def test_every_fault_of_the_settings_has_its_line(tmp_path: Path) -> None:
 
 
 def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
-    """A `muster serve` of its own and its ready line."""
+    """Starts a `muster serve`; returns the process and its ready line."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cli.main", "serve", *words],
         cwd=cwd,
@@ -282,14 +282,14 @@ def started(*words: str, cwd: Path = ROOT) -> tuple[subprocess.Popen[str], str]:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """End it in order; what it printed besides."""
+    """Stops the process cleanly and returns its remaining output."""
     process.terminate()
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 0, output
     return output
 
 
-def test_every_listener_tells_its_own_clients_where_to_connect(tmp_path: Path) -> None:
+def test_metadata_of_each_listener_has_its_own_addresses(tmp_path: Path) -> None:
     inside, outside = free_port(), free_port()
     file = tmp_path / "server.properties"
     file.write_text(
@@ -326,7 +326,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback address")
-def test_ipv6(tmp_path: Path) -> None:
+def test_broker_serves_ipv6(tmp_path: Path) -> None:
     process, line = started("--listen", "[::1]:0", "--data", str(tmp_path / "d"), "--http", "off")
     try:
         found = re.search(r"on \[::1\]:(\d+),", line)
@@ -338,7 +338,7 @@ def test_ipv6(tmp_path: Path) -> None:
         ended(process)
 
 
-def test_who_listens_everywhere_never_advertises_that(tmp_path: Path) -> None:
+def test_wildcard_address_is_not_advertised(tmp_path: Path) -> None:
     words = ("--listen", "0.0.0.0:0", "--data", str(tmp_path / "d"), "--http", "off")
     process, line = started(*words)
     try:
@@ -350,7 +350,7 @@ def test_who_listens_everywhere_never_advertises_that(tmp_path: Path) -> None:
         ended(process)
 
 
-def test_a_port_for_http_that_was_asked_for_and_is_in_use_is_all_that_it_says(
+def test_configured_http_port_in_use_is_the_only_error(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -365,7 +365,7 @@ def test_a_port_for_http_that_was_asked_for_and_is_in_use_is_all_that_it_says(
     assert not (tmp_path / "d").exists()
 
 
-def test_every_address_is_said_at_once_and_can_be_connected_to(tmp_path: Path) -> None:
+def test_every_address_is_printed_when_it_accepts_connections(tmp_path: Path) -> None:
     words = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path / "d"))
     process, line = started(*words)
     try:
@@ -391,7 +391,7 @@ HEAVY = (
     "pydantic_core",
     "re2",
 )
-"""What takes long to import and what nobody needs before the broker listens."""
+"""Modules with long imports that are not needed before the broker listens."""
 OF_A_CLUSTER = (
     "broker.cluster",
     "broker.quotas.replication_quota",
@@ -400,14 +400,14 @@ OF_A_CLUSTER = (
     "kazoo",
     "replication",
 )
-"""What a broker alone has no use for, and each room in it."""
+"""Modules that a standalone broker does not need, by room."""
 
 
 MODULES_MAX = 504
-"""Of ours, before it listens: each is 0.1 ms."""
+"""The number of Muster's modules loaded before it listens; each takes 0.1 ms."""
 COMPILED_MAX = 873
-"""Pieces of text that are compiled before it listens, such as the methods of a `dataclass` and the
-types that a `NamedTuple` names: 0.02 to 0.2 ms each."""
+"""The number of code strings compiled before it listens, such as the methods of a `dataclass` and
+the types of a `NamedTuple`: 0.02 to 0.2 ms each."""
 UNTIL_IT_LISTENS = """
 import json, os, sys
 compiled = 0
@@ -429,8 +429,8 @@ main()
 """
 
 
-def test_little_is_imported_and_compiled_before_it_listens(tmp_path: Path) -> None:
-    """What is counted does not depend on how busy the machine is, as a time would."""
+def test_imports_and_compilations_before_listening_are_bounded(tmp_path: Path) -> None:
+    """Unlike a time, the counts do not depend on the load of the machine."""
     command = [sys.executable, "-c", UNTIL_IT_LISTENS, str(tmp_path / "d")]
     compiled, *modules = json.loads(subprocess.check_output(command, cwd=ROOT, timeout=60))
     there = {".".join(name.split(".")[:n]) for name in modules for n in (1, 2, 3)}
@@ -439,7 +439,7 @@ def test_little_is_imported_and_compiled_before_it_listens(tmp_path: Path) -> No
     assert compiled <= COMPILED_MAX
 
 
-def test_topics_that_were_being_deleted_are_gone_after_a_crash(
+def test_interrupted_deletion_of_topics_completes_after_a_crash(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers({"log.segment.delete.delay.ms": "600000"})

@@ -1,4 +1,4 @@
-"""The system's time: ids, threads and limits; its clocks are in loop/test_pauses.py."""
+"""The system's clock: ids, threads and timeouts; loop/test_pauses.py covers its clocks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from broker.time import Time
 
 
-def test_an_id_is_that_of_a_random_uuid() -> None:
+def test_id_is_that_of_a_random_uuid() -> None:
     ids = {Time().fresh_id() for _ in range(100)}
     assert len(ids) == 100
     uuids = [UUID(bytes=each) for each in ids]
     assert {(each.version, each.variant) for each in uuids} == {(4, "specified in RFC 4122")}
 
 
-def test_a_map_gives_results_in_order_and_the_first_failure() -> None:
+def test_map_returns_results_in_order_or_raises_the_first_failure() -> None:
     def halved(number: int) -> int:
         if number % 2:
             raise ValueError(number)
@@ -31,7 +31,7 @@ def test_a_map_gives_results_in_order_and_the_first_failure() -> None:
     assert not [each for each in threading.enumerate() if each.name.startswith("halving")]
 
 
-async def test_no_more_threads_work_than_there_are_and_a_stop_cancels_who_waits() -> None:
+async def test_threads_are_bounded_and_stop_cancels_waiting_work() -> None:
     threads = Time().threads(1, "one")
     began, gate = threading.Event(), threading.Event()
 
@@ -49,7 +49,7 @@ async def test_no_more_threads_work_than_there_are_and_a_stop_cancels_who_waits(
         await waiting
 
 
-async def test_what_takes_longer_than_it_may_is_ended() -> None:
+async def test_within_ends_work_at_its_timeout() -> None:
     time = Time()
     with pytest.raises(TimeoutError):
         async with time.within(0.001):

@@ -1,4 +1,4 @@
-"""Requests about topics and records as tests write them: what matters, defaults for the rest."""
+"""Requests about topics and records, with defaults for the fields that do not matter."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ CREATE_TOPICS_MAX = 7
 def create_topic(
     wire: Wire, name: str, partitions: int = 1, version: int = CREATE_TOPICS_MAX, **fields: Any
 ) -> dict[str, Any]:
-    """Ask for one topic; the answer's entry for it."""
+    """Creates one topic and returns its entry of the response."""
     return create_topics(wire, [topic(name, partitions, **fields)], version)[0]
 
 
 def create_topics(
     wire: Wire, topics: list[dict[str, Any]], version: int = CREATE_TOPICS_MAX, **fields: Any
 ) -> list[dict[str, Any]]:
-    """Ask for topics; the answer's entries."""
+    """Creates topics and returns the entries of the response."""
     answer = wire.call("CreateTopics", version, {"topics": topics, "timeout_ms": 10_000, **fields})
     entries: list[dict[str, Any]] = answer["topics"]
     return entries
@@ -50,7 +50,7 @@ def produce(
     topic_id: bytes = bytes(16),
     transactional_id: str | None = None,
 ) -> dict[str, Any]:
-    """Produce to one partition; its answer."""
+    """Produces to one partition and returns its response."""
     answer = wire.call(
         "Produce",
         version,
@@ -126,7 +126,7 @@ def fetch_request(
 def fetch(
     wire: Wire, name: str, offset: int = 0, version: int = 12, **fields: Any
 ) -> dict[str, Any]:
-    """Fetch one partition; its answer."""
+    """Fetches one partition and returns its response."""
     answer = wire.call("Fetch", version, fetch_request(name, offset, **fields))
     entry: dict[str, Any] = answer["responses"][0]["partitions"][0]
     return entry
@@ -141,7 +141,7 @@ def list_offset(
     isolation_level: int = 0,
     **fields: Any,
 ) -> dict[str, Any]:
-    """ListOffsets of one partition; its answer."""
+    """ListOffsets of one partition."""
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     answer = wire.call(
         "ListOffsets",
@@ -157,7 +157,7 @@ def list_offset(
 
 
 def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) -> dict[str, Any]:
-    """Metadata of topics by name; the whole answer."""
+    """Metadata of topics by name."""
     return wire.call(
         "Metadata",
         version,
@@ -166,7 +166,7 @@ def metadata(wire: Wire, *names: str, version: int = 12, create: bool = True) ->
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commit ``offset`` of t-0 for the group g; the error code."""
+    """Commits ``offset`` of t-0 for the group g and returns the error code."""
     partition = {"partition_index": 0, "committed_offset": offset}
     topics = [{"name": "t", "partitions": [partition]}]
     answer = wire.call("OffsetCommit", 8, {"group_id": "g", "topics": topics})

@@ -1,6 +1,6 @@
-"""Transactions in tests that then look at metrics, the page and the journal.
+"""Histories of transactions for tests of metrics, the page and the journal.
 
-The calls go to the coordinator itself, so that a story needs no more of the broker than that.
+The calls go to the coordinator directly, so that a test needs no other part of the broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEWER = Client("billing", "10.0.0.8")
 
 
 async def ask(seen: Seen, call: Callable[[Taker], Any]) -> Any:
-    """The reply to a call of a coordinator that is there and loaded."""
+    """The reply to a call of a loaded coordinator."""
     await served(seen.broker)
     return await told(seen.broker, call)
 
@@ -40,7 +40,7 @@ class Producer:
         self._sequences: dict[tuple[Partition, int], int] = {}
 
     async def init(self) -> int:
-        """Takes the id; the error."""
+        """Takes the transactional id and returns the error code."""
         reply = await ask(
             self.seen,
             lambda ticket: InitProducerId(ticket, self.name, self.timeout_ms, -1, -1, self.client),
@@ -81,7 +81,7 @@ class Producer:
         there.append(data, self.seen.time.wall_ms)
 
     async def end(self, committed: bool = True) -> int:
-        """Ends the transaction, and waits until its markers are written."""
+        """Ends the transaction and waits until its markers are written."""
         whose = self.name, self.id, self.epoch
         reply = await ask(
             self.seen,

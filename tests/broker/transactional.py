@@ -1,4 +1,4 @@
-"""A transactional producer at the wire, request by request, in the versions of TV1 or TV2."""
+"""A transactional producer over the wire, request by request, in the versions of TV1 or TV2."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from tests.wire import Wire, batch
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
-"""The highest version of each API by the rules that it goes by."""
+"""The highest version of each API under each transaction version."""
 
 
 def initialized(
     wire: Wire, transactional_id: str, rules: int = 2, timeout_ms: int = 60_000
 ) -> TransactionalProducer:
-    """A producer that has its id and epoch, whoever had the transactional id before."""
+    """Takes the transactional id from its former producer; returns the new producer with id and
+    epoch."""
     producer = TransactionalProducer(wire, transactional_id, rules, timeout_ms)
     until(f"{transactional_id} gets its producer id", lambda: producer.init() == NONE)
     return producer
@@ -37,12 +38,12 @@ def initialized(
 
 @dataclass
 class TransactionalProducer:
-    """What it has now, and one method for each thing that it asks."""
+    """The state of the producer, and one method for each of its requests."""
 
     wire: Wire
     transactional_id: str
     rules: int = 2
-    """1 or 2."""
+    """The transaction version, 1 or 2."""
     timeout_ms: int = 60_000
     producer_id: int = -1
     epoch: int = -1
@@ -51,11 +52,12 @@ class TransactionalProducer:
 
     @property
     def pair(self) -> calls.Pair:
-        """Its id and epoch."""
+        """The producer id and epoch."""
         return self.producer_id, self.epoch
 
     def init(self, version: int = 4, **fields: Any) -> int:
-        """InitProducerId; its error. With 0 the producer has another id or epoch."""
+        """Sends InitProducerId and returns the error; with 0 the producer has another id or
+        epoch."""
         answer = calls.init_once(
             self.wire, self.transactional_id, version, timeout_ms=self.timeout_ms, **fields
         )
@@ -67,15 +69,16 @@ class TransactionalProducer:
         return code
 
     def goes_on_with(self, producer_id: int, epoch: int) -> None:
-        """It has another id or epoch: its sequence numbers begin anew."""
+        """Adopts another id or epoch: sequence numbers begin again."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
 
     def add(self, topics: Mapping[str, Sequence[int]], version: int = 3) -> int:
-        """AddPartitionsToTxn of a client; the worst error. CONCURRENT_TRANSACTIONS is waited for.
+        """Sends AddPartitionsToTxn as a client; returns the worst error.
 
-        That is the completion of the transaction before.
+        Repeats while CONCURRENT_TRANSACTIONS shows that the previous transaction is being
+        completed.
         """
         codes: list[int] = []
 
@@ -90,7 +93,7 @@ class TransactionalProducer:
         return max(codes)
 
     def add_offsets(self, group_id: str, version: int = 3) -> int:
-        """AddOffsetsToTxn; its error."""
+        """Sends AddOffsetsToTxn and returns the error."""
         return calls.add_offsets(self.wire, self.transactional_id, self.pair, group_id, version)
 
     def records(self, name: str, partition: int, *values: bytes, **fields: Any) -> bytes:
@@ -102,7 +105,9 @@ class TransactionalProducer:
                 "producer_epoch": self.epoch,
                 "base_sequence": self.sequences.get((name, partition), 0),
                 "is_transactional": True,
-                "timestamp": int(time.time() * 1000),  # a marker of 50 years later has a segment
+                "timestamp": int(
+                    time.time() * 1000
+                ),  # a marker 50 years later would have its own segment
                 **fields,
             },
         )
@@ -137,7 +142,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Produces a batch in the transaction; the partition's answer."""
+        """Produces a batch in the transaction and returns the partition's response."""
         data = self.records(name, partition, *(values or (b"v",)), **fields)
         [entry] = self.produce_all({(name, partition): data}, version)
         if entry["error_code"] == NONE:
@@ -148,7 +153,7 @@ class TransactionalProducer:
     def produce_all(
         self, parts: Mapping[tuple[str, int], bytes], version: int | None = None, **fields: Any
     ) -> list[dict[str, Any]]:
-        """One request with these batches; the answers in order."""
+        """Sends one request with these batches and returns the responses in order."""
         version = PRODUCE[self.rules] if version is None else version
         answer = self.wire.call("Produce", version, self.ask_produce(parts, **fields))
         return [entry for topic in answer["responses"] for entry in topic["partition_responses"]]
@@ -160,7 +165,7 @@ class TransactionalProducer:
         version: int | None = None,
         **fields: Any,
     ) -> list[int]:
-        """TxnOffsetCommit; the partitions' errors in order."""
+        """Sends TxnOffsetCommit and returns the partitions' errors in order."""
         version = TXN_OFFSET_COMMIT[self.rules] if version is None else version
         by_topic: dict[str, list[dict[str, Any]]] = {}
         for (name, partition), offset in offsets.items():
@@ -178,7 +183,8 @@ class TransactionalProducer:
         return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
 
     def end(self, commit: bool, version: int | None = None, **fields: Any) -> int:
-        """EndTxn; its error. Under TV2 the producer goes on with what the answer says."""
+        """Sends EndTxn and returns the error; under TV2 the producer adopts the id and epoch of the
+        response."""
         version = END_TXN[self.rules] if version is None else version
         code, after = calls.end_once(
             self.wire, self.transactional_id, self.pair, commit, version, **fields
@@ -189,14 +195,14 @@ class TransactionalProducer:
 
 
 def last_stable_offset(wire: Wire, name: str, partition: int = 0) -> int:
-    """What a read_committed reader may read up to."""
+    """The end of the records that a read_committed consumer can read."""
     answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
     offset: int = answer["last_stable_offset"]
     return offset
 
 
 def ended(wire: Wire, name: str, partition: int = 0) -> None:
-    """Returns when no transaction is open in a partition."""
+    """Waits until no transaction is open in a partition."""
 
     def settled() -> bool:
         answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
@@ -206,9 +212,9 @@ def ended(wire: Wire, name: str, partition: int = 0) -> None:
 
 
 def committed_values(answer: Mapping[str, Any]) -> list[bytes]:
-    """What a consumer makes of a read_committed answer, as Kafka's clients do.
+    """The values that a consumer reads from a read_committed response, as Kafka's clients do.
 
-    The producer of an aborted transaction is left out from its first offset to its ABORT marker.
+    The producer of an aborted transaction is skipped from its first offset to its ABORT marker.
     """
     data = answer["records"] or b""
     begins = sorted(

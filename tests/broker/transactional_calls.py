@@ -1,4 +1,4 @@
-"""Requests of transactional producers as tests write them: what matters, defaults for the rest."""
+"""Requests of transactional producers, with defaults for the fields that do not matter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSING = (
     COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
 )
-"""Errors after which clients ask again."""
+"""Errors after which clients retry."""
 NOBODY = 1_000_000
 """A producer id that no transactional id has."""
 GROUP, TRANSACTION = 0, 1
@@ -41,14 +41,14 @@ Pair = tuple[int, int]
 
 
 def fenced(version: int) -> int:
-    """What a fenced producer is told (KIP-588)."""
+    """The error for a fenced producer (KIP-588)."""
     return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 def wrong_producers(
     transactional_id: str, producer: Pair, version: int
 ) -> list[tuple[str, Pair, int]]:
-    """Who has no say over an id, and what each is told, in the order of the checks."""
+    """Producers that do not own an id, and the error for each, in the order of the checks."""
     pid, epoch = producer
     return [
         ("", (NOBODY, epoch - 1), INVALID_REQUEST),
@@ -60,7 +60,7 @@ def wrong_producers(
 
 
 def find(wire: Wire, key: str, key_type: int = TRANSACTION) -> None:
-    """Look for the coordinator until there is one."""
+    """Sends FindCoordinator until the coordinator is available."""
     request = {"key_type": key_type, "coordinator_keys": [key]}
     until(
         "a coordinator",
@@ -76,7 +76,7 @@ def init_once(
     timeout_ms: int = 60_000,
     **fields: Any,
 ) -> dict[str, Any]:
-    """One InitProducerId; its answer."""
+    """Sends one InitProducerId and returns the response."""
     request = {
         "transactional_id": transactional_id,
         "transaction_timeout_ms": timeout_ms,
@@ -88,7 +88,7 @@ def init_once(
 
 
 def init(wire: Wire, transactional_id: str, version: int = 4, **fields: Any) -> Pair:
-    """A producer id and its epoch, asked for until an answer is final, and that is no error."""
+    """Sends InitProducerId until it succeeds; returns producer id and epoch."""
 
     def answered() -> dict[str, Any] | None:
         answer = init_once(wire, transactional_id, version, **fields)
@@ -100,7 +100,7 @@ def init(wire: Wire, transactional_id: str, version: int = 4, **fields: Any) -> 
 
 
 def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
-    """`init` of an id whose coordinator has not been looked for yet."""
+    """`init` for an id whose coordinator was not found yet."""
     find(wire, transactional_id)
     return init(wire, transactional_id, **fields)
 
@@ -108,7 +108,7 @@ def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
 def add(
     wire: Wire, transactional_id: str, producer: Pair, topics: Topics, version: int = 3
 ) -> Codes:
-    """AddPartitionsToTxn as clients send it."""
+    """Sends AddPartitionsToTxn as a client."""
     request = {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer[0],
@@ -120,7 +120,7 @@ def add(
 
 
 def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> None:
-    """AddPartitionsToTxn until an answer is final, and that is no error."""
+    """Sends AddPartitionsToTxn until it succeeds."""
 
     def answered() -> Codes | None:
         codes = add(wire, transactional_id, producer, topics)
@@ -132,7 +132,7 @@ def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> 
 def transaction(
     transactional_id: str, producer: Pair, topics: Topics, *, verify_only: bool
 ) -> dict[str, Any]:
-    """One entry of an AddPartitionsToTxn as brokers send it."""
+    """One entry of an AddPartitionsToTxn of a broker."""
     return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -145,7 +145,7 @@ def transaction(
 def add_as_broker(
     wire: Wire, *transactions: dict[str, Any], version: int = 5
 ) -> list[tuple[str, Codes]]:
-    """AddPartitionsToTxn as brokers send it: for each transaction its id and errors."""
+    """Sends AddPartitionsToTxn as a broker; returns id and errors of each transaction."""
     answer = wire.call("AddPartitionsToTxn", version, {"transactions": list(transactions)})
     assert answer["error_code"] == NONE
     return [
@@ -166,7 +166,7 @@ def codes_of(results: list[dict[str, Any]]) -> Codes:
 def add_offsets(
     wire: Wire, transactional_id: str, producer: Pair, group_id: str, version: int = 3
 ) -> int:
-    """AddOffsetsToTxn; its error."""
+    """Sends AddOffsetsToTxn and returns the error."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -185,7 +185,7 @@ def end_once(
     version: int,
     **fields: Any,
 ) -> tuple[int, Pair]:
-    """One EndTxn: its error, and the producer id and epoch of its answer."""
+    """Sends one EndTxn; returns its error, and the producer id and epoch of the response."""
     request = {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
@@ -200,7 +200,7 @@ def end_once(
 def end(
     wire: Wire, transactional_id: str, producer: Pair, committed: bool = True, version: int = 5
 ) -> tuple[int, Pair]:
-    """EndTxn until an answer is final."""
+    """Sends EndTxn until the response is final."""
 
     def answered() -> tuple[int, Pair] | None:
         answer = end_once(wire, transactional_id, producer, committed, version)
@@ -219,7 +219,7 @@ def send(
     version: int = 11,
     *values: bytes,
 ) -> dict[str, Any]:
-    """Produce records in a transaction; the partition's answer."""
+    """Produces records in a transaction and returns the partition's response."""
     data = batch(
         *(values or (b"v",)),
         timestamp=int(time.time() * 1000),
@@ -232,7 +232,7 @@ def send(
 
 
 def hang(wire: Wire, transactional_id: str, topic: str, partition: int) -> None:
-    """Records of a transaction that its coordinator knows nothing of, as a late batch left them
+    """Appends records of a transaction that its coordinator does not know, as a late batch did
     before KIP-890. The broker must not verify (transaction.partition.verification.enable)."""
     producer = begin(wire, transactional_id)
     entry = send(wire, transactional_id, producer, topic, partition, 0, 9, b"a", b"b")
@@ -240,7 +240,7 @@ def hang(wire: Wire, transactional_id: str, topic: str, partition: int) -> None:
 
 
 def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
-    """DescribeTransactions."""
+    """The entries of DescribeTransactions."""
     request = {"transactional_ids": list(transactional_ids)}
     found: list[dict[str, Any]] = wire.call("DescribeTransactions", 0, request)[
         "transaction_states"
@@ -256,13 +256,13 @@ def state_of(wire: Wire, transactional_id: str) -> str:
 
 
 def listed(wire: Wire, version: int = 2, **filters: Any) -> dict[str, Any]:
-    """ListTransactions; the whole answer."""
+    """The response of ListTransactions."""
     request: Mapping[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
     return wire.call("ListTransactions", version, dict(request))
 
 
 def create_led(wire: Wire, topic: str, partitions: int = 1) -> None:
-    """Create a topic and wait until its last partition is served."""
+    """Creates a topic and waits until its last partition is served."""
     assert create_topic(wire, topic, partitions)["error_code"] == NONE
     until(
         "it is served",

@@ -1,4 +1,4 @@
-"""Transactions of a broker in the test's own loop, by calls to its coordinator."""
+"""Transactions of a broker in the test's event loop, by calls to its coordinator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACES: Partitions = [(TOPIC, [0, 1, 2])]
 
 
 class Producer(NamedTuple):
-    """What a client with a transactional id has."""
+    """The id and epoch of a client with a transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -56,7 +56,7 @@ async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
 
 
 async def served(broker: Broker) -> None:
-    """The coordinator's topic is there and loaded."""
+    """Waits until the coordinator's topic is created and loaded."""
     await broker.topics.ensure(TRANSACTION_TOPIC)
     assert await broker.producer_ids.ready()
     await eventually("the load", lambda: not broker.transactions.life.loading)
@@ -75,7 +75,7 @@ async def coordinating(
 
 
 async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-    """InitProducerId, again while a transaction before is being completed."""
+    """Sends InitProducerId, again while a previous transaction is being completed."""
     while True:
         reply = await told(
             broker, lambda ticket: InitProducerId(ticket, transactional_id, timeout_ms, -1, -1)
@@ -90,7 +90,7 @@ async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 6
 async def added(
     broker: Broker, producer: Producer, partitions: Partitions = PLACES, rules: int = TV2
 ) -> int:
-    """AddPartitions; its error."""
+    """Sends AddPartitions and returns the error."""
     code: int = await told(
         broker, lambda ticket: AddPartitions(ticket, *producer, partitions, rules)
     )
@@ -98,7 +98,7 @@ async def added(
 
 
 async def ended(broker: Broker, producer: Producer, committed: bool, rules: int = TV2) -> Producer:
-    """EndTxn, and what the producer goes on with."""
+    """Sends EndTxn; returns the producer with the id and epoch to continue with."""
     reply = await told(broker, lambda ticket: EndTransaction(ticket, *producer, committed, rules))
     assert reply.error_code == NONE, reply
     if rules < TV2:
@@ -107,21 +107,21 @@ async def ended(broker: Broker, producer: Producer, committed: bool, rules: int 
 
 
 async def state_of(broker: Broker, transactional_id: str) -> str:
-    """The state of an id, as DescribeTransactions says it."""
+    """The state of an id, from DescribeTransactions."""
     reply = await told(broker, lambda ticket: DescribeTransaction(ticket, transactional_id))
     state: str = reply.state
     return state
 
 
 def state_now(broker: Broker, transactional_id: str) -> str:
-    """The same of a shard that serves, without a call; "" for an unknown id."""
+    """The state of an id in an active shard, without a call; "" for an unknown id."""
     view = broker.transactions.view_of(transactional_id)
     found = None if view is None else view.get(transactional_id)
     return "" if found is None else str(found.value.state.wire_name)
 
 
 def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPIC) -> None:
-    """Records of a transaction, as a partition takes them that has checked all."""
+    """Appends records of a transaction to a partition that has verified them."""
     now_ms = broker.time.now().wall_ms
     data = batch(
         b"value",
@@ -165,7 +165,7 @@ def markers_of(log: PartitionLog) -> list[Ended]:
 
 
 def state_partition(broker: Broker, transactional_id: str) -> Any:
-    """The partition of ``__transaction_state`` that keeps an id."""
+    """The partition of ``__transaction_state`` that stores an id."""
     hosted = broker.transactions.hosted_for(transactional_id)
     assert hosted is not None
     assert hosted.log.topic == TRANSACTION_TOPIC

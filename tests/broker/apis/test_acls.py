@@ -1,4 +1,4 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: every rule of Kafka's, in every version."""
+"""DescribeAcls, CreateAcls and DeleteAcls: each rule of Kafka's, in every version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One whose administrator is whoever connects."""
+    """A broker on which every client is an administrator."""
     data: Path = tmp_path_factory.mktemp("acls")
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(data, settings).start()
@@ -35,7 +35,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def admin(secured: Broker) -> Iterator[Wire]:
-    """With no entry left from before."""
+    """A connection to the broker after all its ACLs are removed."""
     with Wire(secured.port) as connection:
         delete(connection, wanted())
         yield connection
@@ -114,7 +114,7 @@ def named(pattern: int, name: str) -> str:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_an_entry_comes_and_goes_in_every_version(
+def test_acl_is_created_described_and_deleted_in_every_version(
     admin: Wire, secured: Broker, version: int
 ) -> None:
     given = entry("orders", operation=Operation.DESCRIBE_CONFIGS, host="10.0.0.9")
@@ -136,7 +136,7 @@ def test_an_entry_comes_and_goes_in_every_version(
     assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
 
 
-def test_match_finds_what_covers_a_name_and_any_what_has_it(admin: Wire) -> None:
+def test_match_filter_finds_covering_acls_and_any_filter_those_of_the_name(admin: Wire) -> None:
     """Trap 13 of security."""
     create(
         admin,
@@ -165,7 +165,7 @@ def test_match_finds_what_covers_a_name_and_any_what_has_it(admin: Wire) -> None
     assert describe(admin, wanted()) == ["*...", "t1", "t2"]
 
 
-def test_a_filter_takes_by_each_of_its_parts(admin: Wire) -> None:
+def test_each_field_of_a_filter_selects(admin: Wire) -> None:
     create(
         admin,
         entry("a", principal="User:bob"),
@@ -182,8 +182,8 @@ def test_a_filter_takes_by_each_of_its_parts(admin: Wire) -> None:
     assert describe(admin, wanted("kafka-cluster", kind=TOPIC)) == []
 
 
-def test_each_entry_is_judged_on_its_own_and_one_that_is_there_is_no_error(admin: Wire) -> None:
-    """In the words of Kafka 4.3.1."""
+def test_each_creation_is_validated_alone_and_may_exist_already(admin: Wire) -> None:
+    """The messages are those of Kafka 4.3.1."""
     unparsed = (
         "Could not parse principal from `alice` (no colon is present separating the principal type"
         " from the principal name)"
@@ -213,7 +213,7 @@ def test_each_entry_is_judged_on_its_own_and_one_that_is_there_is_no_error(admin
     assert describe(admin, wanted()) == ["a/b", "t", "u"]
 
 
-def test_an_entry_under_two_filters_is_shown_under_both(admin: Wire) -> None:
+def test_acl_that_matches_two_filters_is_returned_for_both(admin: Wire) -> None:
     create(admin, entry("t"), entry("u"))
     assert delete(admin, wanted("t"), wanted(), wanted("none")) == [["t"], ["t", "u"], []]
 
@@ -225,7 +225,7 @@ OF_FILTER = {
 
 
 @pytest.mark.parametrize("field", [*OF_FILTER, "operation", "permission_type"])
-def test_a_code_of_zero_closes_the_connection(admin: Wire, field: str) -> None:
+def test_enum_code_of_zero_closes_the_connection(admin: Wire, field: str) -> None:
     of_filter = OF_FILTER.get(field, field)
     for api, value in (
         ("CreateAcls", {"creations": [entry("kept?"), entry() | {field: 0}]}),
@@ -239,7 +239,7 @@ def test_a_code_of_zero_closes_the_connection(admin: Wire, field: str) -> None:
 
 
 @pytest.mark.parametrize("field", [*OF_FILTER.values(), "operation", "permission_type"])
-def test_a_filter_with_a_code_that_nobody_knows_takes_nothing(admin: Wire, field: str) -> None:
+def test_filter_with_an_unknown_enum_code_matches_no_acl(admin: Wire, field: str) -> None:
     create(admin, entry("t"))
     assert describe(admin, wanted() | {field: 99}) == []
     filters = {"filters": [wanted() | {field: 99}]}
@@ -249,7 +249,7 @@ def test_a_filter_with_a_code_that_nobody_knows_takes_nothing(admin: Wire, field
     assert describe(admin, wanted()) == ["t"]
 
 
-def test_many_entries_at_once_and_a_restart(admin: Wire, secured: Broker) -> None:
+def test_3000_acls_survive_a_restart(admin: Wire, secured: Broker) -> None:
     many = [entry(f"t{number}") for number in range(3000)]
     assert create(admin, *many) == [(0, "")] * 3000
     assert len(describe(admin, wanted())) == 3000
@@ -261,7 +261,7 @@ def test_many_entries_at_once_and_a_restart(admin: Wire, secured: Broker) -> Non
         assert describe(again, wanted()) == []
 
 
-def test_many_entries_of_one_pattern_are_one_resource(admin: Wire) -> None:
+def test_acls_of_one_pattern_are_described_as_one_resource(admin: Wire) -> None:
     entries = [entry(principal=f"User:{number}") for number in range(3 * AT_A_TIME)]
     create(admin, *entries, entry("t", pattern=PREFIXED))
     resources = admin.call("DescribeAcls", 3, wanted())["resources"]
@@ -271,7 +271,7 @@ def test_many_entries_of_one_pattern_are_one_resource(admin: Wire) -> None:
     ]
 
 
-async def test_entries_of_one_pattern_are_told_with_pauses(tmp_path: Path) -> None:
+async def test_description_of_many_acls_of_one_pattern_pauses(tmp_path: Path) -> None:
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     async with serving(tmp_path, settings) as broker:
         entries = [entry(principal=f"User:{number}") for number in range(5 * AT_A_TIME)]
@@ -282,7 +282,7 @@ async def test_entries_of_one_pattern_are_told_with_pauses(tmp_path: Path) -> No
         assert len(turns) >= 5
 
 
-async def test_a_request_deletes_no_more_entries_than_it_may(
+async def test_filter_above_the_limit_of_deletions_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete_acls, "MATCHES_MAX", 5)
@@ -304,7 +304,7 @@ async def test_a_request_deletes_no_more_entries_than_it_may(
         assert await asked(broker, lambda wire: describe(wire, wanted())) == ["d"]
 
 
-def test_without_an_authorizer_there_is_nothing_to_describe_or_change(wire: Wire) -> None:
+def test_acl_requests_get_security_disabled_without_an_authorizer(wire: Wire) -> None:
     said = "No Authorizer is configured."
     assert create(wire, entry(), entry("other", kind=CLUSTER)) == [(SECURITY_DISABLED, said)] * 2
     answer = wire.call("DescribeAcls", 3, wanted())

@@ -1,4 +1,4 @@
-"""What a partition's leader makes of the coordinator's answers, by version; and its patience."""
+"""A partition's leader adds partitions to transactions: error codes by version, and its retries."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def transactional(**fields: Any) -> bytes:
     return batch(b"v", is_transactional=True, **header)
 
 
-def told(error: int, version: int) -> int:
-    """What a Produce of that version is told for an answer of the coordinator."""
+def produce_error(error: int, version: int) -> int:
+    """The error of a Produce of that version for an answer of the coordinator."""
     request: Any = SimpleNamespace(
         api_version=version,
         client_id="client",
@@ -64,6 +64,7 @@ def told(error: int, version: int) -> int:
     return refused.error_code
 
 
+@pytest.mark.proves("transactions 8")
 @pytest.mark.parametrize(
     ("error", "before_11", "in_11", "from_12"),
     [
@@ -89,20 +90,20 @@ def told(error: int, version: int) -> int:
         (INVALID_REQUEST, *[INVALID_REQUEST] * 3),
     ],
 )
-def test_each_version_is_told_what_it_can_go_on_with(
+def test_coordinator_error_is_mapped_to_one_that_the_version_knows(
     error: int, before_11: int, in_11: int, from_12: int
 ) -> None:
-    """Sentence 8: while a transaction is completed a Produce says 51 from v12 on, 19 before."""
+    """Sentence 8: while a transaction is completed a Produce gets 51 from v12 on, 19 before."""
     for version in VERSIONS:
         expected = before_11 if version < 11 else in_11 if version == 11 else from_12
-        assert told(error, version) == expected, version
+        assert produce_error(error, version) == expected, version
 
 
-# -- patience
+# -- retries
 
 
 class Coordinator:
-    """Answers AddPartitions with these codes in turn, the last one again and again."""
+    """Answers AddPartitions with these codes in turn, the last one repeatedly."""
 
     def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
         self.codes = list(codes)
@@ -115,8 +116,8 @@ class Coordinator:
         asyncio.get_running_loop().call_soon(call.ticket.take, code)
 
 
-async def added(*codes: int) -> tuple[int, list[int]]:
-    """What adding a partition comes to, and when the coordinator was asked."""
+async def add_result(*codes: int) -> tuple[int, list[int]]:
+    """The error code of adding a partition, and the times in ms of the coordinator's calls."""
     time = MockTime()
 
     async def wait(transactional_id: str, at_most_s: float) -> None:
@@ -139,14 +140,14 @@ async def added(*codes: int) -> tuple[int, list[int]]:
     return code, [at - first for at in coordinator.asked_ms]
 
 
-async def test_a_transaction_that_is_completed_soon_is_waited_for() -> None:
+async def test_add_is_retried_while_the_transaction_is_completed() -> None:
     codes = [CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, NONE]
 
-    assert await added(*codes) == (NONE, [0, 20, 40])
+    assert await add_result(*codes) == (NONE, [0, 20, 40])
 
 
-async def test_nobody_waits_for_it_for_longer_than_a_tenth_of_a_second() -> None:
-    code, asked_ms = await added(CONCURRENT_TRANSACTIONS)
+async def test_add_is_retried_for_at_most_100_ms() -> None:
+    code, asked_ms = await add_result(CONCURRENT_TRANSACTIONS)
 
     assert (code, asked_ms) == (CONCURRENT_TRANSACTIONS, [0, 20, 40, 60, 80, 100])
 
@@ -159,11 +160,11 @@ async def test_nobody_waits_for_it_for_longer_than_a_tenth_of_a_second() -> None
         (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH),
     ],
 )
-async def test_other_errors_are_told_at_once(code: int, said: int) -> None:
-    assert await added(code) == (said, [0])
+async def test_errors_except_concurrent_transactions_are_not_retried(code: int, said: int) -> None:
+    assert await add_result(code) == (said, [0])
 
 
-# -- the coordinator is not there
+# -- the coordinator is not available
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ async def test_other_errors_are_told_at_once(code: int, said: int) -> None:
         (None, NOT_COORDINATOR),
     ],
 )
-def test_a_coordinator_that_does_not_serve_is_no_coordinator(
+def test_add_fails_with_coordinator_error_when_shard_does_not_serve(
     phase: Phase | None, error: int
 ) -> None:
     hosted = None if phase is None else SimpleNamespace(phase=phase)
@@ -195,10 +196,10 @@ def test_a_coordinator_that_does_not_serve_is_no_coordinator(
 
 
 @pytest.mark.parametrize("verified", [True, False])
-async def test_where_nothing_is_verified_clients_of_tv1_write_where_they_want(
+async def test_tv1_client_writes_unadded_partitions_when_verification_is_disabled(
     tmp_path: Path, verified: bool
 ) -> None:
-    """And those of TV2 not: their partitions are added all the same."""
+    """The partitions of TV2 clients are added in both cases."""
     settings = {"transaction.partition.verification.enable": str(verified).lower()}
 
     def work(wire: Wire) -> tuple[int, int]:
@@ -215,8 +216,8 @@ async def test_where_nothing_is_verified_clients_of_tv1_write_where_they_want(
         assert await asked(broker, work) == (refused, NONE)
 
 
-async def test_two_requests_at_once_for_one_id_are_both_served(tmp_path: Path) -> None:
-    """Kafka answers the first NETWORK_EXCEPTION, for its broker sends one at a time."""
+async def test_concurrent_requests_of_one_transactional_id_are_all_served(tmp_path: Path) -> None:
+    """Kafka answers the first with NETWORK_EXCEPTION, because its broker sends one at a time."""
 
     def work(wire: Wire) -> list[int]:
         create_topic(wire, "t", 20)
@@ -231,8 +232,8 @@ async def test_two_requests_at_once_for_one_id_are_both_served(tmp_path: Path) -
         assert await asked(broker, work) == [NONE] * 20
 
 
-async def test_a_request_does_not_overtake_the_one_that_adds_its_partition(tmp_path: Path) -> None:
-    """A producer has five on their way: all but the first find the partition added."""
+async def test_request_waits_for_the_one_that_adds_its_partition(tmp_path: Path) -> None:
+    """A producer has five requests in flight: all but the first find the partition added."""
 
     def work(wire: Wire) -> list[tuple[int, int]]:
         create_topic(wire, "t", 1)
@@ -249,8 +250,8 @@ async def test_a_request_does_not_overtake_the_one_that_adds_its_partition(tmp_p
         assert await asked(broker, work) == [(NONE, offset) for offset in range(5)]
 
 
-async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> None:
-    """A partition that the broker adds is looked up before, and is not there yet."""
+async def test_only_refused_requests_count_as_failed_verifications(tmp_path: Path) -> None:
+    """The broker checks for a partition before it adds it; that check does not count."""
 
     def work(wire: Wire) -> None:
         create_topic(wire, "t", 2)
@@ -273,12 +274,13 @@ async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> 
         assert failures == {TRANSACTION_ABORTABLE: 2}
 
 
-async def test_nothing_is_written_before_the_record_that_adds_its_partition_is_stable(
+async def test_batch_is_written_after_the_record_that_adds_its_partition_is_stable(
     tmp_path: Path,
 ) -> None:
-    """A producer whose connection broke sends again what waits for a slow disk.
+    """A producer that lost its connection sends again while the first attempt waits for a slow
+    disk.
 
-    Without the record nobody would end what its batch opens, were the power lost.
+    If the power failed without the record, no coordinator would end the transaction of the batch.
     """
     fs = SlowFiles(TRANSACTION_TOPIC)
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: every version, the order of their checks.
+"""AddPartitionsToTxn and AddOffsetsToTxn: every version, and the order of their checks.
 
 The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 """
@@ -45,7 +45,7 @@ from tests.wire import Wire
 OF_CLIENTS = range(4)
 OF_BROKERS = range(4, 6)
 OF_OFFSETS = range(5)
-"""A producer id that nobody has."""
+"""A producer id that no producer has."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def producer(wire: Wire, name: str) -> Pair:
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_partitions_are_added_once_however_often_they_are_named(
+def test_partitions_named_twice_are_added_once(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     assert add(wire, name, producer, [(name, [0, 0]), (name, [2])], version) == {
@@ -72,11 +72,12 @@ def test_partitions_are_added_once_however_often_they_are_named(
     assert described["transaction_state"] == "Ongoing"
 
 
+@pytest.mark.proves("transactions 7")
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_one_bad_topic_keeps_all_others_out_and_begins_nothing(
+def test_one_bad_topic_keeps_all_partitions_out_of_the_transaction(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    """Sentence 7: the good ones say OPERATION_NOT_ATTEMPTED."""
+    """Sentence 7: the good ones get OPERATION_NOT_ATTEMPTED."""
     wanted = [("nowhere", [0]), (name, [0, 3, -1]), ("__consumer_offsets", [0])]
     refused = {
         ("nowhere", 0): UNKNOWN_TOPIC_OR_PARTITION,
@@ -100,17 +101,17 @@ def test_one_bad_topic_keeps_all_others_out_and_begins_nothing(
 @pytest.mark.parametrize(
     "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
 )
-def test_clients_may_not_name_internal_topics(
+def test_clients_cannot_add_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int, topic: str
 ) -> None:
-    """Whether they exist or not, and whichever partition."""
+    """Whether the topic and the partition exist or not."""
     codes = add(wire, name, producer, [(topic, [0, 4711])], version)
 
     assert set(codes.values()) == {TOPIC_AUTHORIZATION_FAILED}
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_then_the_id_then_the_producer_id_then_its_epoch(
+def test_id_is_checked_before_producer_id_and_that_before_epoch(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     wrong = wrong_producers(name, producer, version)
@@ -119,7 +120,7 @@ def test_then_the_id_then_the_producer_id_then_its_epoch(
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
 
-def test_no_partitions_begin_a_transaction_all_the_same(
+def test_request_without_partitions_begins_a_transaction(
     wire: Wire, name: str, producer: Pair
 ) -> None:
     assert add(wire, name, producer, []) == {}
@@ -129,11 +130,11 @@ def test_no_partitions_begin_a_transaction_all_the_same(
     until("it is complete", lambda: state_of(wire, name) == "CompleteCommit")
 
 
-# -- of brokers
+# -- requests of brokers
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_brokers_ask_for_many_transactions_at_once(
+def test_brokers_add_and_verify_several_transactions_in_one_request(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     other = f"{name}-other"
@@ -176,10 +177,10 @@ def test_brokers_ask_for_many_transactions_at_once(
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_brokers_may_name_internal_topics(
+def test_brokers_can_add_and_verify_internal_topics(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    find(wire, name, GROUP)  # there is an offsets topic now
+    find(wire, name, GROUP)  # creates the offsets topic
     look = transaction(name, producer, [("__transaction_state", [0])], verify_only=True)
     more = transaction(name, producer, [("__consumer_offsets", [0])], verify_only=False)
 
@@ -192,7 +193,7 @@ def test_brokers_may_name_internal_topics(
 
 
 @pytest.mark.parametrize("version", OF_OFFSETS)
-def test_offsets_have_the_checks_of_partitions(
+def test_add_offsets_has_the_checks_of_add_partitions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):
@@ -206,8 +207,8 @@ def test_offsets_have_the_checks_of_partitions(
 
 
 @pytest.mark.skipif(KIND != "muster", reason="Kafka makes the topic for FindCoordinator alone")
-def test_offsets_have_their_topic_made_where_there_is_none(brokers: Callable[..., Broker]) -> None:
-    """A producer asks this before it looks for the group's coordinator."""
+def test_add_offsets_creates_the_offsets_topic(brokers: Callable[..., Broker]) -> None:
+    """A producer sends this before it looks for the group's coordinator."""
     broker = brokers()
     with Wire(broker.port) as wire:
         producer = begin(wire, "t")
@@ -225,12 +226,12 @@ def test_offsets_have_their_topic_made_where_there_is_none(brokers: Callable[...
 # -- while it ends
 
 
-def test_a_transaction_that_ends_is_done_before_the_next_begins(
+def test_next_transaction_begins_after_the_previous_one_is_complete(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence 8: what comes while the markers are written says CONCURRENT_TRANSACTIONS.
+    """Sentence 8: while the markers are written, requests get CONCURRENT_TRANSACTIONS.
 
-    Even to a wrong producer id; Muster is through before the answer, most of the time.
+    So do those of a wrong producer id; Muster has usually written the markers before the answer.
     """
     added(wire, name, producer, [(name, [0, 1, 2])])
     code, after = end(wire, name, producer)

@@ -1,4 +1,4 @@
-"""What administrators ask besides settings: directories, producers, epochs, elections, lists."""
+"""Requests of administrators: directories, producers, epochs, elections, lists."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def log_dirs(wire: Wire, version: int, topics: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_version_tells_the_size_of_partitions(
+def test_every_version_returns_the_size_of_partitions(
     wire: Wire, broker: Broker, name: str, version: int
 ) -> None:
     create_topic(wire, name, 3)
@@ -58,7 +58,7 @@ def test_every_version_tells_the_size_of_partitions(
         assert told["total_bytes"] == -1
 
 
-def test_without_a_list_all_partitions_are_told(wire: Wire, name: str) -> None:
+def test_all_partitions_are_described_without_a_list(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
 
     everything = {each["name"]: each["partitions"] for each in log_dirs(wire, 4, None)["topics"]}
@@ -78,7 +78,7 @@ def producers(wire: Wire, name: str, partition: int = 0) -> dict[str, Any]:
     return dict(entry)
 
 
-def test_producers_are_told_with_their_last_sequence_and_time(wire: Wire, name: str) -> None:
+def test_producers_are_described_with_last_sequence_and_timestamp(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for sequence in (0, 2):
         fields = {"producer_id": 77, "producer_epoch": 3, "base_sequence": sequence}
@@ -106,7 +106,7 @@ def test_producers_are_told_with_their_last_sequence_and_time(wire: Wire, name: 
         ("", 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_partitions_that_are_not_there_have_no_producers(
+def test_unknown_or_invalid_topics_have_no_producers(
     wire: Wire, topic: str, partition: int, error_code: int
 ) -> None:
     told = producers(wire, topic, partition)
@@ -130,7 +130,7 @@ def end_of_epoch(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_latest_epoch_ends_where_the_log_does(wire: Wire, name: str, version: int) -> None:
+def test_latest_epoch_ends_at_the_log_end_offset(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"a", b"b"))
 
@@ -140,10 +140,10 @@ def test_the_latest_epoch_ends_where_the_log_does(wire: Wire, name: str, version
 
 
 @pytest.mark.campaign
-def test_an_earlier_epoch_ends_where_the_next_one_began(
+def test_earlier_epoch_ends_at_the_start_of_the_next(
     brokers: Callable[..., Broker], name: str
 ) -> None:
-    """A directory that several leaders wrote: epoch 0 up to offset 1, epoch 4 from there on."""
+    """A directory that several leaders wrote: epoch 0 up to offset 1, then epoch 4."""
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -160,7 +160,7 @@ def test_an_earlier_epoch_ends_where_the_next_one_began(
         assert end_of_epoch(wire, name, 4, current=5) == (UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
-def test_epochs_of_unknown_partitions(wire: Wire, name: str) -> None:
+def test_epoch_request_of_an_unknown_partition_is_an_error(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     unknown = (UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
@@ -173,7 +173,9 @@ def test_epochs_of_unknown_partitions(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("election_type", [0, 1])
-def test_no_election_is_needed(wire: Wire, name: str, version: int, election_type: int) -> None:
+def test_election_is_not_needed_on_a_standalone_broker(
+    wire: Wire, name: str, version: int, election_type: int
+) -> None:
     create_topic(wire, name)
     request = {
         "election_type": election_type,
@@ -190,7 +192,7 @@ def test_no_election_is_needed(wire: Wire, name: str, version: int, election_typ
     )
 
 
-def test_elections_of_all_partitions_and_of_unknown_kinds(wire: Wire) -> None:
+def test_election_of_all_is_empty_and_unknown_type_is_refused(wire: Wire) -> None:
     everything = {"election_type": 0, "topic_partitions": None}
 
     answer = wire.call("ElectLeaders", 2, everything)
@@ -200,7 +202,7 @@ def test_elections_of_all_partitions_and_of_unknown_kinds(wire: Wire) -> None:
     )
 
 
-def test_nothing_is_being_reassigned(wire: Wire, name: str) -> None:
+def test_list_of_reassignments_is_empty(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for topics in (None, [{"name": name, "partition_indexes": [0]}]):
         answer = wire.call("ListPartitionReassignments", 0, {"topics": topics})
@@ -260,7 +262,7 @@ def test_replica_stays_in_the_only_directory(wire: Wire, name: str, version: int
 
 
 def pages(wire: Wire, names: list[str], limit: int) -> list[tuple[str, list[int]]]:
-    """All answers after one another: topics and the partitions that were told of."""
+    """The topics and partitions of all answers, in order."""
     told = []
     cursor = None
     while True:
@@ -294,7 +296,7 @@ def test_topics_are_described_in_pages(wire: Wire, name: str) -> None:
     assert (first, [0, 1, 2]) in pages(wire, [], 2000), "an empty list asks for all"
 
 
-def test_it_is_told_what_metadata_tells(wire: Wire, name: str) -> None:
+def test_description_of_topics_agrees_with_metadata(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     (known,) = metadata(wire, name)["topics"]
 
@@ -317,7 +319,7 @@ def test_it_is_told_what_metadata_tells(wire: Wire, name: str) -> None:
         {"topic_name": "t", "partition_index": -1},
     ],
 )
-def test_a_cursor_that_fits_nothing_is_refused(wire: Wire, cursor: dict[str, Any]) -> None:
+def test_invalid_cursor_is_refused(wire: Wire, cursor: dict[str, Any]) -> None:
     request = {"topics": [{"name": "t"}], "cursor": cursor}
 
     answer = wire.call("DescribeTopicPartitions", 0, request)
@@ -326,7 +328,9 @@ def test_a_cursor_that_fits_nothing_is_refused(wire: Wire, cursor: dict[str, Any
 
 
 @pytest.mark.campaign
-def test_the_brokers_own_limit_counts_too(brokers: Callable[..., Broker], name: str) -> None:
+def test_page_size_is_limited_by_the_brokers_setting(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     with Wire(brokers({"max.request.partition.size.limit": "2"}).port) as wire:
         create_topic(wire, name, 3)
 
@@ -338,7 +342,7 @@ def test_the_brokers_own_limit_counts_too(brokers: Callable[..., Broker], name: 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def test_what_has_settings_is_listed(wire: Wire, name: str) -> None:
+def test_resources_with_settings_are_listed(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     def listed(version: int, *kinds: int) -> set[tuple[str, int]]:
@@ -355,7 +359,7 @@ def test_what_has_settings_is_listed(wire: Wire, name: str) -> None:
     assert listed(1, BROKER_LOGGER, CLIENT_METRICS, GROUP) == set()
 
 
-def test_an_unknown_kind_of_resource_is_refused(wire: Wire) -> None:
+def test_unknown_resource_type_is_refused(wire: Wire) -> None:
     answer = wire.call("ListConfigResources", 1, {"resource_types": [77]})
 
     assert (answer["error_code"], answer["config_resources"]) == (UNSUPPORTED_VERSION, [])

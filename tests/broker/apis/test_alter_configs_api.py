@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: every version, every operation, what is refused."""
+"""AlterConfigs and IncrementalAlterConfigs: every version, every operation, and each refusal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERY_BROKER = ""
 
 @pytest.fixture
 def changed(wire: Wire) -> Iterator[Wire]:
-    """A connection to the shared broker, whose settings are put back afterwards."""
+    """A connection to the shared broker, whose settings are restored afterwards."""
     yield wire
     for name in ("1", EVERY_BROKER):
         assert replace(wire, name, {}, kind=BROKER) == (NONE, None)
@@ -72,7 +72,7 @@ def test_every_version_of_alter_replaces_all(wire: Wire, name: str, version: int
     assert value_of(wire, name, "segment.bytes") == ("1073741824", DEFAULT)
 
 
-def test_lists_are_appended_to_and_subtracted_from(wire: Wire, name: str) -> None:
+def test_append_and_subtract_change_list_settings(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     policy = "cleanup.policy"
 
@@ -112,7 +112,7 @@ def test_lists_are_appended_to_and_subtracted_from(wire: Wire, name: str) -> Non
         (("min.compaction.lag.ms", SET, "9" * 18), None),
     ],
 )
-def test_what_a_setting_does_not_take_is_refused(
+def test_invalid_topic_setting_is_refused_with_the_whole_request(
     wire: Wire, name: str, operation: Operation, sentence: str | None
 ) -> None:
     create_topic(wire, name, configs={"max.compaction.lag.ms": "5000"})
@@ -134,7 +134,7 @@ def test_what_a_setting_does_not_take_is_refused(
         ([("retention.ms", SET, "1"), ("retention.ms", DELETE, None)], "Error due to duplicate"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(
+def test_invalid_operation_is_refused(
     wire: Wire, name: str, operations: list[Operation], sentence: str
 ) -> None:
     create_topic(wire, name)
@@ -145,7 +145,7 @@ def test_a_request_that_makes_no_sense_is_refused(
     assert (message or "").startswith(sentence)
 
 
-def test_a_null_is_no_value_for_alter_configs(wire: Wire, name: str) -> None:
+def test_null_value_is_refused_by_alter_configs(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert replace(wire, name, {"retention.ms": None})[0] == INVALID_REQUEST
@@ -163,7 +163,7 @@ def test_a_null_is_no_value_for_alter_configs(wire: Wire, name: str) -> None:
         (77, "x", INVALID_REQUEST),
     ],
 )
-def test_what_has_no_settings_is_told_so(
+def test_resource_without_settings_gets_an_error(
     wire: Wire, kind: int, resource: str, error_code: int
 ) -> None:
     for code, message in (
@@ -174,7 +174,7 @@ def test_what_has_no_settings_is_told_so(
         assert message
 
 
-def test_resources_of_one_request_do_not_hinder_each_other(wire: Wire, name: str) -> None:
+def test_resources_of_one_request_are_altered_independently(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     configs = [{"name": "retention.ms", "config_operation": SET, "value": "5"}]
     resources = [
@@ -193,7 +193,7 @@ def test_resources_of_one_request_do_not_hinder_each_other(wire: Wire, name: str
     assert value_of(wire, name, "retention.ms") == ("5", OWN)
 
 
-def test_validate_only_changes_nothing_and_finds_what_is_wrong(wire: Wire, name: str) -> None:
+def test_validate_only_finds_errors_and_changes_nothing(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert alter(wire, name, ("retention.ms", SET, "5"), validate_only=True) == (NONE, None)
@@ -209,7 +209,7 @@ def test_validate_only_changes_nothing_and_finds_what_is_wrong(wire: Wire, name:
 # -- brokers
 
 
-def test_this_broker_is_stronger_than_every_broker_and_both_than_the_file(
+def test_broker_setting_overrides_cluster_default_and_both_override_the_file(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"log.retention.ms": "4000", "log.retention.hours": "1"}).port) as wire:
@@ -236,7 +236,7 @@ def test_this_broker_is_stronger_than_every_broker_and_both_than_the_file(
             assert value_of(wire, "1", setting, BROKER)[0] == left
 
 
-def test_alter_configs_replaces_what_was_changed_of_a_broker(changed: Wire) -> None:
+def test_alter_configs_replaces_dynamic_settings_of_a_broker(changed: Wire) -> None:
     assert replace(changed, "1", {"log.retention.ms": "9", "log.roll.ms": "8"}, kind=BROKER) == (
         NONE,
         None,
@@ -247,7 +247,7 @@ def test_alter_configs_replaces_what_was_changed_of_a_broker(changed: Wire) -> N
     assert value_of(changed, "1", "log.retention.ms", BROKER) == (None, DEFAULT)
 
 
-def test_lists_of_the_broker_are_appended_to(changed: Wire) -> None:
+def test_append_changes_list_settings_of_brokers(changed: Wire) -> None:
     operation = ("log.cleanup.policy", APPEND, "compact")
 
     assert alter(changed, EVERY_BROKER, operation, kind=BROKER) == (NONE, None)
@@ -270,7 +270,7 @@ def test_lists_of_the_broker_are_appended_to(changed: Wire) -> None:
     ],
 )
 @pytest.mark.parametrize("broker_id", ["1", EVERY_BROKER])
-def test_what_can_not_change_at_run_time_is_refused(
+def test_setting_that_is_not_dynamic_is_refused(
     wire: Wire, broker_id: str, name: str, sentence: str
 ) -> None:
     code, message = alter(wire, broker_id, (name, SET, "1"), kind=BROKER)
@@ -287,7 +287,7 @@ def test_what_can_not_change_at_run_time_is_refused(
         ("max.connections.per.ip.overrides", "here", "it must be ADDRESS:NUMBER"),
     ],
 )
-def test_a_value_that_a_brokers_setting_does_not_take_is_refused(
+def test_invalid_value_of_a_broker_setting_is_refused(
     wire: Wire, setting: str, text: str, sentence: str
 ) -> None:
     code, message = alter(wire, "1", (setting, SET, text), kind=BROKER)
@@ -296,7 +296,9 @@ def test_a_value_that_a_brokers_setting_does_not_take_is_refused(
     assert sentence in (message or "")
 
 
-def test_a_default_that_a_topic_could_not_live_with_is_refused(changed: Wire, name: str) -> None:
+def test_broker_default_that_makes_a_topics_settings_invalid_is_refused(
+    changed: Wire, name: str
+) -> None:
     create_topic(changed, name, configs={"max.compaction.lag.ms": "5000"})
     operation = ("log.cleaner.min.compaction.lag.ms", SET, "6000")
 
@@ -306,7 +308,7 @@ def test_a_default_that_a_topic_could_not_live_with_is_refused(changed: Wire, na
     assert "would not be valid any more: min.compaction.lag.ms" in (message or "")
 
 
-def test_read_only_says_what_can_not_be_changed(wire: Wire) -> None:
+def test_described_settings_are_read_only_unless_dynamic(wire: Wire) -> None:
     told = described(wire, "1", BROKER)
 
     changeable = {name for name, entry in told.items() if not entry["read_only"]}
@@ -314,7 +316,7 @@ def test_read_only_says_what_can_not_be_changed(wire: Wire) -> None:
 
 
 @pytest.mark.campaign
-def test_changes_survive_kill_9(brokers: Callable[..., Broker], name: str) -> None:
+def test_altered_settings_survive_kill_9(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, name, 3)
@@ -329,7 +331,7 @@ def test_changes_survive_kill_9(brokers: Callable[..., Broker], name: str) -> No
         assert len(synonyms_of(wire, name, "segment.ms")) == 3
 
 
-def test_growing_a_topic_keeps_its_changed_settings(wire: Wire, name: str) -> None:
+def test_create_partitions_keeps_the_topics_settings(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     alter(wire, name, ("retention.ms", SET, "5"))
     grown = {"name": name, "count": 3, "assignments": None}
@@ -340,7 +342,7 @@ def test_growing_a_topic_keeps_its_changed_settings(wire: Wire, name: str) -> No
 
 
 @pytest.mark.campaign
-def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
+def test_stored_setting_is_ignored_and_logged_when_the_file_contradicts_it(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers()
@@ -363,7 +365,7 @@ def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
 
 
 @pytest.mark.parametrize("resource", ["1", EVERY_BROKER])
-def test_throttles_that_nobody_can_set_can_be_deleted(wire: Wire, resource: str) -> None:
+def test_unsupported_throttles_can_be_deleted_but_not_set(wire: Wire, resource: str) -> None:
     """``kafka-reassign-partitions --verify`` deletes them, whether they were set or not."""
     throttle = "replica.alter.log.dirs.io.max.bytes.per.second"
 

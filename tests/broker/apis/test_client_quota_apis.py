@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas, with Kafka's refusals."""
+"""DescribeClientQuotas and AlterClientQuotas, with the refusals of Kafka."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_quotas_are_altered_and_described_in_both_versions(tmp_path: Path)
         ({"user": "a"}, [("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)]),
     ],
 )
-async def test_what_kafka_refuses_is_refused(entity: Any, ops: Any, tmp_path: Path) -> None:
+async def test_invalid_quota_is_refused_as_by_kafka(entity: Any, ops: Any, tmp_path: Path) -> None:
     def work(wire: Wire) -> None:
         refused = altered(wire, entity, *ops)
         assert refused["error_code"] == INVALID_REQUEST
@@ -97,8 +97,8 @@ async def test_what_kafka_refuses_is_refused(entity: Any, ops: Any, tmp_path: Pa
         await asked(broker, work)
 
 
-async def test_what_is_not_there_may_be_taken_away_whatever_it_is_called(tmp_path: Path) -> None:
-    """Kafka's alterClientQuotaEntity looks at keys where a value is set."""
+async def test_removal_of_an_unknown_quota_key_succeeds(tmp_path: Path) -> None:
+    """Kafka's alterClientQuotaEntity checks a key only where a value is set."""
 
     def work(wire: Wire) -> None:
         rate = ("producer_byte_rate", 5.0)
@@ -112,7 +112,7 @@ async def test_what_is_not_there_may_be_taken_away_whatever_it_is_called(tmp_pat
         await asked(broker, work)
 
 
-async def test_an_entity_named_twice_is_not_altered_and_a_host_is_its_address(
+async def test_duplicate_entity_is_refused_and_host_name_is_resolved(
     tmp_path: Path,
 ) -> None:
     def work(wire: Wire) -> None:
@@ -142,7 +142,7 @@ async def test_an_entity_named_twice_is_not_altered_and_a_host_is_its_address(
         ([("group", ANY, None)], UNSUPPORTED_VERSION),
     ],
 )
-async def test_a_description_that_makes_no_sense_is_refused(
+async def test_invalid_description_filter_is_refused(
     components: Any, error_code: int, tmp_path: Path
 ) -> None:
     def work(wire: Wire) -> None:
@@ -154,7 +154,7 @@ async def test_a_description_that_makes_no_sense_is_refused(
         await asked(broker, work)
 
 
-async def test_who_changed_quotas_is_in_the_audit_log(
+async def test_quota_changes_are_reported_to_the_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
@@ -171,8 +171,8 @@ async def test_who_changed_quotas_is_in_the_audit_log(
     ]
 
 
-async def test_thousands_of_refusals_leave_nothing_behind(tmp_path: Path) -> None:
-    """Garbage in a circle stays until the whole heap is looked through, which is seldom."""
+async def test_refusals_leave_no_garbage_in_reference_cycles(tmp_path: Path) -> None:
+    """Cycles stay until a collection of the whole heap, which is rare."""
 
     def work(wire: Wire) -> None:
         entry = {"entity": [{"entity_type": "group", "entity_name": "g"}], "ops": []}

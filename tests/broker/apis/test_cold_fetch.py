@@ -1,4 +1,4 @@
-"""Fetches of what is not in memory, and of very many partitions: nobody else waits for them."""
+"""Fetches that read from disk, or many partitions: other clients do not wait for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ DATA = "/data"
 def fetching(
     partitions: int | list[tuple[int, int]] = 1, session: tuple[int, int] = (0, -1), **fields: Any
 ) -> dict[str, Any]:
-    """A Fetch of the topic orders: so many partitions from their beginning, or (number, offset)."""
+    """A Fetch of the topic orders: the first n partitions from offset 0, or (partition, offset)
+    pairs.
+    """
     places = [(p, 0) for p in range(partitions)] if isinstance(partitions, int) else partitions
     wanted = [
         {"partition": p, "fetch_offset": offset, "partition_max_bytes": 1_000_000}
@@ -49,7 +51,7 @@ def fetching(
     }
 
 
-def told(answer: dict[str, Any]) -> list[dict[str, Any]]:
+def partitions_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for topic in answer["responses"] for entry in topic["partitions"]]
 
 
@@ -70,7 +72,7 @@ async def fill(broker: Broker, partitions: int = 1, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 9, 10, 12])
-async def test_others_are_served_while_the_disk_is_awaited(version: int) -> None:
+async def test_other_requests_are_served_while_a_fetch_waits_for_the_disk(version: int) -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker, 3)
@@ -84,14 +86,14 @@ async def test_others_are_served_while_the_disk_is_awaited(version: int) -> None
         assert not reading.done()
 
         disk.set()
-        entries = told(await reading)
+        entries = partitions_of(await reading)
         assert all(entry["error_code"] == NONE and entry["records"] for entry in entries)
         if version >= 4:
             assert [values_of(entry["records"]) for entry in entries] == [[b"0"], [b"1"], [b"2"]]
         fs.disk = None
 
 
-async def test_a_sealed_segment_whose_index_is_on_the_disk() -> None:
+async def test_fetch_reads_a_sealed_segment_whose_index_is_on_disk() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, {"log.segment.bytes": "2000"}, fs=fs) as broker:
         await fill(broker)
@@ -102,13 +104,13 @@ async def test_a_sealed_segment_whose_index_is_on_the_disk() -> None:
 
         answer = await asked(broker, lambda w: w.call("Fetch", 12, fetching([(0, 7)])))
 
-        (entry,) = told(answer)
+        (entry,) = partitions_of(answer)
         assert values_of(entry["records"])[0] == b"%0500d" % 6
         assert broker.server.disk_reads.done > 0
         fs.disk = None
 
 
-async def test_a_topic_that_is_deleted_while_its_disk_is_awaited() -> None:
+async def test_fetch_gets_unknown_topic_when_deleted_during_the_disk_read() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -120,14 +122,14 @@ async def test_a_topic_that_is_deleted_while_its_disk_is_awaited() -> None:
 
         disk.set()
 
-        (found,) = told(await reading)
+        (found,) = partitions_of(await reading)
         assert found["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
         broker.logs.topics["orders"] = entry
         broker.registry.show(entry.topic)
         fs.disk = None
 
 
-async def test_records_that_are_deleted_while_their_disk_is_awaited() -> None:
+async def test_fetch_gets_out_of_range_when_records_are_deleted_during_the_read() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -139,13 +141,13 @@ async def test_records_that_are_deleted_while_their_disk_is_awaited() -> None:
 
         disk.set()
 
-        (found,) = told(await reading)
+        (found,) = partitions_of(await reading)
         assert found["error_code"] == OFFSET_OUT_OF_RANGE
         fs.disk = None
 
 
 @pytest.mark.parametrize("version", [5, 6, 12])
-async def test_a_disk_that_can_not_be_read(version: int) -> None:
+async def test_disk_error_is_answered_by_version(version: int) -> None:
     """Clients of Fetch 5 and before may not know KAFKA_STORAGE_ERROR (KIP-112)."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
@@ -154,7 +156,9 @@ async def test_a_disk_that_can_not_be_read(version: int) -> None:
         fs.disk.set()
         fs.fail("read", ".log", count=100)
 
-        (found,) = told(await asked(broker, lambda w: w.call("Fetch", version, fetching())))
+        (found,) = partitions_of(
+            await asked(broker, lambda w: w.call("Fetch", version, fetching()))
+        )
 
         assert found["error_code"] == (
             NOT_LEADER_OR_FOLLOWER if version < 6 else KAFKA_STORAGE_ERROR
@@ -163,8 +167,8 @@ async def test_a_disk_that_can_not_be_read(version: int) -> None:
         fs.disk = None
 
 
-async def test_what_is_appended_during_a_look_is_not_missed() -> None:
-    """The look finds the end of partition 0, and then waits for the disk of partition 1."""
+async def test_record_appended_during_the_disk_read_is_returned() -> None:
+    """The Fetch finds the end of partition 0 and then waits for the disk of partition 1."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker, 2)
@@ -177,13 +181,13 @@ async def test_what_is_appended_during_a_look_is_not_missed() -> None:
         await asked(broker, lambda wire: produce(wire, "orders", batch(bytes(100))))
         disk.set()
 
-        entries = told(await client.receive(reading))
+        entries = partitions_of(await client.receive(reading))
         assert [values_of(entry["records"]) for entry in entries] == [[bytes(100)], [b"1"]]
         client.close()
         fs.disk = None
 
 
-async def test_a_consumer_that_goes_while_its_disk_is_awaited() -> None:
+async def test_disconnect_during_the_disk_read_leaves_no_long_poll() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -198,7 +202,7 @@ async def test_a_consumer_that_goes_while_its_disk_is_awaited() -> None:
         fs.disk = None
 
 
-async def test_an_empty_incremental_fetch_of_many_partitions_goes_in_slices(tmp_path: Path) -> None:
+async def test_incremental_fetch_of_1000_partitions_is_handled_in_slices(tmp_path: Path) -> None:
     partitions = 1000
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders", partitions))
@@ -206,9 +210,13 @@ async def test_an_empty_incremental_fetch_of_many_partitions_goes_in_slices(tmp_
         def fetch(wire: Wire) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]]]:
             full = wire.call("Fetch", 12, fetching(partitions, (0, 0)))
             session = full["session_id"]
-            empty = told(wire.call("Fetch", 12, fetching(0, (session, 1))))
+            empty = partitions_of(wire.call("Fetch", 12, fetching(0, (session, 1))))
             produce(wire, "orders", batch(b"news"), partition=777)
-            return len(told(full)), empty, told(wire.call("Fetch", 12, fetching(0, (session, 2))))
+            return (
+                len(partitions_of(full)),
+                empty,
+                partitions_of(wire.call("Fetch", 12, fetching(0, (session, 2)))),
+            )
 
         turns: list[None] = []
         turn = broker.slicer.turn
@@ -229,7 +237,7 @@ async def test_an_empty_incremental_fetch_of_many_partitions_goes_in_slices(tmp_
 
 
 @pytest.mark.parametrize("version", [4, 12])
-async def test_a_long_poll_over_many_partitions_ends_with_the_first_record(
+async def test_long_poll_over_many_partitions_ends_at_the_first_record(
     tmp_path: Path, version: int
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -240,17 +248,17 @@ async def test_a_long_poll_over_many_partitions_ends_with_the_first_record(
 
         await asked(broker, lambda wire: produce(wire, "orders", batch(b"one"), partition=299))
 
-        entries = told(await client.receive(waiting))
+        entries = partitions_of(await client.receive(waiting))
         assert values_of(entries[299]["records"]) == [b"one"]
         assert await asked(broker, lambda wire: list_offset(wire, "orders", -1)["offset"]) == 0
         client.close()
 
 
-async def test_old_clients_get_compressed_records_from_a_thread() -> None:
+async def test_compressed_records_are_converted_for_old_clients() -> None:
     async with serving(DATA, fs=SimulatedFiles()) as broker:
         await fill(broker, compression=GZIP)
 
-        (found,) = told(await asked(broker, lambda w: w.call("Fetch", 1, fetching())))
+        (found,) = partitions_of(await asked(broker, lambda w: w.call("Fetch", 1, fetching())))
 
         assert found["records"]
         assert broker.metrics.fetch_conversions == 1

@@ -1,4 +1,4 @@
-"""What is advertised is what is served, and what docs/use/coverage.md says."""
+"""The advertised versions are the served ones, and docs/use/coverage.md lists them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools import make_coverage
 APIS = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
 
 
-def test_the_page_is_what_the_dispatch_table_says() -> None:
+def test_coverage_page_agrees_with_the_dispatch_table() -> None:
     assert make_coverage.PAGE.read_text() == make_coverage.page(), "run make coverage"
 
 
@@ -35,19 +35,19 @@ def test_every_module_of_broker_apis_is_in_the_table() -> None:
     assert len(served) == len(rows)
 
 
-def test_listing_of_broker_apis_is_the_protocol() -> None:
+def test_each_module_of_broker_apis_is_an_api() -> None:
     modules = [path for path in APIS.glob("*.py") if path.stem != "__init__"]
 
     assert [path.name for path in modules if "\nSERVED = " not in path.read_text()] == []
 
 
-def test_every_served_version_is_one_that_the_tables_know() -> None:
+def test_served_versions_are_defined_by_the_protocol() -> None:
     for row in SERVED.values():
         assert row.min_version in row.api.versions
         assert row.max_version in row.api.versions
 
 
-async def test_api_versions_answers_the_table_in_every_version(tmp_path: Path) -> None:
+async def test_api_versions_returns_the_table_in_every_version(tmp_path: Path) -> None:
     expected = [(key, row.min_version, row.max_version) for key, row in SERVED.items()]
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
@@ -61,14 +61,15 @@ async def test_api_versions_answers_the_table_in_every_version(tmp_path: Path) -
             assert rows == expected
 
 
+@pytest.mark.proves("transactions 32")
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("level", range(3))
-async def test_api_versions_tells_the_level_of_transactions(
+async def test_api_versions_returns_the_transaction_version(
     tmp_path: Path, level: int, version: int
 ) -> None:
     """As Kafka 4.3.1: supported features with a minimum of 0 only to clients of v4 (KAFKA-17011).
 
-    Seen there with v3 and v4; a level of 0 is not told.
+    Observed there with v3 and v4; level 0 is omitted.
     """
     async with EdgeBroker(tmp_path) as broker:
         broker.registry.features = Features(7, {"transaction.version": level})
@@ -84,7 +85,8 @@ async def test_api_versions_tells_the_level_of_transactions(
     assert reply["finalized_features_epoch"] == (7 if version >= 3 else -1)
 
 
-async def test_the_setting_is_what_is_told(tmp_path: Path) -> None:
+@pytest.mark.proves("transactions 32")
+async def test_api_versions_returns_the_configured_transaction_version(tmp_path: Path) -> None:
     for level, epoch in ((2, 1), (0, 2)):
         setting = {"transaction.version": str(level)}
         async with serving(tmp_path, setting) as served:
@@ -96,8 +98,8 @@ async def test_the_setting_is_what_is_told(tmp_path: Path) -> None:
         assert (levels, reply["finalized_features_epoch"]) == ([level] if level else [], epoch)
 
 
-async def test_a_client_software_name_must_look_like_one(tmp_path: Path) -> None:
-    """KIP-511; INVALID_REQUEST otherwise."""
+async def test_invalid_client_software_name_is_refused(tmp_path: Path) -> None:
+    """INVALID_REQUEST, as KIP-511 defines."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         for name, version, code in (

@@ -1,4 +1,4 @@
-"""DeleteRecords: the new start is seen by everybody at once, and no crash brings records back."""
+"""DeleteRecords: all clients see the new log start offset at once, and a crash keeps it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def delete_records(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_every_version_moves_the_start_up(wire: Wire, name: str, version: int) -> None:
+def test_every_version_raises_the_log_start_offset(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     for number in range(5):
         produce(wire, name, batch(b"%d" % number))
@@ -49,7 +49,7 @@ def test_every_version_moves_the_start_up(wire: Wire, name: str, version: int) -
     assert (there["log_start_offset"], values_of(there["records"])) == (3, [b"3", b"4"])
 
 
-def test_the_start_may_lie_within_a_batch_and_never_moves_back(wire: Wire, name: str) -> None:
+def test_log_start_offset_can_be_within_a_batch_and_never_decreases(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"a", b"b", b"c"))
 
@@ -74,7 +74,7 @@ def test_the_start_may_lie_within_a_batch_and_never_moves_back(wire: Wire, name:
         ("__transaction_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_what_can_not_be_deleted(
+def test_invalid_deletion_is_refused(
     wire: Wire, name: str, topic: str, partition: int, offset: int, error_code: int
 ) -> None:
     policies = {"deleted": "delete", "compacted": "compact", "both": "compact,delete"}
@@ -92,7 +92,9 @@ def test_what_can_not_be_deleted(
     assert (code, low_watermark) == (error_code, offset if error_code == NONE else -1)
 
 
-def test_what_was_deleted_stays_so_after_kill_9(brokers: Callable[..., Broker], name: str) -> None:
+def test_deleted_records_stay_deleted_after_kill_9(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -104,7 +106,9 @@ def test_what_was_deleted_stays_so_after_kill_9(brokers: Callable[..., Broker], 
         assert list_offset(wire, name, EARLIEST)["offset"] == 2
 
 
-def test_segments_below_the_start_leave_the_disk(brokers: Callable[..., Broker], name: str) -> None:
+def test_segments_before_the_log_start_offset_are_deleted(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers({"log.retention.check.interval.ms": "50"})
     with Wire(broker.port) as wire:
         small = {"segment.bytes": "200", "file.delete.delay.ms": "0", "retention.ms": "-1"}

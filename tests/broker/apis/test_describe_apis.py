@@ -1,4 +1,4 @@
-"""DescribeConfigs and DescribeCluster: every version."""
+"""DescribeConfigs and DescribeCluster in every version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
-"""Every operation on a cluster as bits."""
+"""All operations on a cluster, as bits."""
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5
@@ -41,7 +41,7 @@ def by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_a_topics_settings(wire: Wire, name: str, version: int) -> None:
+def test_every_version_returns_the_settings_of_a_topic(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name, configs={"retention.ms": "5000"})
 
     told = by_name(describe(wire, TOPIC, name, version))
@@ -57,7 +57,7 @@ def test_every_version_tells_a_topics_settings(wire: Wire, name: str, version: i
     assert len(told) == 36
 
 
-def test_only_what_is_asked_for(wire: Wire, name: str) -> None:
+def test_only_requested_settings_are_returned(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     told = by_name(describe(wire, TOPIC, name, keys=["segment.ms", "no.such"]))
@@ -66,7 +66,9 @@ def test_only_what_is_asked_for(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])
-def test_synonyms_say_what_else_would_give_the_value(wire: Wire, name: str, version: int) -> None:
+def test_synonyms_list_the_settings_with_lower_priority(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name, configs={"max.message.bytes": "5000"})
 
     entry = by_name(describe(wire, TOPIC, name, version, include_synonyms=True))[
@@ -79,7 +81,7 @@ def test_synonyms_say_what_else_would_give_the_value(wire: Wire, name: str, vers
     ]
 
 
-def test_a_setting_of_the_broker_reaches_the_topic_and_is_named(
+def test_broker_setting_applies_to_the_topic_and_is_a_synonym(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     with Wire(brokers({"log.retention.minutes": "2"}).port) as wire:
@@ -91,7 +93,7 @@ def test_a_setting_of_the_broker_reaches_the_topic_and_is_named(
         assert entry["synonyms"][0]["name"] == "log.retention.minutes"
 
 
-def test_documentation_comes_from_version_3_when_asked_for(wire: Wire, name: str) -> None:
+def test_documentation_is_returned_on_request(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     told = by_name(describe(wire, TOPIC, name, include_documentation=True))
@@ -102,7 +104,7 @@ def test_documentation_comes_from_version_3_when_asked_for(wire: Wire, name: str
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_brokers_own_settings(wire: Wire, version: int) -> None:
+def test_every_version_returns_the_settings_of_the_broker(wire: Wire, version: int) -> None:
     told = by_name(describe(wire, BROKER, "1", version))
 
     assert told["group.initial.rebalance.delay.ms"]["value"] == "0"
@@ -126,7 +128,7 @@ def test_the_brokers_own_settings(wire: Wire, version: int) -> None:
         (77, "x", INVALID_REQUEST),
     ],
 )
-def test_what_has_no_settings_gets_an_error_with_a_sentence(
+def test_resource_without_settings_gets_an_error_message(
     wire: Wire, kind: int, resource: str, error_code: int
 ) -> None:
     result = describe(wire, kind, resource)
@@ -135,7 +137,7 @@ def test_what_has_no_settings_gets_an_error_with_a_sentence(
     assert result["error_message"]
 
 
-def test_the_settings_of_every_broker_are_empty_until_one_is_changed(wire: Wire) -> None:
+def test_cluster_default_settings_are_empty_at_first(wire: Wire) -> None:
     result = describe(wire, BROKER, "")
 
     assert (result["error_code"], result["configs"]) == (NONE, [])
@@ -146,7 +148,7 @@ def test_the_settings_of_every_broker_are_empty_until_one_is_changed(wire: Wire)
 
 @pytest.mark.parametrize("version", range(3))
 @pytest.mark.parametrize("wanted", [True, False])
-def test_every_version_tells_the_broker(
+def test_every_version_describes_the_broker(
     wire: Wire, broker: Broker, version: int, wanted: bool
 ) -> None:
     answer = wire.call(
@@ -164,7 +166,7 @@ def test_every_version_tells_the_broker(
 @pytest.mark.parametrize(
     ("kind", "error_code"), [(2, MISMATCHED_ENDPOINT_TYPE), (9, UNSUPPORTED_ENDPOINT_TYPE)]
 )
-def test_controllers_are_not_told_of_here(wire: Wire, kind: int, error_code: int) -> None:
+def test_description_of_controllers_is_refused(wire: Wire, kind: int, error_code: int) -> None:
     answer = wire.call("DescribeCluster", 1, {"endpoint_type": kind})
 
     assert (answer["error_code"], answer["brokers"]) == (error_code, [])

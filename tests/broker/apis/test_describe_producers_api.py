@@ -1,4 +1,4 @@
-"""DescribeProducers: what each producer of a partition has open there.
+"""DescribeProducers: the open transaction of each producer of a partition.
 
 The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 """
@@ -22,14 +22,14 @@ def described(wire: Wire, topic: str, *partitions: int) -> list[dict[str, Any]]:
 
 
 def only(wire: Wire, topic: str) -> dict[str, Any]:
-    """The one producer of partition 0."""
+    """The only producer of partition 0."""
     (partition,) = described(wire, topic, 0)
     (producer,) = partition["active_producers"]
     found: dict[str, Any] = producer
     return found
 
 
-def test_an_open_transaction_has_its_start_and_an_ended_one_its_coordinator(
+def test_open_transaction_has_start_offset_and_ended_one_coordinator_epoch(
     wire: Wire, name: str
 ) -> None:
     create_led(wire, name)
@@ -47,12 +47,12 @@ def test_an_open_transaction_has_its_start_and_an_ended_one_its_coordinator(
         assert code == NONE
         until("the marker is there", lambda: only(wire, name)["current_txn_start_offset"] == -1)
         ended = only(wire, name)
-        assert ended["producer_epoch"] == epoch  # one more, with the marker
+        assert ended["producer_epoch"] == epoch  # the next epoch, by the marker
         assert ended["last_sequence"] == -1
         assert ended["coordinator_epoch"] >= 0
 
 
-def test_what_is_not_there_has_an_error_each(wire: Wire, name: str) -> None:
+def test_unknown_partitions_have_an_error_each(wire: Wire, name: str) -> None:
     create_led(wire, name)
 
     there, missing = described(wire, name, 0, 7)

@@ -1,6 +1,6 @@
-"""EndTxn: every version, by the rules of its version, and what it leaves behind.
+"""EndTxn in every version: its checks and its effects.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), but for what is said at one.
+The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), with one exception that is marked.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from tests.wire import Wire
 
 VERSIONS = range(6)
 OF_TV1, OF_TV2 = range(5), range(5, 6)
-"""A producer id that nobody has."""
+"""A producer id that no producer has."""
 NOTHING = (-1, -1)
 LAST_EPOCH = 32_766
-"""The last that a producer is given."""
+"""The last epoch that a producer gets."""
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def producer(wire: Wire, name: str) -> Pair:
     return begin(wire, name)
 
 
-def complete(wire: Wire, name: str) -> str:
-    """The state, once it is a complete one."""
+def until_complete(wire: Wire, name: str) -> str:
+    """Waits until the transaction is complete, and returns the state."""
     until("it is complete", lambda: state_of(wire, name).startswith("Complete"))
     return state_of(wire, name)
 
@@ -61,7 +61,7 @@ def complete(wire: Wire, name: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("committed", [True, False])
-def test_first_the_id_then_the_producer_id_then_its_epoch_then_the_state(
+def test_id_producer_id_epoch_and_state_are_checked_in_this_order(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     for transactional_id, whose, code in wrong_producers(name, producer, version):
@@ -73,26 +73,28 @@ def test_first_the_id_then_the_producer_id_then_its_epoch_then_the_state(
 # -- an id without a transaction
 
 
+@pytest.mark.proves("transactions 5")
 @pytest.mark.parametrize("version", OF_TV1)
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_empty_id_has_nothing_to_end_by_the_old_rules(
+def test_tv1_end_without_a_transaction_is_refused(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     assert end(wire, name, producer, committed, version) == (INVALID_TXN_STATE, NOTHING)
     assert state_of(wire, name) == "Empty"
 
 
-def test_an_empty_abort_raises_the_epoch_and_marks_no_partition(
+@pytest.mark.proves("transactions 5")
+def test_tv2_abort_without_a_transaction_raises_the_epoch(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence 5: under TV2 an ABORT of nothing is done and bumps, a COMMIT of nothing is 48."""
+    """Sentence 5: under TV2 an ABORT without a transaction succeeds and bumps; a COMMIT gets 48."""
     pid, epoch = producer
     assert end(wire, name, producer, True) == (INVALID_TXN_STATE, NOTHING)
     assert end(wire, name, producer, False) == (NONE, (pid, epoch + 1))
-    assert complete(wire, name) == "CompleteAbort"
+    assert until_complete(wire, name) == "CompleteAbort"
 
     assert end(wire, name, (pid, epoch + 1), False) == (NONE, (pid, epoch + 2))
-    assert complete(wire, name) == "CompleteAbort"
+    assert until_complete(wire, name) == "CompleteAbort"
     assert list_offset(wire, name, -1)["offset"] == 0
     assert describe(wire, name)[0]["producer_epoch"] == epoch + 2
 
@@ -100,30 +102,30 @@ def test_an_empty_abort_raises_the_epoch_and_marks_no_partition(
 # -- an answer that was lost
 
 
+@pytest.mark.proves("transactions 4")
 @pytest.mark.parametrize("version", OF_TV1)
-def test_by_the_old_rules_the_same_end_may_be_asked_for_again(
-    wire: Wire, name: str, producer: Pair, version: int
-) -> None:
+def test_tv1_end_can_be_repeated(wire: Wire, name: str, producer: Pair, version: int) -> None:
     for committed in (True, False):
         added(wire, name, producer, [(name, [0])])
         for _ in range(3):
             assert end(wire, name, producer, committed, version) == (NONE, NOTHING)
-        assert complete(wire, name) == ("CompleteCommit" if committed else "CompleteAbort")
+        assert until_complete(wire, name) == ("CompleteCommit" if committed else "CompleteAbort")
         other = end(wire, name, producer, not committed, version)
         assert other == (INVALID_TXN_STATE, NOTHING)
 
 
+@pytest.mark.proves("transactions 4")
 @pytest.mark.parametrize("committed", [True, False])
-def test_by_the_new_rules_the_epoch_before_gets_the_same_answer_again(
+def test_tv2_end_repeated_with_the_previous_epoch_gets_the_same_answer(
     wire: Wire, name: str, producer: Pair, committed: bool
 ) -> None:
-    """Sentence 4: a COMMIT again is 0 with the new pair for the old epoch, 48 for the new one."""
+    """Sentence 4: a repeated COMMIT gets 0 and the new pair for the old epoch, else 48."""
     pid, epoch = producer
     after = (pid, epoch + 1)
     added(wire, name, producer, [(name, [0])])
     for _ in range(3):
         assert end(wire, name, producer, committed) == (NONE, after)
-    complete(wire, name)
+    until_complete(wire, name)
 
     assert end(wire, name, after, True) == (INVALID_TXN_STATE, NOTHING)
     wrong = INVALID_TXN_STATE if committed or KIND == "kafka" else PRODUCER_FENCED
@@ -134,26 +136,27 @@ def test_by_the_new_rules_the_epoch_before_gets_the_same_answer_again(
 
 
 @pytest.mark.parametrize("version", OF_TV1)
-def test_the_end_of_a_transaction_that_was_begun_by_new_rules_follows_the_request(
+def test_end_follows_the_version_of_the_request_not_that_of_the_feature(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    """The level of the feature does not matter: the version does."""
+    """The version of the request decides, not the level of the feature."""
     added(wire, name, producer, [(name, [0])])
 
     assert end(wire, name, producer, True, version) == (NONE, NOTHING)
-    complete(wire, name)
+    until_complete(wire, name)
     assert describe(wire, name)[0]["producer_epoch"] == producer[1]
 
 
-# -- who is fenced
+# -- fenced producers
 
 
+@pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("was_open", [True, False])
-def test_a_fenced_producer_is_told_so_and_never_that_its_id_is_unknown(
+def test_fenced_producer_gets_a_fencing_error_not_an_unknown_id(
     wire: Wire, name: str, producer: Pair, version: int, was_open: bool
 ) -> None:
-    """Sentence 2: EndTxn 90, or 47 before version 2; AddPartitions alike; Produce 47."""
+    """Sentence 2: EndTxn 90, or 47 before version 2; AddPartitions the same; Produce 47."""
     if was_open:
         added(wire, name, producer, [(name, [0])])
         assert send(wire, name, producer, name)["error_code"] == NONE
@@ -172,12 +175,12 @@ def test_a_fenced_producer_is_told_so_and_never_that_its_id_is_unknown(
         assert produced["error_code"] == INVALID_PRODUCER_EPOCH
 
 
-# -- what it leaves behind
+# -- effects
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("committed", [True, False])
-def test_every_version_ends_what_was_written(
+def test_every_version_commits_or_aborts_written_records(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
     added(wire, name, producer, [(name, [0])])
@@ -187,21 +190,22 @@ def test_every_version_ends_what_was_written(
     code, after = end(wire, name, producer, committed, version)
     assert code == NONE
     assert after == (NOTHING if version < 5 else (producer[0], producer[1] + 1))
-    assert complete(wire, name) == ("CompleteCommit" if committed else "CompleteAbort")
+    assert until_complete(wire, name) == ("CompleteCommit" if committed else "CompleteAbort")
     read = fetch(wire, name, isolation_level=1)
     assert (read["last_stable_offset"], read["high_watermark"]) == (3, 3)
     aborted = [] if committed else [{"producer_id": producer[0], "first_offset": 0}]
     assert read["aborted_transactions"] == aborted
 
 
-# -- epochs run out
+# -- exhausted epochs
 
 
+@pytest.mark.proves("transactions 12")
 @pytest.mark.campaign
-def test_when_the_epochs_run_out_the_producer_goes_on_with_another_id(
+def test_commit_returns_another_producer_id_when_epochs_are_exhausted(
     wire: Wire, name: str
 ) -> None:
-    """Sentence 12: at epoch 32766 a commit answers another id with epoch 0, again for its retry."""
+    """Sentence 12: at epoch 32766 a commit and its retry return another id with epoch 0."""
     create_led(wire, name)
     pid, epoch = begin(wire, name)
     raising = {"transactional_id": name, "transaction_timeout_ms": 60_000}
@@ -220,14 +224,14 @@ def test_when_the_epochs_run_out_the_producer_goes_on_with_another_id(
     assert (code, next_epoch) == (NONE, 0)
     assert next_pid != pid
     assert end(wire, name, (pid, epoch)) == (NONE, (next_pid, 0))
-    assert complete(wire, name) == "CompleteCommit"
+    assert until_complete(wire, name) == "CompleteCommit"
     assert producers(wire, name) == {pid: LAST_EPOCH + 1}
     assert end(wire, name, (pid, epoch), False)[0] == INVALID_TXN_STATE
     assert init_once(wire, name, 4, (pid, epoch))["error_code"] in (NONE, PRODUCER_FENCED)
 
 
 def producers(wire: Wire, topic: str) -> dict[int, int]:
-    """The epoch of each producer of a partition."""
+    """The epoch of each producer of partition 0."""
     asked = {"topics": [{"name": topic, "partition_indexes": [0]}]}
     (found,) = wire.call("DescribeProducers", 0, asked)["topics"][0]["partitions"]
     return {each["producer_id"]: each["producer_epoch"] for each in found["active_producers"]}

@@ -1,4 +1,4 @@
-"""Fetch: every version, what it may carry, its bounds, and its waiting."""
+"""Fetch: every version, its fields, its bounds, and its waiting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSIONS = range(19)
 
 
 def values_in(version: int, records: bytes) -> list[bytes | None]:
-    """The values of an answer of that version, whatever its magic."""
+    """The values of the records in an answer of that version, whatever its magic."""
     if version >= 4:
         return values_of(records)
     magic = 0 if version < 2 else 1
@@ -39,7 +39,7 @@ def values_in(version: int, records: bytes) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_reads_from_the_offset_on(wire: Wire, name: str, version: int) -> None:
+def test_every_version_reads_from_the_requested_offset(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     for value in (b"a", b"b", b"c"):
         produce(wire, name, batch(value))
@@ -53,7 +53,9 @@ def test_every_version_reads_from_the_offset_on(wire: Wire, name: str, version: 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_at_the_end_there_is_nothing_and_no_error(wire: Wire, name: str, version: int) -> None:
+def test_fetch_at_the_log_end_is_empty_without_an_error(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name)
 
@@ -64,7 +66,7 @@ def test_at_the_end_there_is_nothing_and_no_error(wire: Wire, name: str, version
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [-1, 2])
-def test_an_offset_outside_of_the_log_is_told_with_the_watermarks(
+def test_offset_outside_the_log_is_out_of_range(
     wire: Wire, name: str, version: int, offset: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -76,7 +78,7 @@ def test_an_offset_outside_of_the_log_is_told_with_the_watermarks(
     assert answer["log_start_offset"] == -1
 
 
-def test_unknown_topics_and_partitions(wire: Wire, name: str) -> None:
+def test_unknown_topic_partition_and_id_are_errors(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert fetch(wire, f"{name}-not")["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -89,7 +91,7 @@ def test_unknown_topics_and_partitions(wire: Wire, name: str) -> None:
 @pytest.mark.parametrize(
     ("epoch", "error_code"), [(-1, NONE), (0, NONE), (1, UNKNOWN_LEADER_EPOCH)]
 )
-def test_a_client_with_another_leader_epoch_is_told(
+def test_unknown_leader_epoch_of_a_client_is_an_error(
     wire: Wire, name: str, version: int, epoch: int, error_code: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -99,7 +101,7 @@ def test_a_client_with_another_leader_epoch_is_told(
     assert answer["error_code"] == error_code
 
 
-def test_a_reader_whose_last_epoch_ended_elsewhere_is_told_where(wire: Wire, name: str) -> None:
+def test_diverging_epoch_is_returned(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name)
 
@@ -112,7 +114,7 @@ def test_a_reader_whose_last_epoch_ended_elsewhere_is_told_where(wire: Wire, nam
     assert unknown["error_code"] == OFFSET_OUT_OF_RANGE
 
 
-def test_there_are_no_replicas_to_fetch(wire: Wire, name: str) -> None:
+def test_fetch_of_a_replica_is_refused_by_a_standalone_broker(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert fetch(wire, name, version=12, replica_id=2)["error_code"] == NOT_LEADER_OR_FOLLOWER
@@ -121,7 +123,7 @@ def test_there_are_no_replicas_to_fetch(wire: Wire, name: str) -> None:
 # -- bounds
 
 
-def test_the_first_batch_is_whole_however_small_the_bounds(wire: Wire, name: str) -> None:
+def test_first_batch_is_whole_when_it_exceeds_the_bounds(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"x" * 5000))
     produce(wire, name, batch(b"y" * 5000))
@@ -131,7 +133,7 @@ def test_the_first_batch_is_whole_however_small_the_bounds(wire: Wire, name: str
         assert len(values_in(version, answer["records"])) == 1
 
 
-def test_a_full_answer_leaves_later_partitions_for_the_next(wire: Wire, name: str) -> None:
+def test_later_partitions_are_empty_when_the_answer_is_full(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     for partition in (0, 1):
         produce(wire, name, batch(b"x" * 5000), partition=partition)
@@ -146,7 +148,7 @@ def test_a_full_answer_leaves_later_partitions_for_the_next(wire: Wire, name: st
     assert values_of(second["records"]) == []
 
 
-def test_the_partitions_own_bound_holds(wire: Wire, name: str) -> None:
+def test_partition_max_bytes_bounds_a_partition(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for _ in range(10):
         produce(wire, name, batch(b"x" * 1000))
@@ -160,7 +162,7 @@ def test_the_partitions_own_bound_holds(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_who_reads_committed_records_gets_the_list_of_aborted_transactions(
+def test_read_committed_gets_a_list_of_aborted_transactions(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -194,7 +196,7 @@ def test_batches_in_zstd_are_answered_as_stored(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_message_sets_end_before_zstd_which_is_refused(
+def test_old_versions_read_up_to_a_zstd_batch_which_is_refused(
     old_client_broker: Broker, name: str, version: int
 ) -> None:
     with Wire(old_client_broker.port) as wire:
@@ -210,9 +212,7 @@ def test_message_sets_end_before_zstd_which_is_refused(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_old_clients_get_old_message_sets_without_headers(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_old_versions_get_message_sets_without_headers(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     records = [Record(i, 7_000 + i, b"k%d" % i, b"v%d" % i, (("h", b"x"),)) for i in range(3)]
     produce(wire, name, encode_batch(records, base_offset=0, compression=1))
@@ -227,7 +227,7 @@ def test_old_clients_get_old_message_sets_without_headers(
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-def test_conversion_can_be_switched_off(wire: Wire, name: str, version: int) -> None:
+def test_down_conversion_can_be_disabled(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name, configs={"message.downconversion.enable": "false"})
     produce(wire, name)
 
@@ -239,7 +239,7 @@ def test_conversion_can_be_switched_off(wire: Wire, name: str, version: int) -> 
 # -- waiting
 
 
-def test_a_fetch_waits_for_its_time_when_nothing_comes(wire: Wire, name: str) -> None:
+def test_fetch_waits_for_max_wait_when_no_record_arrives(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     began = time.monotonic()
 
@@ -249,7 +249,7 @@ def test_a_fetch_waits_for_its_time_when_nothing_comes(wire: Wire, name: str) ->
     assert (answer["error_code"], answer["records"]) == (NONE, b"")
 
 
-def test_an_append_ends_the_waiting(wire: Wire, broker: Broker, name: str) -> None:
+def test_append_answers_a_waiting_fetch(wire: Wire, broker: Broker, name: str) -> None:
     create_topic(wire, name)
     wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
 
@@ -260,9 +260,7 @@ def test_an_append_ends_the_waiting(wire: Wire, broker: Broker, name: str) -> No
     assert values_of(answer["responses"][0]["partitions"][0]["records"]) == [b"news"]
 
 
-def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(
-    wire: Wire, broker: Broker, name: str
-) -> None:
+def test_fetch_waits_for_min_bytes(wire: Wire, broker: Broker, name: str) -> None:
     create_topic(wire, name)
     wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000, min_bytes=1000))
 
@@ -287,7 +285,7 @@ def two_segments(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 4, 12])
 @pytest.mark.parametrize(("offset", "records"), [(0, 2), (1, 1)])
-def test_a_fetch_on_an_older_segment_is_answered_at_once(
+def test_fetch_from_an_older_segment_does_not_wait(
     wire: Wire, name: str, version: int, offset: int, records: int
 ) -> None:
     two_segments(wire, name)
@@ -297,7 +295,7 @@ def test_a_fetch_on_an_older_segment_is_answered_at_once(
     assert len(values_in(version, answer["records"])) == records
 
 
-def test_a_segment_that_begins_ends_the_waiting_on_the_older_one(
+def test_new_segment_answers_a_fetch_that_waits_on_the_older_one(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
@@ -311,7 +309,7 @@ def test_a_segment_that_begins_ends_the_waiting_on_the_older_one(
     assert len(values_of(answer["responses"][0]["partitions"][0]["records"])) == 1
 
 
-def test_requests_behind_a_waiting_fetch_wait_too(wire: Wire, broker: Broker, name: str) -> None:
+def test_requests_after_a_waiting_fetch_wait_too(wire: Wire, broker: Broker, name: str) -> None:
     create_topic(wire, name)
     first = wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
     second = wire.send("Produce", 9, produce_request(name, batch(b"mine")))
@@ -322,13 +320,13 @@ def test_requests_behind_a_waiting_fetch_wait_too(wire: Wire, broker: Broker, na
     assert [wire.receive()[0], wire.receive()[0]] == [first, second]
 
 
-def test_an_error_does_not_wait(wire: Wire, name: str) -> None:
+def test_fetch_with_an_error_does_not_wait(wire: Wire, name: str) -> None:
     answer = fetch(wire, f"{name}-not", max_wait_ms=60_000)
 
     assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_deleting_the_topic_ends_the_waiting(wire: Wire, broker: Broker, name: str) -> None:
+def test_topic_deletion_answers_a_waiting_fetch(wire: Wire, broker: Broker, name: str) -> None:
     create_topic(wire, name)
     wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000))
 
@@ -340,7 +338,7 @@ def test_deleting_the_topic_ends_the_waiting(wire: Wire, broker: Broker, name: s
     assert partition["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_commit_ends_the_waiting_of_who_reads_the_offsets_topic(
+def test_offset_commit_answers_a_fetch_that_waits_on_the_offsets_topic(
     wire: Wire, broker: Broker, name: str
 ) -> None:
     create_topic(wire, name)

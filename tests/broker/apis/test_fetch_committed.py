@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets of a consumer of committed records, while transactions begin and end."""
+"""Fetch and ListOffsets with read_committed, while transactions begin and end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def starts(answer: dict[str, Any]) -> list[tuple[int, int]] | None:
 
 
 @pytest.mark.parametrize("version", [*range(4, 13)])
-async def test_every_version_is_told_of_aborted_transactions(tmp_path: Path, version: int) -> None:
+async def test_every_version_gets_aborted_transactions(tmp_path: Path, version: int) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         for producer_id, value in ((7, b"a"), (8, b"b"), (7, b"c")):
@@ -83,7 +83,8 @@ async def test_every_version_is_told_of_aborted_transactions(tmp_path: Path, ver
         producers.end(7, True)
 
 
-async def test_bytes_that_end_before_an_aborted_transaction_are_told_of_none(
+@pytest.mark.proves("transactions 17")
+async def test_aborted_transactions_after_the_returned_bytes_are_omitted(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -104,7 +105,8 @@ async def test_bytes_that_end_before_an_aborted_transaction_are_told_of_none(
         assert await asked(broker, ask) == [[], [], [(7, 41)]]
 
 
-async def test_a_consumer_that_waits_gets_the_transaction_with_its_end(tmp_path: Path) -> None:
+@pytest.mark.proves("transactions 19")
+async def test_waiting_consumer_is_answered_at_the_end_of_the_transaction(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         polls = broker.long_polls
@@ -128,7 +130,8 @@ async def test_a_consumer_that_waits_gets_the_transaction_with_its_end(tmp_path:
         assert values_of(answer["records"])[:3] == [b"a", b"b", b"c"]
 
 
-async def test_the_position_behind_a_transaction_is_behind_its_marker(tmp_path: Path) -> None:
+@pytest.mark.proves("transactions 18")
+async def test_position_after_a_transaction_is_after_its_marker(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         producers = await created(broker)
         producers.send(7, b"a")
@@ -148,7 +151,8 @@ async def test_the_position_behind_a_transaction_is_behind_its_marker(tmp_path: 
         assert values_of(answer["records"])[0] == b"b", "the next record, and none is passed over"
 
 
-async def test_a_topic_made_anew_knows_no_producer_of_the_old_one(tmp_path: Path) -> None:
+@pytest.mark.proves("transactions 29")
+async def test_recreated_topic_has_no_producers_of_the_old_one(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         (await created(broker)).send(7, b"a")
         assert partition_of(broker, "t").last_stable_offset == 0

@@ -1,4 +1,4 @@
-"""The cache of fetch sessions: its bound, who is evicted for whom, and epochs that wrap."""
+"""The cache of fetch sessions: its bound, its evictions, and epochs that wrap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def created(cache: FetchSessions, size: int, now_ms: int = 0) -> Session:
     return session
 
 
-def test_there_are_no_more_sessions_than_slots() -> None:
+def test_sessions_are_bounded_by_the_slots() -> None:
     cache = sessions(2)
     created(cache, 1)
     created(cache, 1)
@@ -46,11 +46,11 @@ def test_there_are_no_more_sessions_than_slots() -> None:
     assert len(cache) == 2
 
 
-def test_without_slots_there_are_no_sessions() -> None:
+def test_no_session_is_created_without_slots() -> None:
     assert sessions(0).create(OWNER, wanted(1), False, 0) is None
 
 
-def test_one_that_was_idle_for_two_minutes_makes_room() -> None:
+def test_session_idle_for_two_minutes_is_evicted() -> None:
     cache = sessions(2)
     idle, used = created(cache, 1), created(cache, 1)
     cache.resume(used.session_id, OWNER, 1, [], [], False, EVICTION_MS)
@@ -63,7 +63,7 @@ def test_one_that_was_idle_for_two_minutes_makes_room() -> None:
     assert cache.resume(used.session_id, OWNER, 2, [], [], False, EVICTION_MS + 1) is used
 
 
-def test_an_older_and_smaller_one_makes_room_for_a_bigger_one_only() -> None:
+def test_older_session_is_evicted_only_for_a_bigger_one() -> None:
     cache = sessions(2)
     small, big = created(cache, 2), created(cache, 5)
     now_ms = EVICTION_MS + 1
@@ -78,18 +78,18 @@ def test_an_older_and_smaller_one_makes_room_for_a_bigger_one_only() -> None:
     assert cache.resume(big.session_id, OWNER, 2, [], [], False, now_ms) is big
 
 
-def test_a_young_session_makes_room_for_nobody() -> None:
+def test_young_session_is_not_evicted() -> None:
     cache = sessions(1)
     created(cache, 1)
 
     assert cache.create(OWNER, wanted(100), False, EVICTION_MS) is None
 
 
-def test_the_epoch_wraps_to_one_and_never_to_zero() -> None:
+def test_session_epoch_wraps_to_one() -> None:
     assert [next_epoch(1), next_epoch(2**31 - 2), next_epoch(2**31 - 1)] == [2, 2**31 - 1, 1]
 
 
-def test_an_update_moves_offsets_adds_and_forgets() -> None:
+def test_update_moves_offsets_and_adds_and_forgets_partitions() -> None:
     cache = sessions(1)
     session = created(cache, 3)
     moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
@@ -112,7 +112,7 @@ def due(session: ReplicaSession) -> list[int]:
     return [entry.partition for entry in session.due()]
 
 
-def test_a_replica_looks_at_what_is_not_quiet() -> None:
+def test_replica_session_reads_partitions_that_are_not_quiet() -> None:
     session = replicas_session(4)
     assert due(session) == [0, 1, 2, 3]
     first, second, third, _ = session.due()
@@ -127,7 +127,7 @@ def test_a_replica_looks_at_what_is_not_quiet() -> None:
     assert first.fetch_offset == 5
 
 
-def test_a_stir_wakes_the_request_that_waits_if_it_is_to() -> None:
+def test_stirred_partition_wakes_the_waiting_request_on_demand() -> None:
     session = replicas_session(1)
     [entry] = session.due()
     woken: list[bool] = []
@@ -138,7 +138,7 @@ def test_a_stir_wakes_the_request_that_waits_if_it_is_to() -> None:
     assert woken == [True]
 
 
-def test_a_partition_that_was_left_out_is_not_stirred() -> None:
+def test_forgotten_partition_is_not_stirred() -> None:
     session = replicas_session(2)
     first, second = session.due()
     session.update([], [("t", 0)])
@@ -147,7 +147,7 @@ def test_a_partition_that_was_left_out_is_not_stirred() -> None:
     assert due(session) == []
 
 
-def test_all_are_looked_at_from_time_to_time() -> None:
+def test_all_partitions_of_a_replica_session_are_read_periodically() -> None:
     session = replicas_session(2)
     for now_ms in (LOOKED_THROUGH_MS, 2 * LOOKED_THROUGH_MS):
         for entry in session.due():
@@ -158,7 +158,7 @@ def test_all_are_looked_at_from_time_to_time() -> None:
         assert due(session) == [0, 1]
 
 
-def test_what_gave_data_comes_behind_the_others() -> None:
+def test_partition_that_returned_data_is_due_last() -> None:
     session = replicas_session(3)
     session.gave_data(("t", 0))
     assert due(session) == [1, 2, 0]

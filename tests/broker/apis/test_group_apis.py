@@ -1,4 +1,4 @@
-"""The group APIs on the wire: every version, and each field that a version brought."""
+"""The group APIs on the wire: every version, and each field that a version added."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.broker.edge import Client, EdgeBroker, eventually
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE, LIST, DELETE, OFFSET_DELETE = 15, 16, 42, 47
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
-"""A consumer's subscription, version 0, to the topic orders."""
+"""A consumer's subscription to the topic orders, version 0."""
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,9 @@ async def sync(client: Client, version: int, group_id: str, joined: dict[str, An
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_life_in_a_group_in_every_version(tmp_path: Path, version: int) -> None:
+async def test_member_joins_syncs_commits_and_leaves_in_every_version(
+    tmp_path: Path, version: int
+) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -140,7 +142,7 @@ async def test_a_life_in_a_group_in_every_version(tmp_path: Path, version: int) 
 async def fetched(
     client: Client, broker: EdgeBroker, version: int, group_id: str
 ) -> list[tuple[int, str]]:
-    """Offsets and metadata of partitions 0 and 2 of orders, as one version of OffsetFetch says."""
+    """Offset and metadata of partitions 0 and 2 of orders, by one version of OffsetFetch."""
     topics = [{**orders(broker, version), "partition_indexes": [0, 2]}]
     if version < 8:
         reply = await client.call(FETCH, version, group_id=group_id, topics=topics)
@@ -155,7 +157,7 @@ async def fetched(
     return [(p["committed_offset"], p["metadata"]) for p in topic["partitions"]]
 
 
-async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Path) -> None:
+async def test_empty_group_id_is_refused_by_the_same_apis_as_in_kafka(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -171,7 +173,7 @@ async def test_an_empty_group_id_is_refused_where_kafka_refuses_it(tmp_path: Pat
         assert (await client.call(DELETE, 0, groups_names=[""]))["results"][0]["error_code"] == NONE
 
 
-async def test_an_empty_group_id_is_refused_before_it_is_asked_who_serves_it(
+async def test_empty_group_id_is_refused_before_the_coordinator_is_looked_up(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -184,7 +186,7 @@ async def test_an_empty_group_id_is_refused_before_it_is_asked_who_serves_it(
         assert await client.commit("", 5) == NOT_COORDINATOR
 
 
-async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_path: Path) -> None:
+async def test_join_v0_uses_the_session_timeout_as_rebalance_timeout(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -196,7 +198,7 @@ async def test_join_v0_takes_the_session_timeout_for_the_rebalance_timeout(tmp_p
             assert member.rebalance_timeout_ms == expected
 
 
-async def test_join_error_replies_have_kafkas_blanks(tmp_path: Path) -> None:
+async def test_join_error_has_the_empty_fields_of_kafka(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -208,7 +210,7 @@ async def test_join_error_replies_have_kafkas_blanks(tmp_path: Path) -> None:
             assert (reply["leader"], reply["members"]) == ("", [])
 
 
-async def test_member_id_required_from_version_4_on_for_dynamic_members(tmp_path: Path) -> None:
+async def test_dynamic_member_gets_member_id_required_from_version_4(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -230,8 +232,8 @@ async def test_member_id_required_from_version_4_on_for_dynamic_members(tmp_path
                 assert second["member_id"].startswith("here-")
 
 
-async def test_a_static_leader_that_comes_back_is_told_not_to_assign(tmp_path: Path) -> None:
-    """KIP-814, JoinGroup v9; its old id is fenced."""
+async def test_returning_static_leader_gets_skip_assignment(tmp_path: Path) -> None:
+    """KIP-814, JoinGroup v9; the member's old id is fenced."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -253,7 +255,7 @@ async def test_a_static_leader_that_comes_back_is_told_not_to_assign(tmp_path: P
         assert fenced["error_code"] == FENCED_INSTANCE_ID
 
 
-async def test_leave_takes_many_members_each_with_its_own_error(tmp_path: Path) -> None:
+async def test_leave_of_several_members_has_an_error_for_each(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -280,7 +282,7 @@ async def test_leave_takes_many_members_each_with_its_own_error(tmp_path: Path) 
 
 
 async def test_member_that_leaves_while_it_joins_and_closes_is_removed(tmp_path: Path) -> None:
-    """Its LeaveGroup is behind a parked JoinGroup, and Kafka reads it after that."""
+    """Its LeaveGroup is after a parked JoinGroup; Kafka reads it after that."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client, leaver = await broker.client(), await broker.client()
@@ -299,7 +301,7 @@ async def test_member_that_leaves_while_it_joins_and_closes_is_removed(tmp_path:
         await eventually(lambda: list(group.members) == [first["member_id"]])
 
 
-async def test_a_commit_tells_what_does_not_exist_and_keeps_the_rest(tmp_path: Path) -> None:
+async def test_commit_refuses_unknown_partitions_and_keeps_the_rest(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -346,8 +348,10 @@ async def test_a_commit_tells_what_does_not_exist_and_keeps_the_rest(tmp_path: P
         assert await client.fetch("g", "payments") == -1
 
 
-async def test_a_commit_of_nothing_is_not_looked_at(tmp_path: Path) -> None:
-    """As in Kafka: no existing partition left, no check of the group."""
+async def test_commit_without_existing_partitions_skips_the_check_of_the_group(
+    tmp_path: Path,
+) -> None:
+    """As in Kafka."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -360,7 +364,7 @@ async def test_a_commit_of_nothing_is_not_looked_at(tmp_path: Path) -> None:
         assert not shard.view.groups
 
 
-async def test_a_commit_to_a_group_that_is_not_there(tmp_path: Path) -> None:
+async def test_commit_to_an_unknown_group_is_an_error_by_version(tmp_path: Path) -> None:
     """ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND (KIP-848)."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
@@ -429,7 +433,7 @@ async def test_unknown_topic_ids_are_errors_of_their_partitions(tmp_path: Path) 
         assert [t["topic_id"] for t in everything["topics"]] == [topic_id(broker)]
 
 
-async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_path: Path) -> None:
+async def test_commit_v1_stores_its_timestamp_and_v2_to_v4_their_retention(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -463,7 +467,7 @@ async def test_offset_commit_v1_keeps_its_timestamps_and_v2_its_retention(tmp_pa
             assert entry.expire_timestamp_ms == entry.commit_timestamp_ms + 5000
 
 
-async def test_fetching_all_offsets_of_several_groups_at_once(tmp_path: Path) -> None:
+async def test_offset_fetch_returns_all_offsets_of_several_groups(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -487,7 +491,7 @@ async def test_fetching_all_offsets_of_several_groups_at_once(tmp_path: Path) ->
             assert [t["name"] for t in reply["topics"]] == ["orders"]
 
 
-async def test_fetch_v1_has_no_place_for_an_error_but_each_partition(tmp_path: Path) -> None:
+async def test_offset_fetch_v1_has_the_groups_error_in_each_partition(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()  # no offsets topic yet: NOT_COORDINATOR
         topics = [{"name": "orders", "partition_indexes": [0, 1]}]
@@ -596,13 +600,13 @@ async def test_list_groups_filters_by_state_and_type(tmp_path: Path) -> None:
         assert (rows["simple"]["protocol_type"], rows["simple"]["group_type"]) == ("", "classic")
 
 
-async def test_groups_of_a_broker_without_an_offsets_topic_are_none(tmp_path: Path) -> None:
+async def test_list_groups_is_empty_without_an_offsets_topic(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         reply = await (await broker.client()).call(LIST, 4)
         assert (reply["error_code"], reply["groups"]) == (NONE, [])
 
 
-async def test_delete_groups_answers_each_once(tmp_path: Path) -> None:
+async def test_delete_groups_answers_each_group_once(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -617,7 +621,7 @@ async def test_delete_groups_answers_each_once(tmp_path: Path) -> None:
         assert await client.fetch("done") == -1
 
 
-async def test_offset_delete(tmp_path: Path) -> None:
+async def test_offset_delete_refuses_subscribed_and_unknown_topics(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -648,7 +652,7 @@ async def test_offset_delete(tmp_path: Path) -> None:
         assert (absent["error_code"], absent["topics"]) == (GROUP_ID_NOT_FOUND, [])
 
 
-async def test_the_rebalance_delay_groups_first_joins(tmp_path: Path) -> None:
+async def test_initial_rebalance_delay_collects_the_first_joins(tmp_path: Path) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=100)
     )

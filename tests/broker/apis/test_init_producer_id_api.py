@@ -1,4 +1,4 @@
-"""InitProducerId: every version, the order of its checks, KIP-360's retries.
+"""InitProducerId: every version, the order of its checks, and retries by KIP-360.
 
 The tests that use the shared broker pass on Apache Kafka 4.3.1 too (BROKER=kafka); it serves
 versions 0 to 5, since 6 is unstable there.
@@ -37,14 +37,14 @@ from tests.wire import Wire
 
 VERSIONS = range(6 if KIND == "kafka" else 7)
 WITH_EPOCH = VERSIONS[3:]
-"""Those in which a producer names the id and epoch that it has (KIP-360)."""
+"""The versions in which a producer names its producer id and epoch (KIP-360)."""
 TOO_LONG_MS = 900_001
-"""Above transaction.max.timeout.ms."""
+"""More than transaction.max.timeout.ms."""
 muster_alone = pytest.mark.skipif(KIND == "kafka", reason="Kafka 4.3.1 does not serve version 6")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_gets_a_fresh_id(wire: Wire, version: int) -> None:
+def test_every_version_returns_a_new_producer_id(wire: Wire, version: int) -> None:
     answers = [init_once(wire, None, version, timeout_ms=0) for _ in range(3)]
 
     assert [(a["error_code"], a["producer_epoch"]) for a in answers] == [(NONE, 0)] * 3
@@ -52,7 +52,7 @@ def test_every_version_gets_a_fresh_id(wire: Wire, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_without_a_transactional_id_what_a_producer_has_is_not_looked_at(
+def test_producer_id_and_epoch_are_ignored_without_a_transactional_id(
     wire: Wire, version: int
 ) -> None:
     answer = init_once(wire, None, version, (5, 3), timeout_ms=TOO_LONG_MS)
@@ -62,7 +62,7 @@ def test_without_a_transactional_id_what_a_producer_has_is_not_looked_at(
 
 
 @pytest.mark.campaign
-def test_ids_are_never_given_again(brokers: Callable[..., Broker]) -> None:
+def test_producer_ids_are_unique_across_restarts(brokers: Callable[..., Broker]) -> None:
     broker = brokers()
     given = []
     for end_broker in (broker.kill, broker.stop, broker.kill):
@@ -76,7 +76,7 @@ def test_ids_are_never_given_again(brokers: Callable[..., Broker]) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_id_keeps_its_producer_id_and_each_init_has_the_next_epoch(
+def test_each_init_of_an_id_keeps_producer_id_and_increments_epoch(
     wire: Wire, name: str, version: int
 ) -> None:
     first = begin(wire, name, version=version)
@@ -89,7 +89,7 @@ def test_an_id_keeps_its_producer_id_and_each_init_has_the_next_epoch(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_id_is_looked_at_before_the_timeout(wire: Wire, version: int) -> None:
+def test_empty_id_is_refused_before_the_timeout_is_checked(wire: Wire, version: int) -> None:
     for timeout_ms in (1000, 0, TOO_LONG_MS):
         answer = init_once(wire, "", version, timeout_ms=timeout_ms)
 
@@ -99,7 +99,7 @@ def test_an_empty_id_is_looked_at_before_the_timeout(wire: Wire, version: int) -
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
 @pytest.mark.parametrize("half", [(5, -1), (-1, 5)])
-def test_half_of_what_a_producer_has_is_refused_before_all_else(
+def test_producer_id_without_epoch_or_epoch_without_id_is_refused_first(
     wire: Wire, name: str, version: int, half: tuple[int, int]
 ) -> None:
     for transactional_id, timeout_ms in ((None, 1000), ("", 1000), (name, 0), (name, 1000)):
@@ -110,7 +110,7 @@ def test_half_of_what_a_producer_has_is_refused_before_all_else(
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("timeout_ms", [0, -1, -(1 << 31), TOO_LONG_MS, (1 << 31) - 1])
-def test_a_timeout_out_of_bounds_makes_no_id(
+def test_timeout_out_of_bounds_creates_no_id(
     wire: Wire, name: str, version: int, timeout_ms: int
 ) -> None:
     find(wire, name)
@@ -126,8 +126,8 @@ def test_the_longest_timeout_is_accepted(wire: Wire, name: str) -> None:
 
 
 @muster_alone
-def test_two_phase_commit_is_off_and_said_so_before_the_timeout(wire: Wire, name: str) -> None:
-    """KIP-939: without transaction.two.phase.commit.enable the client may not ask for it."""
+def test_two_phase_commit_is_refused_before_the_timeout_is_checked(wire: Wire, name: str) -> None:
+    """KIP-939: without transaction.two.phase.commit.enable the client may not use it."""
     off, unsupported = TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
     for transactional_id, enabled, kept, timeout_ms, code in (
         (name, True, False, 1000, off),
@@ -147,10 +147,9 @@ def test_two_phase_commit_is_off_and_said_so_before_the_timeout(wire: Wire, name
 # -- KIP-360
 
 
+@pytest.mark.proves("transactions 3")
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_a_lost_answer_asked_for_again_is_the_same_answer(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_repeated_request_gets_the_same_epoch(wire: Wire, name: str, version: int) -> None:
     """Sentence 3: with (pid, e) both times e+1, with (pid, e-1) fenced, without a pid one more."""
     pid, epoch = begin(wire, name, version=version)
 
@@ -167,7 +166,7 @@ def test_a_lost_answer_asked_for_again_is_the_same_answer(
 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_an_unknown_id_takes_no_notice_of_what_the_producer_had(
+def test_unknown_id_ignores_the_producers_previous_id_and_epoch(
     wire: Wire, name: str, version: int
 ) -> None:
     pid, epoch = begin(wire, name, version=version, producer=(777_777, 3))
@@ -185,8 +184,9 @@ def topic(wire: Wire, name: str) -> str:
     return name
 
 
+@pytest.mark.proves("transactions 1")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_open_transaction_is_aborted_first_and_the_next_epoch_is_higher(
+def test_init_aborts_an_open_transaction_and_then_returns_a_higher_epoch(
     wire: Wire, topic: str, version: int
 ) -> None:
     """Sentence 1: 51 at least once, then a higher epoch; the first answer is never success."""
@@ -202,10 +202,10 @@ def test_an_open_transaction_is_aborted_first_and_the_next_epoch_is_higher(
 
 
 @pytest.mark.parametrize("version", WITH_EPOCH)
-def test_a_producer_that_names_its_epoch_aborts_its_own_transaction(
+def test_init_with_an_epoch_aborts_the_producers_own_transaction(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """Its next try is fenced, by the epoch that aborted its transaction."""
+    """The first answer is CONCURRENT_TRANSACTIONS, and a repeated request succeeds."""
     pid, epoch = begin(wire, topic)
     added(wire, topic, (pid, epoch), [(topic, [0])])
     asked: list[int] = []
@@ -219,7 +219,7 @@ def test_a_producer_that_names_its_epoch_aborts_its_own_transaction(
     assert asked[-1] == NONE
 
 
-def test_what_a_transaction_ended_with_is_gone_for_the_next(wire: Wire, topic: str) -> None:
+def test_init_after_a_completed_transaction_continues_its_epoch(wire: Wire, topic: str) -> None:
     producer = begin(wire, topic)
     added(wire, topic, producer, [(topic, [0])])
     code, after = end(wire, topic, producer)

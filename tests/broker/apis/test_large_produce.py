@@ -1,6 +1,6 @@
-"""Produce requests whose records take long to check: the broker's other clients don't notice.
+"""Produce requests whose records take long to check do not delay other clients.
 
-The worker has one thread, so a job of the test's own holds back what a request waits for.
+The worker has one thread, so that a job of the test can hold back a request.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from tests.wire import Wire, batch, values_of
 
 MIB = 1024 * 1024
 LARGE = bytes(2 * MIB)
-"""More than is checked at once; in gzip some two kilobytes."""
+"""More than is checked in the loop's thread; about 2 kB in gzip."""
 
 
-def packed(*values: bytes) -> bytes:
+def gzip_batch(*values: bytes) -> bytes:
     return batch(*values, compression=GZIP)
 
 
-def of_one_shape(mebibytes: int) -> bytes:
-    """A batch in gzip of so many records of one mebibyte less than a kilobyte."""
+def batch_of_large_records(mebibytes: int) -> bytes:
+    """A gzip batch of ``mebibytes`` records of one MiB less 1 KiB each."""
     value = bytes(MIB - 1024)
     section = bytearray()
     for index in range(mebibytes):
@@ -54,8 +54,8 @@ def of_one_shape(mebibytes: int) -> bytes:
 
 
 @asynccontextmanager
-async def held(broker: Broker) -> AsyncIterator[Callable[[], None]]:
-    """The worker does nothing else until what is given is called, or the block ends."""
+async def blocked_worker(broker: Broker) -> AsyncIterator[Callable[[], None]]:
+    """Blocks the worker until the given function is called or the context ends."""
     release = threading.Event()
     holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
     try:
@@ -70,17 +70,17 @@ def waiting(broker: Broker) -> bool:
     return any(queue for queue in broker.worker._queues.values())
 
 
-async def test_others_are_served_while_records_are_checked(tmp_path: Path) -> None:
-    async with serving(tmp_path) as broker, held(broker) as release:
+async def test_other_requests_are_served_while_records_are_checked(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker, blocked_worker(broker) as release:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        records = packed(LARGE)
+        records = gzip_batch(LARGE)
         large = asyncio.ensure_future(
             asked(broker, lambda w: w.call("Produce", 9, produce_request("orders", records)))
         )
         await eventually("the large one waits", lambda: waiting(broker))
 
         small = await asked(
-            broker, lambda w: w.call("Produce", 9, produce_request("orders", packed(b"small")))
+            broker, lambda w: w.call("Produce", 9, produce_request("orders", gzip_batch(b"small")))
         )
 
         assert small["responses"][0]["partition_responses"][0]["base_offset"] == 0
@@ -91,14 +91,14 @@ async def test_others_are_served_while_records_are_checked(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_later_requests_of_the_same_connection_keep_their_place(
+async def test_later_requests_of_a_connection_stay_after_a_large_one(
     tmp_path: Path, acks: int
 ) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        async with held(broker) as release:
+        async with blocked_worker(broker) as release:
             client = await Client.connect(broker.sockets.addresses()[0][1])
-            client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=acks))
+            client.send(PRODUCE.key, 9, **produce_request("orders", gzip_batch(LARGE), acks=acks))
             last = client.send(PRODUCE.key, 9, **produce_request("orders", batch(b"last")))
             await eventually("the large one waits", lambda: waiting(broker))
             release()
@@ -111,14 +111,15 @@ async def test_later_requests_of_the_same_connection_keep_their_place(
         assert read == [LARGE, b"last"]
 
 
-async def test_a_topic_deleted_meanwhile_gets_nothing(tmp_path: Path) -> None:
-    """Nor does another one that has taken its name."""
+async def test_large_produce_is_refused_when_its_topic_was_deleted(tmp_path: Path) -> None:
+    """A new topic of the same name does not get the records either."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        async with held(broker) as release:
+        async with blocked_worker(broker) as release:
             large = asyncio.ensure_future(
                 asked(
-                    broker, lambda w: w.call("Produce", 9, produce_request("orders", packed(LARGE)))
+                    broker,
+                    lambda w: w.call("Produce", 9, produce_request("orders", gzip_batch(LARGE))),
                 )
             )
             await eventually("it waits", lambda: waiting(broker))
@@ -133,13 +134,14 @@ async def test_a_topic_deleted_meanwhile_gets_nothing(tmp_path: Path) -> None:
         assert await asked(broker, lambda wire: list_offset(wire, "orders", -1)["offset"]) == 0
 
 
-async def test_settings_changed_meanwhile_hold_for_what_is_appended(tmp_path: Path) -> None:
+async def test_large_produce_follows_settings_changed_while_it_waits(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        async with held(broker) as release:
+        async with blocked_worker(broker) as release:
             large = asyncio.ensure_future(
                 asked(
-                    broker, lambda w: w.call("Produce", 9, produce_request("orders", packed(LARGE)))
+                    broker,
+                    lambda w: w.call("Produce", 9, produce_request("orders", gzip_batch(LARGE))),
                 )
             )
             await eventually("it waits", lambda: waiting(broker))
@@ -165,13 +167,15 @@ async def test_settings_changed_meanwhile_hold_for_what_is_appended(tmp_path: Pa
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-async def test_a_producer_that_went_meanwhile(tmp_path: Path, acks: int) -> None:
-    """One that awaited an answer may send it again; one that awaited none has sent it."""
+async def test_large_produce_is_appended_after_a_disconnect_only_without_acks(
+    tmp_path: Path, acks: int
+) -> None:
+    """A producer that waits for an answer may send again; one without acks does not."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
-        async with held(broker) as release:
+        async with blocked_worker(broker) as release:
             client = await Client.connect(broker.sockets.addresses()[0][1])
-            client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=acks))
+            client.send(PRODUCE.key, 9, **produce_request("orders", gzip_batch(LARGE), acks=acks))
             await eventually("it waits", lambda: waiting(broker))
             client.close()
             await eventually("it has gone", lambda: not broker.server.connections)
@@ -183,14 +187,14 @@ async def test_a_producer_that_went_meanwhile(tmp_path: Path, acks: int) -> None
 
 
 @pytest.mark.campaign
-async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> None:
+async def test_stopped_broker_does_not_append_a_large_produce(tmp_path: Path) -> None:
     release = threading.Event()
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders"))
         log = broker.logs.topics["orders"].partitions[0].log
         client = await Client.connect(broker.sockets.addresses()[0][1])
         holding = asyncio.ensure_future(broker.worker.run("the test", release.wait))
-        client.send(PRODUCE.key, 9, **produce_request("orders", packed(LARGE), acks=0))
+        client.send(PRODUCE.key, 9, **produce_request("orders", gzip_batch(LARGE), acks=0))
         await eventually("it waits", lambda: waiting(broker))
     release.set()
     client.close()
@@ -200,12 +204,12 @@ async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> 
     assert log.log_end_offset == 0
 
 
-async def test_one_request_may_unpack_to_so_much_and_no_more(tmp_path: Path) -> None:
-    """Three batches of 50 MiB in 150 kB: the third is refused, and a small one behind it is not."""
+async def test_decompressed_bytes_of_a_request_are_bounded(tmp_path: Path) -> None:
+    """Three batches of 50 MiB in 150 kB: the third is refused, a small one after it is not."""
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "orders", partitions=4))
-        bomb = of_one_shape(50)
-        partitions = [(0, bomb), (1, bomb), (2, bomb), (3, packed(b"small"))]
+        bomb = batch_of_large_records(50)
+        partitions = [(0, bomb), (1, bomb), (2, bomb), (3, gzip_batch(b"small"))]
 
         answer = await asked(broker, lambda wire: wire.call("Produce", 9, request(partitions)))
 
@@ -214,7 +218,7 @@ async def test_one_request_may_unpack_to_so_much_and_no_more(tmp_path: Path) -> 
         assert entries[2]["error_message"].endswith("send them in smaller requests.")
 
 
-async def test_a_record_of_ten_million_headers_is_refused_before_they_are_made(
+async def test_record_with_ten_million_headers_is_refused(
     tmp_path: Path,
 ) -> None:
     count = 10_000_000
@@ -231,7 +235,7 @@ async def test_a_record_of_ten_million_headers_is_refused_before_they_are_made(
 
 
 @pytest.mark.parametrize("version", [2, 8, 9, 13])
-async def test_a_request_of_very_many_partitions_is_done_in_slices(
+async def test_produce_of_18_000_partitions_is_handled_in_slices(
     tmp_path: Path, version: int
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -249,7 +253,7 @@ async def test_a_request_of_very_many_partitions_is_done_in_slices(
         assert len(jobs) == 2, "it was decoded, and its answer made, by the worker"
 
 
-async def test_a_request_that_is_long_and_nonsense_closes_its_connection(tmp_path: Path) -> None:
+async def test_long_malformed_request_closes_the_connection(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
 
         def send(wire: Wire) -> bool:
@@ -260,8 +264,8 @@ async def test_a_request_that_is_long_and_nonsense_closes_its_connection(tmp_pat
         assert broker.server.protocol_errors == 1
 
 
-def test_what_is_checked_at_once_holds_an_ordinary_batch() -> None:
-    """One of the default max.message.bytes that is not compressed, and the time of one slice."""
+def test_batch_of_default_max_message_bytes_is_checked_at_once() -> None:
+    """It is not compressed; a slice takes less than 10 ms."""
     budget = Budget(*SMALL_BUDGET)
     budget.open(0, bytes(1048588 - 61), 100 * MIB)
     budget.take(1000)

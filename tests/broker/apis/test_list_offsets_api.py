@@ -1,4 +1,4 @@
-"""ListOffsets: every version and every special timestamp, as a Kafka without tiering answers."""
+"""ListOffsets: every version and every special timestamp, as in Kafka without tiered storage."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.wire import Wire, batch
 
 VERSIONS = range(1, 12)
 SPECIAL = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""Special timestamps and the version that brought each."""
+"""Special timestamps and the version that added each."""
 
 
 @pytest.fixture
 def filled(wire: Wire, name: str) -> str:
-    """A topic with records at 1000, 3000, 2000 and 4000 ms, a batch each."""
+    """A topic with records at 1000, 3000, 2000 and 4000 ms, one batch each."""
     create_topic(wire, name)
     for timestamp in (1000, 3000, 2000, 4000):
         produce(wire, name, batch(b"v", timestamp=timestamp))
@@ -33,7 +33,9 @@ def found(answer: dict[str, int]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_ends(wire: Wire, filled: str, version: int) -> None:
+def test_latest_and_earliest_offsets_are_those_of_the_log(
+    wire: Wire, filled: str, version: int
+) -> None:
     latest = list_offset(wire, filled, -1, version)
     earliest = list_offset(wire, filled, -2, version)
 
@@ -54,14 +56,16 @@ def test_the_ends(wire: Wire, filled: str, version: int) -> None:
         pytest.param(4001, (-1, -1), id="after all"),
     ],
 )
-def test_by_time_the_first_record_at_or_after_it(
+def test_timestamp_finds_the_first_record_at_or_after_it(
     wire: Wire, filled: str, version: int, timestamp: int, expected: tuple[int, int]
 ) -> None:
     assert found(list_offset(wire, filled, timestamp, version)) == (NONE, *expected)
 
 
 @pytest.mark.parametrize("version", [7, 9, 11])
-def test_the_largest_timestamp(wire: Wire, name: str, version: int) -> None:
+def test_max_timestamp_finds_the_record_with_the_largest_timestamp(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     assert found(list_offset(wire, name, -3, version)) == (NONE, -1, -1)
     for timestamp in (1000, 5000, 2000):
@@ -70,16 +74,14 @@ def test_the_largest_timestamp(wire: Wire, name: str, version: int) -> None:
     assert found(list_offset(wire, name, -3, version)) == (NONE, 5000, 1)
 
 
-def test_without_tiering_the_local_start_is_the_start_and_nothing_is_tiered(
-    wire: Wire, filled: str
-) -> None:
+def test_tiered_timestamps_are_answered_as_without_tiered_storage(wire: Wire, filled: str) -> None:
     assert found(list_offset(wire, filled, -4, 11)) == (NONE, -1, 0)
     assert found(list_offset(wire, filled, -5, 11)) == (NONE, -1, -1)
     assert found(list_offset(wire, filled, -6, 11)) == (NONE, -1, -1)
 
 
 @pytest.mark.parametrize("timestamp", [-3, -4, -5, -6, -7])
-def test_a_special_timestamp_of_a_later_version_is_unsupported(
+def test_special_timestamp_is_unsupported_before_its_version(
     wire: Wire, filled: str, timestamp: int
 ) -> None:
     first = SPECIAL.get(timestamp, 12)
@@ -89,7 +91,7 @@ def test_a_special_timestamp_of_a_later_version_is_unsupported(
     assert error_code == UNSUPPORTED_VERSION
 
 
-def test_version_0_lists_the_beginnings_of_segments_newest_first(wire: Wire, name: str) -> None:
+def test_version_0_lists_segment_start_offsets_newest_first(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"segment.bytes": "100"})
     for _ in range(3):
         produce(wire, name, batch(b"x" * 30))
@@ -104,7 +106,7 @@ def test_version_0_lists_the_beginnings_of_segments_newest_first(wire: Wire, nam
 
 
 @pytest.mark.parametrize("version", range(12))
-def test_unknown_topics_and_partitions(wire: Wire, name: str, version: int) -> None:
+def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
 
     for topic, partition in ((f"{name}-not", 0), (name, 1)):
@@ -114,13 +116,15 @@ def test_unknown_topics_and_partitions(wire: Wire, name: str, version: int) -> N
 
 
 @pytest.mark.parametrize("version", [4, 11])
-def test_a_client_with_another_leader_epoch_is_told(wire: Wire, filled: str, version: int) -> None:
+def test_unknown_leader_epoch_of_a_client_is_an_error(
+    wire: Wire, filled: str, version: int
+) -> None:
     answer = list_offset(wire, filled, -1, version, current_leader_epoch=9)
 
     assert answer["error_code"] == UNKNOWN_LEADER_EPOCH
 
 
-def test_a_partition_that_is_asked_for_twice_is_refused(wire: Wire, filled: str) -> None:
+def test_duplicate_partition_is_refused(wire: Wire, filled: str) -> None:
     wanted = {"partition_index": 0, "timestamp": -1}
     topics = [{"name": filled, "partitions": [wanted, wanted]}]
 

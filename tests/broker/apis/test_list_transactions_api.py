@@ -1,6 +1,6 @@
 """ListTransactions and DescribeTransactions: every version, every filter.
 
-The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), but for what is said at one.
+The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka), except where marked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STATES = (
 
 
 def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]:
-    """A transaction that is begun and ended; the producer that goes on."""
+    """Begins and ends a transaction; returns the producer id and epoch that follow."""
     producer = begin(wire, name)
     added(wire, name, producer, [(topic, [0])])
     code, after = end(wire, name, producer, committed)
@@ -54,7 +54,7 @@ def ended(wire: Wire, name: str, topic: str, committed: bool) -> tuple[int, int]
 
 
 def states(wire: Wire, name: str, version: int = 2, **filters: object) -> dict[str, str]:
-    """The state of each listed id of a test, by what its name has behind that of the test."""
+    """The state of each listed id of the test, by the part of the id after the test's name."""
     answer = listed(wire, version, **filters)
     assert answer["error_code"] == NONE
     return {
@@ -92,7 +92,7 @@ def test_every_state_is_listed_and_filtered(wire: Wire, name: str, version: int)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_words_that_are_no_state_are_told_and_match_nothing(wire: Wire, version: int) -> None:
+def test_unknown_state_filters_are_returned_and_match_nothing(wire: Wire, version: int) -> None:
     answer = listed(wire, version, state_filters=["Nowhere", "empty", *STATES])
     alone = listed(wire, version, state_filters=["Nowhere"])
 
@@ -102,10 +102,10 @@ def test_words_that_are_no_state_are_told_and_match_nothing(wire: Wire, version:
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_a_duration_is_exceeded_and_who_has_no_transaction_is_very_old(
+def test_duration_filter_matches_longer_transactions_and_ids_without_one(
     wire: Wire, name: str, version: int
 ) -> None:
-    """KIP-994, with what became of it in Kafka: an id without a start passes every duration."""
+    """KIP-994, as Kafka implements it: an id without a start time passes every duration."""
     create_led(wire, name)
     begin(wire, f"{name}.empty")
     opened = begin(wire, f"{name}.open")
@@ -136,7 +136,7 @@ def test_a_duration_is_exceeded_and_who_has_no_transaction_is_very_old(
         (None, {".a", ".b", ".ä"}),
     ],
 )
-def test_a_pattern_is_that_of_the_whole_id(
+def test_pattern_must_match_the_whole_id(
     wire: Wire, name: str, pattern: str | None, found: set[str]
 ) -> None:
     """KIP-1152."""
@@ -148,7 +148,7 @@ def test_a_pattern_is_that_of_the_whole_id(
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)", r"(a)\1", "a{1001}", "a++", "[z-a]", "*"])
-def test_a_bad_pattern_is_an_error_of_its_own_before_all_else(wire: Wire, pattern: str) -> None:
+def test_invalid_pattern_is_an_error_without_any_results(wire: Wire, pattern: str) -> None:
     answer = listed(wire, transactional_id_pattern=pattern, state_filters=["Nowhere"])
 
     assert answer["error_code"] == INVALID_REGULAR_EXPRESSION
@@ -157,14 +157,14 @@ def test_a_bad_pattern_is_an_error_of_its_own_before_all_else(wire: Wire, patter
 
 @pytest.mark.skipif(KIND == "kafka", reason="a pattern may take any memory there")
 @pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "[^a]{1000}" * 3000])
-def test_a_pattern_that_would_take_much_memory_is_a_bad_one(wire: Wire, pattern: str) -> None:
+def test_pattern_that_needs_much_memory_is_invalid(wire: Wire, pattern: str) -> None:
     assert listed(wire, transactional_id_pattern=pattern)["error_code"] == (
         INVALID_REGULAR_EXPRESSION
     )
 
 
-def test_no_pattern_takes_long(wire: Wire, name: str) -> None:
-    """Python's own expressions would need years for these."""
+def test_backtracking_patterns_are_matched_within_seconds(wire: Wire, name: str) -> None:
+    """Python's own regular expressions would need years for these."""
     for number in range(20):
         begin(wire, f"{'a' * 200}{name}{number}")
     began = time.monotonic()
@@ -174,7 +174,7 @@ def test_no_pattern_takes_long(wire: Wire, name: str) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_description_has_every_field(wire: Wire, name: str) -> None:
+def test_description_of_a_transaction_has_every_field(wire: Wire, name: str) -> None:
     create_led(wire, name, 3)
     before_ms = int(time.time() * 1000)
     pid, epoch = begin(wire, name, timeout_ms=54_321)
@@ -210,7 +210,7 @@ def test_a_description_has_every_field(wire: Wire, name: str) -> None:
     assert (complete["producer_id"], complete["producer_epoch"]) == (pid, epoch + 1)
 
 
-def test_ids_that_cannot_be_described_have_an_error_each(wire: Wire, name: str) -> None:
+def test_empty_and_unknown_ids_have_an_error_each(wire: Wire, name: str) -> None:
     begin(wire, name)
 
     known, empty, unknown = describe(wire, name, "", f"{name}-nobody")
@@ -225,7 +225,7 @@ def test_ids_that_cannot_be_described_have_an_error_each(wire: Wire, name: str) 
 
 
 @pytest.mark.skipif(KIND == "kafka", reason="Kafka describes an id that is named twice twice")
-def test_an_id_that_is_named_twice_is_described_once(wire: Wire, name: str) -> None:
+def test_duplicate_id_is_described_once(wire: Wire, name: str) -> None:
     begin(wire, name)
 
     assert [each["transactional_id"] for each in describe(wire, name, name, "")] == [name, ""]

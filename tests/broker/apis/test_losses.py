@@ -1,4 +1,4 @@
-"""What admins do that makes groups miss records is told to the groups, with who did it."""
+"""The journal of a group has its losses by actions of administrators, with their author."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:
     return last
 
 
-async def test_trim_is_told_to_the_groups_that_had_not_read_what_is_gone(tmp_path: Path) -> None:
+async def test_trim_is_a_loss_of_groups_that_had_not_read_the_deleted_records(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(*[b"v"] * 9), seen.time.wall_ms)
         await seen.client.commit("slow", 2)
@@ -48,7 +50,7 @@ async def test_trim_is_told_to_the_groups_that_had_not_read_what_is_gone(tmp_pat
     )
 
 
-async def test_trim_that_deletes_nothing_more_is_no_loss(tmp_path: Path) -> None:
+async def test_trim_that_deletes_no_records_adds_no_loss(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(*[b"v"] * 9), seen.time.wall_ms)
         await seen.client.commit("slow", 2)
@@ -62,7 +64,9 @@ async def test_trim_that_deletes_nothing_more_is_no_loss(tmp_path: Path) -> None
         assert len(await losses_of(seen, "slow")) == 1
 
 
-async def test_deletions_are_told_to_their_groups_with_principal_and_client(tmp_path: Path) -> None:
+async def test_deletions_are_losses_of_their_groups_with_principal_and_client(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("other", 1, {})
         for topic in ("orders", "other"):
@@ -86,7 +90,7 @@ async def test_deletions_are_told_to_their_groups_with_principal_and_client(tmp_
 
 
 @pytest.mark.parametrize("faulty", ["_committed", "lost"])
-async def test_topic_and_records_are_deleted_when_a_report_of_it_fails(
+async def test_topic_and_records_are_deleted_when_the_loss_report_fails(
     faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:

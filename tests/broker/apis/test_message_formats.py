@@ -1,4 +1,4 @@
-"""Topics of older message formats: what is stored, and what each version of Fetch answers."""
+"""Topics of older message formats: the stored form, and the form in each version of Fetch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.wire import Wire
 NOON = 1_700_000_000_000
 MAGICS = {"0.8.2": 0, "0.9.0": 0, "0.10.0-IV1": 1, "0.10.2": 1, "0.11.0-IV2": 2, "3.0-IV1": 2}
 ANSWERED = {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 9: 2, 12: 2}
-"""The latest magic that a version of Fetch may answer with."""
+"""The latest magic that a version of Fetch may return."""
 
 
 def sent_by(version: int, codec: int = 0) -> bytes:
@@ -41,7 +41,7 @@ def sent_by(version: int, codec: int = 0) -> bytes:
 def read(
     wire: Wire, name: str, version: int = 12, offset: int = 0
 ) -> tuple[set[int], list[tuple[int, bytes | None]]]:
-    """Magics, and offset and value of all records that one Fetch brings."""
+    """The magics, and offset and value of all records, of one Fetch."""
     answer = fetch(wire, name, offset, version)
     assert answer["error_code"] == NONE
     entries = [header for header, _ in iter_stored(answer["records"])]
@@ -52,9 +52,10 @@ def read(
     ]
 
 
+@pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize("produced", [0, 2, 3, 9])
 @pytest.mark.parametrize("format_version", MAGICS)
-def test_the_topic_says_how_records_are_stored_the_reader_how_they_are_answered(
+def test_topic_decides_the_stored_format_and_the_version_the_returned_one(
     wire: Wire, name: str, format_version: int, produced: int
 ) -> None:
     create_topic(wire, name, configs={"message.format.version": str(format_version)})
@@ -68,11 +69,11 @@ def test_the_topic_says_how_records_are_stored_the_reader_how_they_are_answered(
         magics, found = read(wire, name, version)
         assert magics == {min(latest, MAGICS[str(format_version)])}
         assert found == expected
-        _, found = read(wire, name, version, offset=7)  # inside of a wrapper
+        _, found = read(wire, name, version, offset=7)  # within a wrapper message
         assert [entry for entry in found if entry[0] >= 7] == expected[7:]
 
 
-def test_a_topic_whose_format_is_changed_holds_all_of_them(wire: Wire, name: str) -> None:
+def test_topic_with_several_formats_is_read_by_every_version(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     for format_version in ("0.9.0", "0.10.2", "3.0-IV1", "0.9.0"):
         assert alter(wire, name, ("message.format.version", SET, format_version)) == (NONE, None)
@@ -84,7 +85,7 @@ def test_a_topic_whose_format_is_changed_holds_all_of_them(wire: Wire, name: str
 
 
 @pytest.mark.campaign
-def test_old_messages_are_there_after_kill_9(brokers: Callable[..., Broker], name: str) -> None:
+def test_old_messages_survive_kill_9(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers({"log.message.format.version": "0.10.2"})
     with Wire(broker.port) as wire:
         create_topic(wire, name)
@@ -100,7 +101,7 @@ def test_old_messages_are_there_after_kill_9(brokers: Callable[..., Broker], nam
         assert list_offset(wire, name, NOON + 1)["offset"] == 1
 
 
-def test_without_times_there_is_no_looking_by_time(wire: Wire, name: str) -> None:
+def test_list_offsets_by_time_is_unsupported_without_timestamps(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"message.format.version": "0.9.0"})
     produce(wire, name, sent_by(0), version=0)
 
@@ -109,7 +110,7 @@ def test_without_times_there_is_no_looking_by_time(wire: Wire, name: str) -> Non
     assert list_offset(wire, name, -2)["offset"] == 0
 
 
-def test_what_an_old_form_cannot_carry_is_refused_and_nothing_stored(wire: Wire, name: str) -> None:
+def test_record_that_an_old_format_cannot_store_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"message.format.version": "0.10.2"})
     record = Record(0, NOON, None, b"v")
     for refused in (
@@ -123,13 +124,13 @@ def test_what_an_old_form_cannot_carry_is_refused_and_nothing_stored(wire: Wire,
 
 
 @pytest.mark.parametrize("version", ["", "0.7.0", "newest", "2", "0.10.x"])
-def test_a_format_must_be_a_version_of_kafka(wire: Wire, name: str, version: str) -> None:
+def test_invalid_format_version_is_refused(wire: Wire, name: str, version: str) -> None:
     answer = create_topic(wire, name, configs={"message.format.version": version})
     assert answer["error_code"] == INVALID_CONFIG
     assert "message.format.version" in answer["error_message"]
 
 
-def test_the_time_of_the_append_is_given_to_old_messages_too(wire: Wire, name: str) -> None:
+def test_old_messages_get_the_log_append_time(wire: Wire, name: str) -> None:
     configs = {"message.format.version": "0.10.2", "message.timestamp.type": "LogAppendTime"}
     create_topic(wire, name, configs=configs)
     answers = [produce(wire, name, sent_by(2, codec), version=2) for codec in (0, 1)]
@@ -146,11 +147,11 @@ def test_the_time_of_the_append_is_given_to_old_messages_too(wire: Wire, name: s
 
 
 @pytest.mark.campaign
-def test_old_clients_are_led_past_batches_that_they_cannot_see(
+def test_old_versions_skip_batches_that_they_cannot_represent(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     def hidden(at: int) -> bytes:
-        """A marker at offset ``at`` and an emptied batch behind it, nine offsets in all."""
+        """A marker at offset ``at`` and an empty batch after it, nine offsets in all."""
         marker = encode_end_transaction(
             COMMIT,
             base_offset=at,
@@ -181,7 +182,7 @@ def test_old_clients_are_led_past_batches_that_they_cannot_see(
         assert hidden(1).startswith(answer["records"])
 
 
-def test_an_answer_in_an_old_form_is_of_one_mebibyte_and_everybody_has_a_turn(
+def test_answer_in_an_old_format_is_bounded_and_partitions_take_turns(
     wire: Wire, name: str
 ) -> None:
     create_topic(wire, name, partitions=3)

@@ -1,4 +1,4 @@
-"""Metadata: all versions, auto-creation, and what the empty list means when."""
+"""Metadata: all versions, topic creation, and the meaning of an empty list by version."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.brokers import Broker
 from tests.wire import Wire
 
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
-"""Every operation on a topic and on a cluster as bits."""
+"""All operations on a topic and on a cluster, as bits."""
 VERSIONS = range(14)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_tells_of_a_topic_and_its_leader(
+def test_every_version_returns_a_topic_and_its_leader(
     wire: Wire, broker: Broker, name: str, version: int
 ) -> None:
     created = create_topic(wire, name, 3)
@@ -54,7 +54,7 @@ def test_every_version_tells_of_a_topic_and_its_leader(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_list_is_all_topics_in_version_0_and_none_later(
+def test_empty_list_means_all_topics_in_version_0_and_none_later(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -65,7 +65,7 @@ def test_an_empty_list_is_all_topics_in_version_0_and_none_later(
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-def test_null_is_all_topics_from_version_1(wire: Wire, name: str, version: int) -> None:
+def test_null_means_all_topics_from_version_1(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
 
     answer = wire.call("Metadata", version, {"topics": None})
@@ -74,7 +74,7 @@ def test_null_is_all_topics_from_version_1(wire: Wire, name: str, version: int) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_unknown_topic_is_made_and_is_in_the_same_answer(
+def test_unknown_topic_is_created_and_in_the_same_answer(
     wire: Wire, name: str, version: int
 ) -> None:
     (topic,) = metadata(wire, name, version=version)["topics"]
@@ -83,7 +83,7 @@ def test_an_unknown_topic_is_made_and_is_in_the_same_answer(
     assert len(topic["partitions"]) == 1
 
 
-def test_nothing_is_made_when_the_client_says_so(wire: Wire, name: str) -> None:
+def test_topic_is_not_created_when_the_client_forbids_it(wire: Wire, name: str) -> None:
     (topic,) = metadata(wire, name, create=False)["topics"]
 
     assert topic["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -92,13 +92,13 @@ def test_nothing_is_made_when_the_client_says_so(wire: Wire, name: str) -> None:
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a b", "ü", "x" * 250])
 @pytest.mark.parametrize("create", [True, False])
-def test_a_name_that_no_topic_may_have_is_refused(wire: Wire, bad: str, create: bool) -> None:
+def test_invalid_topic_name_is_refused(wire: Wire, bad: str, create: bool) -> None:
     (topic,) = metadata(wire, bad, create=create)["topics"]
 
     assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-def test_a_name_that_metrics_would_mix_up_is_not_made(wire: Wire, name: str) -> None:
+def test_topic_whose_name_collides_in_metrics_is_not_created(wire: Wire, name: str) -> None:
     create_topic(wire, f"{name}.a")
 
     (topic,) = metadata(wire, f"{name}_a")["topics"]
@@ -106,7 +106,7 @@ def test_a_name_that_metrics_would_mix_up_is_not_made(wire: Wire, name: str) -> 
     assert topic["error_code"] == INVALID_TOPIC_EXCEPTION
 
 
-def test_one_bad_name_does_not_keep_the_others_from_being_made(wire: Wire, name: str) -> None:
+def test_valid_topics_are_created_when_another_name_is_invalid(wire: Wire, name: str) -> None:
     topics = metadata(wire, name, "not legal", f"{name}-2")["topics"]
 
     assert [topic["error_code"] for topic in topics] == [NONE, INVALID_TOPIC_EXCEPTION, NONE]
@@ -125,9 +125,7 @@ def test_topics_are_found_by_id_from_version_12(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_versions_10_and_11_have_ids_in_the_request_and_may_not_use_them(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_topic_id_in_versions_10_and_11_is_refused(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
 
     answer = wire.call("Metadata", version, {"topics": [{"topic_id": topic_id, "name": name}]})
@@ -137,7 +135,7 @@ def test_versions_10_and_11_have_ids_in_the_request_and_may_not_use_them(
 
 @pytest.mark.parametrize("version", range(8, 14))
 @pytest.mark.parametrize("wanted", [True, False])
-def test_operations_are_told_to_those_who_ask(
+def test_authorized_operations_are_returned_on_request(
     wire: Wire, name: str, version: int, wanted: bool
 ) -> None:
     create_topic(wire, name)
@@ -158,8 +156,10 @@ def test_operations_are_told_to_those_who_ask(
     assert answer["cluster_authorized_operations"] == cluster
 
 
-def test_operations_of_a_topic_with_an_error_are_shown_as_in_kafka(wire: Wire, name: str) -> None:
-    """As Kafka 4.3.1 answers: a name is enough for them, an unknown id is not."""
+def test_authorized_operations_of_a_topic_with_an_error_are_as_in_kafka(
+    wire: Wire, name: str
+) -> None:
+    """As Kafka 4.3.1: a name has operations, an unknown id has none."""
     topics = [{"name": each} for each in (name, "bad name")]
     asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
     answer = wire.call("Metadata", 9, {"topics": topics, **asked})
@@ -173,7 +173,7 @@ def test_operations_of_a_topic_with_an_error_are_shown_as_in_kafka(wire: Wire, n
     assert {each["topic_authorized_operations"] for each in answer["topics"]} == {TOPIC_OPERATIONS}
 
 
-def test_metadata_makes_the_coordinators_topics_and_no_other_internal_one(wire: Wire) -> None:
+def test_metadata_creates_only_the_coordinators_internal_topics(wire: Wire) -> None:
     *made, share = metadata(
         wire, "__consumer_offsets", "__transaction_state", "__share_group_state"
     )["topics"]
@@ -185,7 +185,9 @@ def test_metadata_makes_the_coordinators_topics_and_no_other_internal_one(wire: 
 @pytest.mark.parametrize(
     ("key_type", "name"), [(0, "__consumer_offsets"), (1, "__transaction_state")]
 )
-def test_a_coordinators_topic_is_internal(wire: Wire, key_type: int, name: str) -> None:
+def test_coordinator_topic_is_internal_with_50_partitions(
+    wire: Wire, key_type: int, name: str
+) -> None:
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
     (topic,) = metadata(wire, name)["topics"]
@@ -194,7 +196,7 @@ def test_a_coordinators_topic_is_internal(wire: Wire, key_type: int, name: str) 
     assert len(topic["partitions"]) == 50
 
 
-# -- brokers that are not in the answer
+# -- brokers that the answer does not list
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -203,7 +205,7 @@ def test_a_coordinators_topic_is_internal(wire: Wire, key_type: int, name: str) 
 def test_partition_of_an_unlisted_broker_is_described_as_kafka_3_9_2_does(
     version: int, leader: int, isr: list[int]
 ) -> None:
-    """Broker 2 is dead, or has not the client's listener."""
+    """Broker 2 is dead or does not have the client's listener."""
     view = PartitionView(leader, 4, [1, 2], isr)
     cluster = SimpleNamespace(partition=lambda *_: view)
     services: Any = SimpleNamespace(cluster=cluster)

@@ -11,7 +11,7 @@ from broker.apis.offset_fetch import OFFSETS_AT_ONCE, _are_few, _pieces
 
 
 class Offsets:
-    """As much of the cache as is asked: every topic has so many partitions."""
+    """The used part of the offset cache; every topic has ``partitions`` partitions."""
 
     def __init__(self, topics: int, partitions: int) -> None:
         self.kept = {f"topic-{number}": list(range(partitions)) for number in range(topics)}
@@ -36,7 +36,7 @@ def size_of(piece: Any) -> int:
 
 
 @pytest.mark.parametrize("is_named", [False, True], ids=["all", "named"])
-def test_a_call_fetches_few_offsets_when_topics_have_many_partitions(is_named: bool) -> None:
+def test_calls_are_bounded_when_topics_have_many_partitions(is_named: bool) -> None:
     offsets = Offsets(topics=400, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items()) if is_named else None
     assert not _are_few(services, "group", named)
@@ -46,7 +46,7 @@ def test_a_call_fetches_few_offsets_when_topics_have_many_partitions(is_named: b
     assert [topic for piece in pieces for topic in piece or ()] == list(offsets.kept.items())
 
 
-def test_few_offsets_are_one_call() -> None:
+def test_few_offsets_are_fetched_by_one_call() -> None:
     offsets = Offsets(topics=2, partitions=500)
     services, named = services_of(offsets), list(offsets.kept.items())
     assert _are_few(services, "group", None)
@@ -55,7 +55,7 @@ def test_few_offsets_are_one_call() -> None:
     assert list(_pieces(services, "group", [])) == [[]]
 
 
-def test_a_topic_with_more_is_a_call_of_its_own() -> None:
+def test_topic_above_the_bound_is_one_call() -> None:
     offsets = Offsets(topics=2, partitions=2 * OFFSETS_AT_ONCE)
     named = list(offsets.kept.items())
     assert list(_pieces(services_of(offsets), "group", None)) == [[each] for each in named]

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch version 0: ZooKeeper's paths, apart from the offsets of the log."""
+"""OffsetCommit and OffsetFetch version 0: ZooKeeper's paths, not the offsets of the log."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def fetch(wire: Wire, version: int, topic: str, partition: int = 0) -> tuple[int
 
 
 def ready(wire: Wire, group_id: str) -> None:
-    """Wait until the coordinator of the group is there."""
+    """Waits until the coordinator of the group is available."""
     until(
         "the coordinator is found",
         lambda: wire.call("FindCoordinator", 0, {"key": group_id})["error_code"] == NONE,
     )
 
 
-def test_the_old_offsets_and_those_of_the_log_never_mix(wire: Wire, name: str) -> None:
+def test_version_0_offsets_are_separate_from_those_of_the_log(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     ready(wire, name)
 
@@ -68,7 +68,7 @@ def test_the_old_offsets_and_those_of_the_log_never_mix(wire: Wire, name: str) -
     assert (fetch(wire, 0, name), fetch(wire, 1, name)) == ((7, NONE), (9, NONE))
 
 
-def test_dual_commit_keeps_both_in_step_as_a_migration_needs(wire: Wire, name: str) -> None:
+def test_dual_commit_stores_both_offsets(wire: Wire, name: str) -> None:
     create_topic(wire, name, partitions=2)
     ready(wire, name)
 
@@ -78,7 +78,9 @@ def test_dual_commit_keeps_both_in_step_as_a_migration_needs(wire: Wire, name: s
     assert [fetch(wire, version, name, 1) for version in (0, 1)] == [(8, NONE), (8, NONE)]
 
 
-def test_what_does_not_exist_or_is_too_long_is_refused(wire: Wire, name: str) -> None:
+def test_version_0_commit_to_unknown_partition_or_with_long_metadata_fails(
+    wire: Wire, name: str
+) -> None:
     create_topic(wire, name)
 
     assert commit(wire, 0, f"no-{name}", 1) == UNKNOWN_TOPIC_OR_PARTITION
@@ -87,7 +89,7 @@ def test_what_does_not_exist_or_is_too_long_is_refused(wire: Wire, name: str) ->
     assert fetch(wire, 0, name) == (-1, UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_an_acknowledged_old_offset_survives_kill_9(
+def test_acknowledged_version_0_offset_survives_kill_9(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()
@@ -102,8 +104,8 @@ def test_an_acknowledged_old_offset_survives_kill_9(
         assert fetch(wire, 0, name) == (19, NONE)
 
 
-class Asked(OsFileSystem):
-    """Files that tell when the old offsets are fsynced, and whose writes may fail."""
+class RecordingFiles(OsFileSystem):
+    """Files that record writes and fsyncs of the version 0 offsets, and whose writes may fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,10 +131,10 @@ class Asked(OsFileSystem):
 
 
 @pytest.mark.parametrize("setting", ["log.flush.interval.messages", "flush.messages"])
-async def test_with_flush_messages_1_an_old_commit_is_fsynced_before_it_is_answered(
+async def test_version_0_commit_is_fsynced_before_its_answer_with_flush_messages_1(
     tmp_path: Path, setting: str
 ) -> None:
-    fs = Asked()
+    fs = RecordingFiles()
     whole = setting.startswith("log.")
     async with serving(tmp_path, {setting: "1"} if whole else {}, fs) as broker:
 
@@ -147,10 +149,10 @@ async def test_with_flush_messages_1_an_old_commit_is_fsynced_before_it_is_answe
         assert fs.said == ["write", "fsync"]
 
 
-async def test_old_commits_that_cannot_be_kept_are_answered_so_and_the_next_ones_are_kept(
+async def test_failed_version_0_commit_is_an_error_and_later_ones_are_stored(
     tmp_path: Path,
 ) -> None:
-    fs = Asked()
+    fs = RecordingFiles()
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), commit(wire, 0, "t", 1)))
         fs.full = True
@@ -162,7 +164,7 @@ async def test_old_commits_that_cannot_be_kept_are_answered_so_and_the_next_ones
         assert await asked(broker, lambda wire: fetch(wire, 0, "t")) == (3, NONE)
 
 
-async def test_the_file_of_old_commits_is_bounded_while_the_broker_runs(
+async def test_file_of_version_0_commits_is_rewritten_at_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 1_000)

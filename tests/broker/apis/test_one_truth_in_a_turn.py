@@ -1,4 +1,4 @@
-"""What is accepted in a turn decides about what comes later in it, before anything is appended."""
+"""Decisions of a turn read what it has accepted, before anything is appended (law 13)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ SETTINGS = {
 }
 
 
-class Open(NamedTuple):
-    """A transaction with an offset of the group, and what its commits and markers are answered."""
+class OpenTransaction(NamedTuple):
+    """A transaction with an offset of the group, and the answers to its commits and markers."""
 
     broker: Broker
     producer: Producer
@@ -52,7 +52,7 @@ class Open(NamedTuple):
         return found
 
     def commit(self, offset: int) -> None:
-        """TxnOffsetCommit, as its handler does it in the turn of the request."""
+        """TxnOffsetCommit, submitted as its handler does in the turn of the request."""
         producer = self.producer
         topics = [TopicOffsets(TOPIC, [0], [offset], [-1], None, None)]
         call = TxnOffsetCommit(
@@ -69,20 +69,20 @@ class Open(NamedTuple):
         self.broker.transactions.submit(ID, call)
 
     def mark(self, epoch: int, coordinator_epoch: int = 1) -> None:
-        """A marker for the group's partition."""
+        """Writes a marker to the group's partition."""
         marker = Marker(self.producer.producer_id, epoch, coordinator_epoch, False, self.rules)
         ticket = Taker(self.answers.append)
         self.broker.local_markers.write(OFFSETS_TOPIC, HERE, marker, ticket)
 
 
 @asynccontextmanager
-async def opened(directory: Path, rules: int) -> AsyncIterator[Open]:
+async def open_transaction(directory: Path, rules: int) -> AsyncIterator[OpenTransaction]:
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, ID)
         assert await added(broker, producer, [(OFFSETS_TOPIC, [HERE])], rules) == NONE
-        transaction = Open(broker, producer, rules, [])
+        transaction = OpenTransaction(broker, producer, rules, [])
         transaction.commit(7)
         await eventually("it is pending", lambda: transaction.answers)
         assert transaction.answers == [CommitReply(NONE)]
@@ -96,7 +96,7 @@ async def opened(directory: Path, rules: int) -> AsyncIterator[Open]:
 async def test_commit_is_refused_in_the_turn_of_its_marker(
     tmp_path: Path, rules: int, error: int
 ) -> None:
-    async with opened(tmp_path, rules) as transaction:
+    async with open_transaction(tmp_path, rules) as transaction:
         transaction.decide()
         transaction.mark(transaction.producer.epoch + (rules == TV2))
         transaction.commit(8)
@@ -110,10 +110,10 @@ async def test_commit_is_refused_in_the_turn_of_its_marker(
 async def test_commit_is_accepted_in_the_turn_of_another_of_its_transaction(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, TV1) as transaction:
+    async with open_transaction(tmp_path, TV1) as transaction:
         transaction.commit(8)
         transaction.decide()
-        transaction.commit(9)  # the marker is still to come, and ends it too
+        transaction.commit(9)  # the marker is written later and ends it too
 
         await eventually("all is answered", lambda: len(transaction.answers) == 2)
         assert transaction.answers == [CommitReply(NONE)] * 2
@@ -128,10 +128,10 @@ async def test_commit_is_accepted_in_the_turn_of_another_of_its_transaction(
         ((5, 1), (6, 2), NONE),
     ],
 )
-async def test_second_marker_of_a_turn_is_judged_by_the_first(
+async def test_second_marker_of_a_turn_is_checked_against_the_first(
     tmp_path: Path, first: tuple[int, int], second: tuple[int, int], error: int
 ) -> None:
-    async with opened(tmp_path, TV1) as transaction:
+    async with open_transaction(tmp_path, TV1) as transaction:
         transaction.mark(*first)
         transaction.mark(*second)
 
@@ -144,8 +144,8 @@ async def test_second_marker_of_a_turn_is_judged_by_the_first(
         assert known.epoch == max(written)
 
 
-async def test_accepted_producers_are_dropped_with_what_is_not_written(tmp_path: Path) -> None:
-    async with opened(tmp_path, TV1) as transaction:
+async def test_accepted_producer_state_is_dropped_with_unwritten_records(tmp_path: Path) -> None:
+    async with open_transaction(tmp_path, TV1) as transaction:
         hosted, (_, producer_id, epoch) = transaction.hosted, transaction.producer
         transaction.mark(epoch)
         assert not hosted.partition.producers_of(producer_id).in_transaction(producer_id, epoch)

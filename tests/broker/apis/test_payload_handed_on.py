@@ -1,4 +1,4 @@
-"""The records of a Fetch answer reach the transport as the very bytes that were read."""
+"""The records of a Fetch answer reach the transport as the same objects that were read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from log.values import Slice
 from protocol.generated.fetch import ENCODE_RESPONSE
 
 
-class Kept(OsFile):
-    """A file that keeps what it has given out."""
+class RecordingFile(OsFile):
+    """A file that keeps the buffers that it has returned."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, create=True)
@@ -31,7 +31,7 @@ class Kept(OsFile):
 
 
 class Transport:
-    """Takes what is written, each object as it is."""
+    """Keeps each written object."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
@@ -44,7 +44,7 @@ class Transport:
 
 
 class Server:
-    """What a connection asks of its server when it is made."""
+    """The attributes of its server that a connection reads when it is created."""
 
     now_s = 0
     services = partials = long = None
@@ -53,8 +53,8 @@ class Server:
     time = Time()
 
 
-def test_records_are_not_copied_on_their_way_out(tmp_path: Path) -> None:
-    file = Kept(str(tmp_path / "segment"))
+def test_fetched_records_are_not_copied_on_their_way_to_the_transport(tmp_path: Path) -> None:
+    file = RecordingFile(str(tmp_path / "segment"))
     file.write(0, bytes(300_000))
     fetched = Fetched(0, records=[Slice(file, 1000, 200_000)], size_bytes=200_000)
     replies, transport = Connection(cast(Any, Server()), 0), Transport()

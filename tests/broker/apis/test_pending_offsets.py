@@ -1,4 +1,4 @@
-"""Offsets of open transactions at the wire: through kills, cleanings, deletions and rebalances."""
+"""Offsets of open transactions on the wire: through kills, cleanings, deletions and rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTITIONS = 100
 
 
 def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> TransactionalProducer:
-    """A topic, a coordinator for groups, and a producer."""
+    """Creates a topic, waits for the group coordinator, and returns a producer."""
     create_topic(wire, name, partitions)
     asked = {"key": name, "key_type": 0}
     until(
@@ -31,7 +31,7 @@ def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> Tran
 
 
 def plain(wire: Wire, name: str, offsets: dict[int, int]) -> None:
-    """A commit by nobody's member."""
+    """Commits offsets without a member."""
     partitions = [
         {"partition_index": each, "committed_offset": offset, "committed_metadata": ""}
         for each, offset in offsets.items()
@@ -57,9 +57,10 @@ def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, i
     ]
 
 
+@pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_is_pending_outlives_a_kill_and_the_record_further_on_counts(
+def test_pending_offsets_survive_a_kill_and_the_later_record_wins(
     brokers: Callable[..., Broker], name: str, committed: bool
 ) -> None:
     broker = brokers(SETTINGS)
@@ -86,8 +87,9 @@ def test_what_is_pending_outlives_a_kill_and_the_record_further_on_counts(
         assert fetched(wire, name, stable=True) == expected
 
 
+@pytest.mark.proves("transactions 25", "transactions 26")
 @pytest.mark.campaign
-def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
+def test_cleaning_stops_at_an_open_transaction_until_it_ends(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)
@@ -126,8 +128,9 @@ def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
         assert fetched(wire, name, stable=True) == [(8, NONE), (11, NONE), (1, NONE)]
 
 
+@pytest.mark.proves("transactions 25")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_behind_the_answer_of_its_end_no_offset_is_unstable(
+def test_offsets_are_stable_after_the_answer_to_end_txn(
     brokers: Callable[..., Broker], name: str, rules: int
 ) -> None:
     """Sentence 25: the very next request finds them; a consumer never has to ask twice."""
@@ -143,8 +146,9 @@ def test_behind_the_answer_of_its_end_no_offset_is_unstable(
             assert fetched(wire, name, stable=True)[0] == (number, NONE)
 
 
+@pytest.mark.proves("transactions 28")
 @pytest.mark.campaign
-def test_a_deleted_group_is_not_brought_back_by_a_commit(
+def test_commit_of_a_transaction_does_not_restore_a_deleted_group(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS)
@@ -165,7 +169,8 @@ def test_a_deleted_group_is_not_brought_back_by_a_commit(
         assert wire.call("ListGroups", 4, {"states_filter": []})["groups"] == []
 
 
-def test_a_marker_comes_while_the_group_rebalances(
+@pytest.mark.proves("transactions 28")
+def test_marker_commits_offsets_while_the_group_rebalances(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers(SETTINGS | {"group.initial.rebalance.delay.ms": "60000"})

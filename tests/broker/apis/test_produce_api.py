@@ -1,4 +1,4 @@
-"""Produce: every version, every refusal, and that nothing refused is in the log."""
+"""Produce: every version and every refusal; nothing refused is in the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VERSIONS = range(14)
 
 
 def records_for(version: int, *values: bytes) -> bytes:
-    """What a client of that version sends: message sets of magic 0 and 1, later a batch."""
+    """Records as a client of that version sends them: message sets, from v3 on a batch."""
     if version >= 3:
         return batch(*values)
     records = [Record(i, 1_000 + i, None, value) for i, value in enumerate(values)]
@@ -42,7 +42,7 @@ def records_for(version: int, *values: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_appends_and_says_where(wire: Wire, name: str, version: int) -> None:
+def test_every_version_appends_and_returns_the_offset(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name, batch(b"before"))
 
@@ -58,7 +58,7 @@ def test_every_version_appends_and_says_where(wire: Wire, name: str, version: in
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_compressed_message_set_is_kept_as_one_batch_of_magic_2(
+def test_compressed_message_set_is_stored_as_one_batch_of_magic_2(
     wire: Wire, name: str, version: int, codec: int
 ) -> None:
     create_topic(wire, name)
@@ -75,7 +75,9 @@ def test_a_compressed_message_set_is_kept_as_one_batch_of_magic_2(
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_acks_0_has_no_answer_and_the_record_is_there(wire: Wire, name: str, version: int) -> None:
+def test_produce_with_acks_0_is_appended_without_an_answer(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
 
     wire.send("Produce", version, produce_request(name, batch(b"quiet"), acks=0, topic_id=topic_id))
@@ -83,14 +85,14 @@ def test_acks_0_has_no_answer_and_the_record_is_there(wire: Wire, name: str, ver
     assert values_of(fetch(wire, name)["records"]) == [b"quiet"]
 
 
-def test_an_error_under_acks_0_closes_the_connection(wire: Wire, name: str) -> None:
+def test_error_with_acks_0_closes_the_connection(wire: Wire, name: str) -> None:
     wire.send("Produce", 9, produce_request(name, batch(b"lost"), acks=0))
 
     assert wire.is_closed()
 
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_other_acks_do_not_exist(wire: Wire, name: str, acks: int) -> None:
+def test_invalid_acks_are_refused(wire: Wire, name: str, acks: int) -> None:
     create_topic(wire, name)
 
     answer = produce(wire, name, acks=acks)
@@ -99,7 +101,7 @@ def test_other_acks_do_not_exist(wire: Wire, name: str, acks: int) -> None:
     assert list_offset(wire, name, -1)["offset"] == 0
 
 
-def test_unknown_topics_and_partitions(wire: Wire, name: str) -> None:
+def test_unknown_topic_or_partition_is_an_error(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert produce(wire, f"{name}-not")["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
@@ -107,7 +109,7 @@ def test_unknown_topics_and_partitions(wire: Wire, name: str) -> None:
     assert produce(wire, name, partition=-1)["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_an_unknown_topic_id_is_told_by_its_id(wire: Wire) -> None:
+def test_unknown_topic_id_is_an_error_with_that_id(wire: Wire) -> None:
     unknown = uuid.uuid4().bytes
 
     answer = wire.call("Produce", 13, produce_request("", batch(b"v"), topic_id=unknown))
@@ -117,9 +119,7 @@ def test_an_unknown_topic_id_is_told_by_its_id(wire: Wire) -> None:
     assert topic["partition_responses"][0]["error_code"] == UNKNOWN_TOPIC_ID
 
 
-def test_one_bad_partition_does_not_keep_the_others_from_being_written(
-    wire: Wire, name: str
-) -> None:
+def test_valid_partition_is_written_when_another_is_invalid(wire: Wire, name: str) -> None:
     create_topic(wire, name, 2)
     request = produce_request(name, batch(b"good"))
     request["topic_data"][0]["partition_data"].append({"index": 1, "records": b"nonsense" * 10})
@@ -131,7 +131,7 @@ def test_one_bad_partition_does_not_keep_the_others_from_being_written(
     assert list_offset(wire, name, -1, partition=1)["offset"] == 0
 
 
-def test_a_wrong_checksum_is_refused(wire: Wire, name: str) -> None:
+def test_batch_with_a_wrong_checksum_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     damaged = bytearray(batch(b"value"))
     damaged[-1] ^= 1
@@ -140,7 +140,7 @@ def test_a_wrong_checksum_is_refused(wire: Wire, name: str) -> None:
     assert list_offset(wire, name, -1)["offset"] == 0
 
 
-def test_the_records_that_are_to_blame_are_named_from_version_8(wire: Wire, name: str) -> None:
+def test_invalid_records_are_listed_from_version_8(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"cleanup.policy": "compact"})
 
     answer = produce(wire, name, batch(b"no", b"keys"), version=8)
@@ -151,7 +151,7 @@ def test_the_records_that_are_to_blame_are_named_from_version_8(wire: Wire, name
 
 
 @pytest.mark.parametrize("version", [3, 6])
-def test_zstd_is_for_versions_from_7(wire: Wire, name: str, version: int) -> None:
+def test_zstd_is_refused_before_version_7(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     data = batch(b"v" * 100, compression=4)
 
@@ -166,7 +166,7 @@ def test_a_batch_above_the_topics_limit_is_refused(wire: Wire, name: str) -> Non
     assert produce(wire, name, batch(b"x" * 900))["error_code"] == NONE
 
 
-def test_log_append_time_is_told_and_stored(wire: Wire, name: str) -> None:
+def test_log_append_time_is_returned_and_stored(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"message.timestamp.type": "LogAppendTime"})
 
     answer = produce(wire, name, batch(b"v", timestamp=5))
@@ -182,7 +182,7 @@ def test_timestamps_out_of_the_topics_bounds_are_refused(wire: Wire, name: str) 
     assert produce(wire, name, batch(b"old", timestamp=5))["error_code"] == INVALID_TIMESTAMP
 
 
-def test_the_topics_codec_is_the_stored_one(wire: Wire, name: str) -> None:
+def test_records_are_stored_with_the_topics_codec(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"compression.type": "gzip"})
 
     produce(wire, name, batch(b"plain" * 50))
@@ -190,10 +190,8 @@ def test_the_topics_codec_is_the_stored_one(wire: Wire, name: str) -> None:
     assert read_header(fetch(wire, name)["records"]).compression == 1
 
 
-def test_min_insync_replicas_asks_for_no_more_replicas_than_there_are(
-    wire: Wire, name: str
-) -> None:
-    """As Kafka since 3.9: a server.properties of three brokers serves acks=all on one, too."""
+def test_min_insync_replicas_is_capped_at_the_number_of_replicas(wire: Wire, name: str) -> None:
+    """As Kafka since 3.9: a server.properties for three brokers serves acks=all on one, too."""
     create_topic(wire, name, configs={"min.insync.replicas": "2"})
 
     assert produce(wire, name, acks=-1)["error_code"] == NONE
@@ -207,10 +205,10 @@ def test_min_insync_replicas_asks_for_no_more_replicas_than_there_are(
         (1, "__transaction_state", "__admin_client"),
     ],
 )
-def test_nobody_writes_internal_topics(
+def test_clients_cannot_write_internal_topics(
     wire: Wire, key_type: int, name: str, client_id: str
 ) -> None:
-    """Kafka's admin client may write offsets; transactions are their coordinator's alone."""
+    """Kafka's admin client may write offsets; only the coordinator writes transactions."""
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
     wire.client_id = client_id
@@ -223,7 +221,7 @@ def sequenced(producer_id: int, sequence: int, *values: bytes) -> bytes:
     return batch(*values, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
 
 
-def test_a_repeated_batch_of_an_idempotent_producer_is_known(wire: Wire, name: str) -> None:
+def test_repeated_batch_of_an_idempotent_producer_is_deduplicated(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     answer = wire.call("InitProducerId", 4, {"transactional_id": None, "transaction_timeout_ms": 0})
     me = answer["producer_id"]
@@ -236,7 +234,7 @@ def test_a_repeated_batch_of_an_idempotent_producer_is_known(wire: Wire, name: s
     assert values_of(fetch(wire, name)["records"]) == [b"a", b"b", b"c"]
 
 
-def test_a_gap_of_an_idempotent_producer_is_refused(wire: Wire, name: str) -> None:
+def test_sequence_gap_of_an_idempotent_producer_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, sequenced(77, 0, b"a"))
 
@@ -244,10 +242,8 @@ def test_a_gap_of_an_idempotent_producer_is_refused(wire: Wire, name: str) -> No
     assert list_offset(wire, name, -1)["offset"] == 1
 
 
-def test_the_admin_client_may_write_the_offsets_topic_as_in_kafka(
-    broker: Broker, wire: Wire, name: str
-) -> None:
-    """What it wrote counts at once: the shard is loaded again."""
+def test_admin_client_can_write_the_offsets_topic(broker: Broker, wire: Wire, name: str) -> None:
+    """As in Kafka. The shard is loaded again, so that its offsets apply at once."""
     wire.call("FindCoordinator", 3, {"key": name, "key_type": 0})
     partition = partition_for(name, 50)
     run = OffsetRun(name, "t", (0,), (41,), (-1,), None, 1)

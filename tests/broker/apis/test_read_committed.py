@@ -1,4 +1,4 @@
-"""Readers of committed records: how far they read, what they are told, and when they wake."""
+"""Readers of committed records: the end of what they read, aborted transactions, and waiting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ VERSIONS = range(4, 17)
 WITH_IDS = 13
 
 
-def began(wire: Wire, name: str, *values: bytes, rules: int = 2) -> TransactionalProducer:
+def open_transaction(
+    wire: Wire, name: str, *values: bytes, rules: int = 2
+) -> TransactionalProducer:
     """A producer with an open transaction in the topic."""
     producer = initialized(wire, f"{name}-{time.monotonic_ns()}", rules)
     if rules == 1:
@@ -34,22 +36,22 @@ def began(wire: Wire, name: str, *values: bytes, rules: int = 2) -> Transactiona
 
 
 def plain(*values: bytes) -> bytes:
-    """A batch of now: one that is much older than what comes behind ends its segment."""
+    """A batch with the current time: a much older one would end its segment."""
     return batch(*values, timestamp=int(time.time() * 1000))
 
 
-def told_aborted(answer: dict[str, Any]) -> list[tuple[int, int]]:
+def aborted_of(answer: dict[str, Any]) -> list[tuple[int, int]]:
     return [(each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]]
 
 
-# -- how far
+# -- the end of what is read
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_open_transaction_ends_what_is_read(wire: Wire, name: str, version: int) -> None:
+def test_read_committed_ends_at_an_open_transaction(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name, plain(b"before"))
-    producer = began(wire, name, b"open")
+    producer = open_transaction(wire, name, b"open")
     produce(wire, name, plain(b"behind"))
 
     committed = fetch(wire, name, 0, version, topic_id=topic_id, isolation_level=1)
@@ -65,12 +67,12 @@ def test_an_open_transaction_ends_what_is_read(wire: Wire, name: str, version: i
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [1, 2, 3])
-def test_from_the_last_stable_offset_to_the_end_there_is_nothing_and_no_error(
+def test_read_committed_after_the_last_stable_offset_is_empty(
     wire: Wire, name: str, version: int, offset: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     produce(wire, name, plain(b"before"))
-    producer = began(wire, name, b"a", b"b")
+    producer = open_transaction(wire, name, b"a", b"b")
 
     answer = fetch(wire, name, offset, version, topic_id=topic_id, isolation_level=1)
 
@@ -79,11 +81,12 @@ def test_from_the_last_stable_offset_to_the_end_there_is_nothing_and_no_error(
     assert producer.end(commit=False) == NONE
 
 
+@pytest.mark.proves("transactions 20")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_a_consumer_ends_behind_the_last_marker(wire: Wire, name: str, rules: int) -> None:
+def test_log_end_is_after_the_last_marker(wire: Wire, name: str, rules: int) -> None:
     """Sentence 20: the end moves by the records and one."""
     create_topic(wire, name)
-    producer = began(wire, name, b"a", b"b", rules=rules)
+    producer = open_transaction(wire, name, b"a", b"b", rules=rules)
     assert list_offset(wire, name, -1)["offset"] == 2
     assert producer.end(commit=True) == NONE
     ended(wire, name)
@@ -95,19 +98,18 @@ def test_a_consumer_ends_behind_the_last_marker(wire: Wire, name: str, rules: in
     assert fetch(wire, name, 3, isolation_level=1)["error_code"] == NONE
 
 
-# -- what was aborted
+# -- aborted transactions
 
 
-def test_each_aborted_transaction_is_named_once_in_the_order_of_its_beginning(
-    wire: Wire, name: str
-) -> None:
+@pytest.mark.proves("transactions 17")
+def test_each_aborted_transaction_is_listed_once_by_start_offset(wire: Wire, name: str) -> None:
     """Sentence 17."""
     create_topic(wire, name, configs={"segment.bytes": "300"})
-    first = began(wire, name, b"first")
-    second = began(wire, name, b"second")
+    first = open_transaction(wire, name, b"first")
+    second = open_transaction(wire, name, b"second")
     for _ in range(5):  # some segments
         produce(wire, name, plain(b"x" * 200))
-    third = began(wire, name, b"third")
+    third = open_transaction(wire, name, b"third")
     assert (third.end(commit=False), second.end(commit=False)) == (NONE, NONE)
     assert first.end(commit=False) == NONE
     ended(wire, name)
@@ -117,13 +119,13 @@ def test_each_aborted_transaction_is_named_once_in_the_order_of_its_beginning(
     behind_both = fetch(wire, name, 2, isolation_level=1)
     end = from_the_beginning["high_watermark"]
 
-    assert told_aborted(from_the_beginning) == both, "none that begins behind the bytes"
-    assert told_aborted(behind_both) == both, "their markers are still to come"
+    assert aborted_of(from_the_beginning) == both, "none that begins behind the bytes"
+    assert aborted_of(behind_both) == both, "their markers are still to come"
     everything: list[bytes] = []
     offset, told = 0, set()
     while offset < end:
         answer = fetch(wire, name, offset, isolation_level=1)
-        told.update(told_aborted(answer))
+        told.update(aborted_of(answer))
         everything += committed_values(answer)
         offset = next_offset(answer)
     assert told == {*both, (third.producer_id, 7)}
@@ -135,7 +137,7 @@ def next_offset(answer: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_transactions_of_one_producer_are_told_apart(
+def test_transactions_of_one_producer_are_distinguished(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
@@ -148,17 +150,17 @@ def test_the_transactions_of_one_producer_are_told_apart(
 
     answer = fetch(wire, name, version=version, topic_id=topic_id, isolation_level=1)
 
-    assert told_aborted(answer) == [(producer.producer_id, 2), (producer.producer_id, 6)]
+    assert aborted_of(answer) == [(producer.producer_id, 2), (producer.producer_id, 6)]
     assert committed_values(answer) == [b"0", b"2"]
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_client_of_before_transactions_sees_all_records_and_no_marker(
+def test_versions_before_transactions_get_all_records_and_no_marker(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
     for commit in (False, True):
-        producer = began(wire, name, b"aborted" if not commit else b"committed")
+        producer = open_transaction(wire, name, b"aborted" if not commit else b"committed")
         assert producer.end(commit=commit) == NONE
         ended(wire, name)
     produce(wire, name, plain(b"plain"))
@@ -175,13 +177,14 @@ def test_a_client_of_before_transactions_sees_all_records_and_no_marker(
 # -- waiting
 
 
+@pytest.mark.proves("transactions 19")
 @pytest.mark.parametrize("rules", [1, 2])
-def test_a_waiting_reader_wakes_with_the_marker_and_not_before(
+def test_waiting_reader_is_answered_at_the_marker_and_not_before(
     broker: Broker, wire: Wire, name: str, rules: int
 ) -> None:
-    """Sentence 19. The bytes of open transactions are none that it waits for."""
+    """Sentence 19. The bytes of open transactions do not count for min_bytes."""
     create_topic(wire, name)
-    producer = began(wire, name, b"0", rules=rules)
+    producer = open_transaction(wire, name, b"0", rules=rules)
     with Wire(broker.port) as reader:
         asked = fetch_request(name, 0, max_wait_ms=30_000, min_bytes=1, isolation_level=1)
         reader.send("Fetch", 12, asked)
@@ -201,12 +204,10 @@ def test_a_waiting_reader_wakes_with_the_marker_and_not_before(
     assert waited_s < 5, "30 s is how long it would have waited for nothing"
 
 
-def test_a_fetch_waits_where_the_last_stable_offset_is_on_its_segment(
-    wire: Wire, name: str
-) -> None:
+def test_fetch_waits_when_the_last_stable_offset_is_in_its_segment(wire: Wire, name: str) -> None:
     create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
     produce(wire, name, plain(b"x" * 600_000))
-    began(wire, name, b"open")
+    open_transaction(wire, name, b"open")
     produce(wire, name, plain(b"x" * 600_000))
     much = {"min_bytes": 8 << 20, "max_bytes": 16 << 20, "partition_max_bytes": 8 << 20}
 
@@ -217,9 +218,9 @@ def test_a_fetch_waits_where_the_last_stable_offset_is_on_its_segment(
         wire.receive()
 
 
-def test_an_incremental_session_has_news_when_the_transaction_ends(wire: Wire, name: str) -> None:
+def test_incremental_fetch_returns_records_when_the_transaction_ends(wire: Wire, name: str) -> None:
     create_topic(wire, name)
-    producer = began(wire, name, b"a")
+    producer = open_transaction(wire, name, b"a")
     whole = wire.call("Fetch", 12, fetch_request(name, 0, isolation_level=1, session_epoch=0))
     session = {"isolation_level": 1, "session_id": whole["session_id"]}
 
@@ -238,7 +239,9 @@ def test_an_incremental_session_has_news_when_the_transaction_ends(wire: Wire, n
 
 
 @pytest.mark.parametrize("version", range(2, 12))
-def test_listed_offsets_are_below_the_last_stable_one(wire: Wire, name: str, version: int) -> None:
+def test_list_offsets_with_read_committed_ends_at_the_last_stable_offset(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name)
     produce(wire, name, batch(b"before", timestamp=1_000))
     producer = initialized(wire, name)
@@ -268,7 +271,7 @@ def test_listed_offsets_are_below_the_last_stable_one(wire: Wire, name: str, ver
 def test_producers_are_described_with_their_transactions(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     produce(wire, name, plain(b"before"))
-    producer = began(wire, name, b"a")
+    producer = open_transaction(wire, name, b"a")
     asked = {"topics": [{"name": name, "partition_indexes": [0]}]}
 
     def described() -> dict[str, Any]:

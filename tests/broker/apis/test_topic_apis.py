@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every version, and each refusal's sentence."""
+"""CreateTopics, DeleteTopics and CreatePartitions: every version, and each refusal's message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def exists(wire: Wire, name: str) -> bool:
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS)
-def test_every_version_makes_a_topic(wire: Wire, name: str, version: int) -> None:
+def test_every_version_creates_a_topic(wire: Wire, name: str, version: int) -> None:
     answer = create_topic(wire, name, 3, version)
 
     (made,) = metadata(wire, name, create=False)["topics"]
@@ -61,7 +61,7 @@ def test_every_version_makes_a_topic(wire: Wire, name: str, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS[1:])
-def test_a_dry_run_makes_nothing(wire: Wire, name: str, version: int) -> None:
+def test_validate_only_creates_no_topic(wire: Wire, name: str, version: int) -> None:
     (answer,) = create_topics(wire, [topic(name, 2)], version, validate_only=True)
 
     assert answer["error_code"] == NONE
@@ -69,7 +69,7 @@ def test_a_dry_run_makes_nothing(wire: Wire, name: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", CREATE_VERSIONS)
-def test_what_is_there_is_not_made_again(wire: Wire, name: str, version: int) -> None:
+def test_existing_topic_is_not_created_again(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
 
     answer = create_topic(wire, name, 5, version)
@@ -80,7 +80,7 @@ def test_what_is_there_is_not_made_again(wire: Wire, name: str, version: int) ->
 
 
 REFUSALS = [
-    # what is asked for, the error, a part of its sentence
+    # fields, error, part of its message
     ({"num_partitions": 0}, INVALID_PARTITIONS, "larger than 0"),
     ({"num_partitions": -2}, INVALID_PARTITIONS, "larger than 0"),
     ({"num_partitions": 2**31 - 1}, INVALID_PARTITIONS, "at most"),
@@ -124,7 +124,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("fields", "error_code", "sentence"), REFUSALS)
-def test_what_makes_no_sense_is_refused_with_a_sentence(
+def test_invalid_topic_is_refused_with_a_message(
     wire: Wire, name: str, fields: dict[str, Any], error_code: int, sentence: str
 ) -> None:
     wanted = dict(fields)
@@ -146,14 +146,14 @@ def test_what_makes_no_sense_is_refused_with_a_sentence(
         ("x" * 250, "longer than the max allowed length 249"),
     ],
 )
-def test_a_name_that_no_topic_may_have(wire: Wire, bad: str, sentence: str) -> None:
+def test_invalid_topic_name_is_refused(wire: Wire, bad: str, sentence: str) -> None:
     answer = create_topic(wire, bad)
 
     assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
     assert sentence in answer["error_message"]
 
 
-def test_a_name_that_metrics_would_mix_up(wire: Wire, name: str) -> None:
+def test_topic_whose_name_collides_in_metrics_is_refused(wire: Wire, name: str) -> None:
     create_topic(wire, f"{name}_a")
 
     answer = create_topic(wire, f"{name}.a")
@@ -162,7 +162,7 @@ def test_a_name_that_metrics_would_mix_up(wire: Wire, name: str) -> None:
     assert f"collides with existing topic: {name}_a" in answer["error_message"]
 
 
-def test_the_longest_name_works_to_the_end(wire: Wire, name: str) -> None:
+def test_topic_with_the_longest_name_is_created_written_and_deleted(wire: Wire, name: str) -> None:
     longest = (name + "x" * 249)[:249]
 
     assert create_topic(wire, longest)["error_code"] == NONE
@@ -173,10 +173,10 @@ def test_the_longest_name_works_to_the_end(wire: Wire, name: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
-def test_internal_topics_are_the_brokers_to_make(
+def test_clients_cannot_create_internal_topics(
     brokers: Callable[..., Broker], internal: str
 ) -> None:
-    """A group's coordinator must not find a topic that was made for something else."""
+    """A coordinator must not find a topic that was created for another purpose."""
     with Wire(brokers().port) as wire:
         answer = create_topic(wire, internal, 3)
 
@@ -184,14 +184,14 @@ def test_internal_topics_are_the_brokers_to_make(
         assert not exists(wire, internal)
 
 
-def test_what_the_client_leaves_open_is_the_brokers_to_choose(wire: Wire, name: str) -> None:
+def test_defaults_of_the_broker_apply_to_minus_one(wire: Wire, name: str) -> None:
     answer = create_topic(wire, name, -1, replication_factor=-1)
 
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 1)
     assert answer["replication_factor"] == 1
 
 
-def test_an_assignment_says_how_many_partitions(wire: Wire, name: str) -> None:
+def test_assignment_defines_the_number_of_partitions(wire: Wire, name: str) -> None:
     assignments = [{"partition_index": i, "broker_ids": [1]} for i in (1, 0)]
 
     answer = create_topic(wire, name, -1, replication_factor=-1, assignments=assignments)
@@ -199,21 +199,21 @@ def test_an_assignment_says_how_many_partitions(wire: Wire, name: str) -> None:
     assert (answer["error_code"], answer["num_partitions"]) == (NONE, 2)
 
 
-def test_a_topic_named_twice_is_not_made(wire: Wire, name: str) -> None:
+def test_duplicate_topic_is_not_created(wire: Wire, name: str) -> None:
     (answer,) = create_topics(wire, [topic(name), topic(name, 2)])
 
     assert answer["error_code"] == INVALID_REQUEST
     assert not exists(wire, name)
 
 
-def test_one_refusal_does_not_keep_the_others_from_being_made(wire: Wire, name: str) -> None:
+def test_valid_topic_is_created_when_another_is_refused(wire: Wire, name: str) -> None:
     good, bad = create_topics(wire, [topic(name), topic(f"{name}-2", 0)])
 
     assert (good["error_code"], bad["error_code"]) == (NONE, INVALID_PARTITIONS)
     assert exists(wire, name)
 
 
-def test_the_answer_tells_where_settings_come_from(wire: Wire, name: str) -> None:
+def test_answer_has_the_sources_of_settings(wire: Wire, name: str) -> None:
     answer = create_topic(wire, name, configs={"retention.ms": "5000"})
 
     told = {c["name"]: (c["value"], c["config_source"]) for c in answer["configs"]}
@@ -221,7 +221,7 @@ def test_the_answer_tells_where_settings_come_from(wire: Wire, name: str) -> Non
     assert told["segment.bytes"] == ("1073741824", 5)
 
 
-def test_one_request_makes_only_so_many_partitions(wire: Wire, name: str) -> None:
+def test_partitions_of_one_request_are_bounded(wire: Wire, name: str) -> None:
     topics = [topic(f"{name}-{n}", 6000) for n in range(2)]
 
     answers = create_topics(wire, topics, validate_only=True)
@@ -229,7 +229,7 @@ def test_one_request_makes_only_so_many_partitions(wire: Wire, name: str) -> Non
     assert [answer["error_code"] for answer in answers] == [NONE, POLICY_VIOLATION]
 
 
-def test_what_a_client_asks_for_next_waits_until_the_topic_is_there(wire: Wire, name: str) -> None:
+def test_next_request_waits_until_the_topic_is_created(wire: Wire, name: str) -> None:
     wire.send("CreateTopics", 5, {"topics": [topic(name)], "timeout_ms": 1000})
     wire.send("Produce", 9, produce_request(name, batch(b"at once")))
 
@@ -277,13 +277,13 @@ def test_version_6_deletes_by_id(wire: Wire, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", DELETE_VERSIONS)
-def test_an_unknown_topic_is_not_deleted(wire: Wire, name: str, version: int) -> None:
+def test_deletion_of_an_unknown_topic_is_an_error(wire: Wire, name: str, version: int) -> None:
     (answer,) = delete(wire, [name], version)
 
     assert answer["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_name_and_id_together_and_neither_are_refused(wire: Wire, name: str) -> None:
+def test_deletion_by_name_and_id_or_by_neither_is_refused(wire: Wire, name: str) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     asked = [{"name": name, "topic_id": topic_id}, {"name": None, "topic_id": bytes(16)}]
 
@@ -293,7 +293,7 @@ def test_name_and_id_together_and_neither_are_refused(wire: Wire, name: str) -> 
     assert exists(wire, name)
 
 
-def test_a_topic_made_again_is_empty_and_has_another_id(wire: Wire, name: str) -> None:
+def test_recreated_topic_is_empty_and_has_another_id(wire: Wire, name: str) -> None:
     before = create_topic(wire, name)["topic_id"]
     produce(wire, name, batch(b"old"))
     delete(wire, [name])
@@ -312,7 +312,7 @@ def test_a_topic_made_again_is_empty_and_has_another_id(wire: Wire, name: str) -
         (1, "__transaction_state", "the transaction coordinator", "transactional ids"),
     ],
 )
-def test_a_coordinators_topic_is_neither_deleted_nor_grown(
+def test_coordinator_topic_cannot_be_deleted_or_grown(
     wire: Wire, key_type: int, name: str, owner: str, keys: str
 ) -> None:
     wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
@@ -329,7 +329,7 @@ def test_a_coordinators_topic_is_neither_deleted_nor_grown(
 @pytest.mark.parametrize(
     ("version", "error_code"), [(1, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)]
 )
-def test_deletion_can_be_switched_off(
+def test_deletion_is_refused_when_disabled(
     brokers: Any, name: str, version: int, error_code: int
 ) -> None:
     with Wire(brokers({"delete.topic.enable": "false"}).port) as wire:
@@ -380,7 +380,7 @@ def test_every_version_adds_partitions_and_keeps_the_records(
         (3, [{"broker_ids": [7]}], INVALID_REPLICA_ASSIGNMENT, "unknown brokers: [7]"),
     ],
 )
-def test_what_makes_no_sense_adds_nothing(
+def test_invalid_number_of_partitions_adds_none(
     wire: Wire, name: str, count: int, assignments: Any, error_code: int, sentence: str
 ) -> None:
     create_topic(wire, name, 2)
@@ -392,12 +392,12 @@ def test_what_makes_no_sense_adds_nothing(
     assert partitions(wire, name) == 2
 
 
-def test_a_dry_run_adds_nothing(wire: Wire, name: str) -> None:
+def test_validate_only_adds_no_partitions(wire: Wire, name: str) -> None:
     create_topic(wire, name)
 
     assert grow(wire, name, 5, validate_only=True)["error_code"] == NONE
     assert partitions(wire, name) == 1
 
 
-def test_an_unknown_topic_does_not_grow(wire: Wire, name: str) -> None:
+def test_adding_partitions_to_an_unknown_topic_is_an_error(wire: Wire, name: str) -> None:
     assert grow(wire, name, 2)["error_code"] == UNKNOWN_TOPIC_OR_PARTITION

@@ -1,4 +1,4 @@
-"""What the requests of transactional producers share: who sent them."""
+"""The client that requests of transactional producers report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _request(client_id: str, host: str) -> Any:
     return SimpleNamespace(client_id=client_id, connection=SimpleNamespace(client_host=host))
 
 
-def test_client_of_a_request_is_as_it_says() -> None:
+def test_client_has_the_id_and_host_of_the_request() -> None:
     assert client_of(_request("billing", "/10.0.0.7")) == Client("billing", "/10.0.0.7")
 
 

@@ -1,4 +1,4 @@
-"""Produce in transactions: who may append what to where, in every version that knows them."""
+"""Produce in transactions: allowed and refused appends, in every version that has transactions."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def end_offset(wire: Wire, name: str, partition: int = 0) -> int:
 # -- the request as a whole
 
 
+@pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_transactional_batch_needs_a_transactional_id(
+def test_transactional_batch_without_a_transactional_id_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name, 2)["topic_id"]
@@ -64,10 +65,9 @@ def test_a_transactional_batch_needs_a_transactional_id(
     assert end_offset(wire, name, 0) == end_offset(wire, name, 1) == 0, "not even the plain one"
 
 
+@pytest.mark.proves("transactions 31")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_one_request_has_batches_of_one_producer_in_one_epoch(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_request_with_batches_of_two_epochs_is_refused(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name, 2)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0, 1]})
@@ -81,9 +81,7 @@ def test_one_request_has_batches_of_one_producer_in_one_epoch(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_transactional_id_beside_plain_batches_means_nothing(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_transactional_id_is_ignored_for_plain_batches(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
 
     answer = produce(
@@ -93,8 +91,9 @@ def test_a_transactional_id_beside_plain_batches_means_nothing(
     assert (answer["error_code"], answer["base_offset"]) == (NONE, 0)
 
 
+@pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_clients_write_no_control_batches(wire: Wire, name: str, version: int) -> None:
+def test_clients_cannot_write_control_batches(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0]})
@@ -106,11 +105,14 @@ def test_clients_write_no_control_batches(wire: Wire, name: str, version: int) -
     assert end_offset(wire, name) == 0
 
 
-# -- what is added, and what is not
+# -- added partitions and others
 
 
+@pytest.mark.proves("transactions 9")
 @pytest.mark.parametrize("version", TV1_VERSIONS)
-def test_a_partition_that_was_not_added_takes_nothing(wire: Wire, name: str, version: int) -> None:
+def test_tv1_produce_to_a_partition_that_was_not_added_is_refused(
+    wire: Wire, name: str, version: int
+) -> None:
     create_topic(wire, name, 2)
     produce(wire, name, batch(b"before"))
     producer = initialized(wire, name, rules=1)
@@ -124,9 +126,7 @@ def test_a_partition_that_was_not_added_takes_nothing(wire: Wire, name: str, ver
 
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
-def test_a_partition_that_was_added_takes_the_transactions_records(
-    wire: Wire, name: str, version: int
-) -> None:
+def test_tv1_produce_to_an_added_partition_is_appended(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -143,7 +143,7 @@ def test_a_partition_that_was_added_takes_the_transactions_records(
 
 
 @pytest.mark.parametrize("version", TV2_VERSIONS)
-def test_the_broker_adds_what_a_client_of_tv2_writes_to(
+def test_tv2_produce_adds_its_partitions_to_the_transaction(
     wire: Wire, name: str, version: int
 ) -> None:
     topic_id = create_topic(wire, name, 3)["topic_id"]
@@ -166,7 +166,7 @@ def test_the_broker_adds_what_a_client_of_tv2_writes_to(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_partitions_that_do_not_exist_are_not_added(wire: Wire, name: str, version: int) -> None:
+def test_unknown_partition_is_an_error_and_not_added(wire: Wire, name: str, version: int) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     if version in TV1_VERSIONS:
@@ -178,9 +178,10 @@ def test_partitions_that_do_not_exist_are_not_added(wire: Wire, name: str, versi
     assert (there["error_code"], missing["error_code"]) == (NONE, 3)
 
 
+@pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_fenced_producer_appends_nothing(wire: Wire, name: str, version: int) -> None:
-    """Sentence 2: its Produce says INVALID_PRODUCER_EPOCH, in any version."""
+def test_fenced_producer_cannot_append(wire: Wire, name: str, version: int) -> None:
+    """Sentence 2: its Produce gets INVALID_PRODUCER_EPOCH, in any version."""
     topic_id = create_topic(wire, name)["topic_id"]
     zombie = initialized(wire, name, rules_of(version))
     initialized(wire, name)
@@ -194,8 +195,8 @@ def test_a_fenced_producer_appends_nothing(wire: Wire, name: str, version: int) 
 
 
 @pytest.mark.parametrize("version", TV1_VERSIONS)
-def test_no_transaction_has_an_internal_topic(wire: Wire, name: str, version: int) -> None:
-    """Clients can't add one, which comes before that they may not write there."""
+def test_tv1_produce_to_an_internal_topic_is_refused(wire: Wire, name: str, version: int) -> None:
+    """Clients can't add such a topic; that check is before the one of writes to internal topics."""
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name, rules=1)
 
@@ -205,7 +206,7 @@ def test_no_transaction_has_an_internal_topic(wire: Wire, name: str, version: in
     assert answer["error_code"] == told
 
 
-def test_clients_of_tv2_may_not_write_internal_topics_either(wire: Wire, name: str) -> None:
+def test_tv2_produce_to_an_internal_topic_is_refused(wire: Wire, name: str) -> None:
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
     producer = initialized(wire, name)
 
@@ -216,7 +217,9 @@ def test_clients_of_tv2_may_not_write_internal_topics_either(wire: Wire, name: s
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_id_that_nobody_has_is_no_producers(wire: Wire, name: str, version: int) -> None:
+def test_produce_with_another_transactional_id_is_refused(
+    wire: Wire, name: str, version: int
+) -> None:
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
     data = producer.records(name, 0, b"v")
@@ -228,11 +231,12 @@ def test_an_id_that_nobody_has_is_no_producers(wire: Wire, name: str, version: i
     assert answer["error_code"] == INVALID_PRODUCER_ID_MAPPING
 
 
-# -- behind the transaction's end
+# -- after the transaction's end
 
 
-def test_a_delayed_produce_opens_nothing_behind_its_marker(wire: Wire, name: str) -> None:
-    """Sentence 10, TV1: refused with INVALID_TXN_STATE, and nothing is open."""
+@pytest.mark.proves("transactions 10")
+def test_delayed_tv1_produce_after_the_marker_is_refused(wire: Wire, name: str) -> None:
+    """Sentence 10, TV1: refused with INVALID_TXN_STATE, and no transaction is open."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     producer.add({name: [0]})
@@ -249,8 +253,9 @@ def test_a_delayed_produce_opens_nothing_behind_its_marker(wire: Wire, name: str
     assert last_stable_offset(wire, name) == end_offset(wire, name) == 2
 
 
+@pytest.mark.proves("transactions 10")
 @pytest.mark.parametrize("version", TV2_VERSIONS)
-def test_a_delayed_produce_of_tv2_has_an_epoch_of_the_past(
+def test_delayed_tv2_produce_after_the_marker_is_refused(
     wire: Wire, name: str, version: int
 ) -> None:
     """Sentence 10, TV2: INVALID_PRODUCER_EPOCH."""
@@ -267,7 +272,8 @@ def test_a_delayed_produce_of_tv2_has_an_epoch_of_the_past(
     assert last_stable_offset(wire, name) == end_offset(wire, name) == 2
 
 
-def test_each_transaction_of_tv2_has_its_epoch_and_begins_with_sequence_0(
+@pytest.mark.proves("transactions 11")
+def test_each_tv2_transaction_has_its_own_epoch_and_starts_at_sequence_0(
     wire: Wire, name: str
 ) -> None:
     """Sentence 11."""
@@ -288,7 +294,8 @@ def test_each_transaction_of_tv2_has_its_epoch_and_begins_with_sequence_0(
         assert producer.produce(name, b"b", partition=partition)["error_code"] == NONE
 
 
-def test_a_duplicate_of_a_finished_transaction_is_answered_as_before(wire: Wire, name: str) -> None:
+@pytest.mark.proves("transactions 14")
+def test_duplicate_of_a_finished_transaction_gets_the_same_offset(wire: Wire, name: str) -> None:
     """Sentence 14."""
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
@@ -304,8 +311,11 @@ def test_a_duplicate_of_a_finished_transaction_is_answered_as_before(wire: Wire,
     assert end_offset(wire, name) == 3
 
 
+@pytest.mark.proves("transactions 15")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_plain_batch_goes_into_an_open_transaction(wire: Wire, name: str, version: int) -> None:
+def test_plain_batch_during_an_open_transaction_is_refused(
+    wire: Wire, name: str, version: int
+) -> None:
     """Sentence 15."""
     topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules_of(version))
@@ -319,7 +329,7 @@ def test_no_plain_batch_goes_into_an_open_transaction(wire: Wire, name: str, ver
     assert end_offset(wire, name) == 1
 
 
-def test_without_acks_an_error_closes_the_connection(wire: Wire, name: str, broker: Broker) -> None:
+def test_error_with_acks_0_closes_the_connection(wire: Wire, name: str, broker: Broker) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules=1)
     with Wire(broker.port) as another:
@@ -331,7 +341,7 @@ def test_without_acks_an_error_closes_the_connection(wire: Wire, name: str, brok
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_a_transaction_without_acks_is_there(wire: Wire, name: str, version: int) -> None:
+def test_transaction_with_acks_0_is_committed(wire: Wire, name: str, version: int) -> None:
     create_topic(wire, name)
     producer = initialized(wire, name, rules_of(version))
     producer.add({name: [0]})
@@ -344,8 +354,8 @@ def test_a_transaction_without_acks_is_there(wire: Wire, name: str, version: int
     assert committed_values(fetch(wire, name, isolation_level=1)) == [b"v"]
 
 
-def test_what_a_large_request_appends_is_in_its_transaction(wire: Wire, name: str) -> None:
-    """It is checked by the worker, and looked up again in the turn of each append."""
+def test_records_of_a_large_request_are_in_their_transaction(wire: Wire, name: str) -> None:
+    """The worker checks it, and the turn of each append looks the transaction up again."""
     create_topic(wire, name, 3)
     producer = initialized(wire, name)
     values = [struct.pack(">i", number) * 500 for number in range(1000)]
@@ -364,10 +374,10 @@ def test_what_a_large_request_appends_is_in_its_transaction(wire: Wire, name: st
         assert values_of(answer["records"])[:2] == values[:2], "who filters is the consumer"
 
 
-def test_while_the_transaction_before_is_completed_there_is_an_answer_to_try_again(
-    wire: Wire, name: str
-) -> None:
-    """Sentence 8's second half is quick here: what is answered is 0, or an error to try again."""
+def test_produce_during_completion_is_accepted_or_a_retriable_error(wire: Wire, name: str) -> None:
+    """The second half of Sentence 8. Completion is quick here: the answer is 0 or
+    CONCURRENT_TRANSACTIONS.
+    """
     create_topic(wire, name)
     producer = initialized(wire, name)
     for number in range(20):

@@ -1,6 +1,6 @@
-"""What is looked at first, where two things are wrong at once: through real frames, every version.
+"""The order of the checks of transactional requests, by real frames in every version.
 
-The states that pass by quickly, and those of a shard as a whole, are held still here.
+The test holds short states of a transaction, and states of a whole shard.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PHASES = {
 }
 
 
-class Held:
+class HeldBroker:
     """A broker with an id whose shard, or whose markers, a test holds."""
 
     def __init__(self, served: Served) -> None:
@@ -116,7 +116,7 @@ class Held:
         return code
 
     async def produce(self, id_: str, producer: tuple[int, int], version: int) -> int:
-        """The first records of the next transaction, to a partition of nobody's."""
+        """Sends the first records of the next transaction to a partition that is not in it."""
         records = batch(
             b"v",
             producer_id=producer[0],
@@ -126,7 +126,7 @@ class Held:
         )
         request = produce_request("orders", records, 1, transactional_id=id_)
         asked = asyncio.ensure_future(self.call("Produce", version, **request))
-        while not asked.done():  # the broker itself tries again for 100 ms
+        while not asked.done():  # the broker itself retries for 100 ms
             self.served.pass_ms(5)
             await asyncio.sleep(0)
         answer = asked.result()
@@ -139,19 +139,19 @@ class Held:
         return code
 
     def put_all(self, phase: Phase) -> None:
-        """Every shard is in that phase."""
+        """Puts every shard into that phase."""
         for hosted in self.served.broker.transactions.hosted_shards:
             hosted.phase = phase
 
 
 @asynccontextmanager
-async def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
-    """A broker that writes no marker: what ends stays between Prepare and Complete."""
+async def held_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldBroker]:
+    """A broker that writes no marker, so that transactions stay in their Prepare state."""
     async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
         broker = served.broker
         await broker.topics.ensure(TRANSACTION_TOPIC)
         assert await broker.producer_ids.ready()
-        test = Held(served)
+        test = HeldBroker(served)
         monkeypatch.setattr(type(broker.markers), "take", lambda _, each: test.markers.append(each))
         yield test
         test.put_all(Phase.ACTIVE)
@@ -166,10 +166,10 @@ EACH = [(name, version) for name, (versions, _) in CASES.items() for version in 
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_shard_that_does_not_serve_says_so_behind_the_empty_id_and_before_all_else(
+async def test_shard_error_is_after_the_empty_id_and_before_all_other_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
-    async with held(tmp_path, monkeypatch) as on:
+    async with held_broker(tmp_path, monkeypatch) as on:
         on.put_all(phase)
         for name, version in EACH:
             ask = CASES[name][1]
@@ -182,10 +182,10 @@ async def test_a_shard_that_does_not_serve_says_so_behind_the_empty_id_and_befor
 
 
 @pytest.mark.parametrize("phase", PHASES)
-async def test_a_bad_timeout_is_told_before_a_shard_that_does_not_serve(
+async def test_invalid_timeout_is_refused_before_the_shard_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
 ) -> None:
-    async with held(tmp_path, monkeypatch) as on:
+    async with held_broker(tmp_path, monkeypatch) as on:
         on.put_all(phase)
         for version in range(7):
             assert (await on.init("", version, 0))["error_code"] == INVALID_REQUEST
@@ -193,10 +193,10 @@ async def test_a_bad_timeout_is_told_before_a_shard_that_does_not_serve(
             assert (await on.init(ID, version))["error_code"] == PHASES[phase]
 
 
-async def test_descriptions_and_lists_of_a_shard_that_does_not_serve(
+async def test_describe_and_list_return_the_error_of_a_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with held(tmp_path, monkeypatch) as on:
+    async with held_broker(tmp_path, monkeypatch) as on:
         await on.init()
         for phase, code in PHASES.items():
             on.put_all(phase)
@@ -209,20 +209,21 @@ async def test_descriptions_and_lists_of_a_shard_that_does_not_serve(
             assert answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
             assert answer["transaction_states"] == answer["unknown_state_filters"] == []
             one.phase = other.phase = Phase.ACTIVE
-            other.phase = Phase.FAILED  # one that can't be read keeps no other from being listed
+            other.phase = Phase.FAILED  # an unreadable shard does not keep others from being listed
             answer = await on.call("ListTransactions", version)
             assert answer["error_code"] == NONE
 
 
+@pytest.mark.proves("transactions 8", "transactions 32")
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_transaction_that_ends_is_said_before_whose_it_is(
+async def test_concurrent_transactions_is_before_errors_of_the_producer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
 ) -> None:
-    """Between Prepare and Complete 4.x says 51 first (KAFKA-18660); EndTxn of old rules does not.
+    """Between Prepare and Complete 4.x answers 51 first (KAFKA-18660); EndTxn of TV1 does not.
 
-    Nothing of it passes before the markers are written.
+    This state lasts until the markers are written.
     """
-    async with held(tmp_path, monkeypatch) as on:
+    async with held_broker(tmp_path, monkeypatch) as on:
         for number, (name, version) in enumerate(EACH):
             id_ = f"{ID}-{number}"
             answer = await on.init(id_)
@@ -234,7 +235,7 @@ async def test_a_transaction_that_ends_is_said_before_whose_it_is(
 
             for who in ((NOBODY, 9), (pid, epoch), (pid, epoch + 1), (pid, epoch + 7)):
                 code = await CASES[name][1](on, id_, who, version)
-                assert code == while_it_ends(name, version, who, (pid, epoch + 1)), who
+                assert code == expected_while_ending(name, version, who, (pid, epoch + 1)), who
             assert (await on.init(id_))["error_code"] == CONCURRENT_TRANSACTIONS
             for produced, code in ((11, NOT_ENOUGH_REPLICAS), (12, CONCURRENT_TRANSACTIONS)):
                 assert await on.produce(id_, (pid, epoch + 1), produced) == code
@@ -243,8 +244,10 @@ async def test_a_transaction_that_ends_is_said_before_whose_it_is(
             assert await on.describe(id_) == NONE
 
 
-def while_it_ends(name: str, version: int, who: tuple[int, int], owner: tuple[int, int]) -> int:
-    """The answer between Prepare and Complete."""
+def expected_while_ending(
+    name: str, version: int, who: tuple[int, int], owner: tuple[int, int]
+) -> int:
+    """The expected answer between Prepare and Complete."""
     if name != "EndTxn" or version >= 5:
         return CONCURRENT_TRANSACTIONS
     if who[0] != owner[0]:
@@ -254,20 +257,19 @@ def while_it_ends(name: str, version: int, who: tuple[int, int], owner: tuple[in
     return CONCURRENT_TRANSACTIONS
 
 
-# -- what fails
+# -- failures
 
 
+@pytest.mark.proves("transactions 6")
 @pytest.mark.parametrize("version", range(6))
-async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
-    tmp_path: Path, version: int
-) -> None:
-    """Sentence 6: EndTxn never answers -1, nor does any other; what they answer is asked again."""
+async def test_unwritable_disk_gives_only_retriable_errors(tmp_path: Path, version: int) -> None:
+    """Sentence 6: no request gets -1; each error is one that clients retry."""
     fs = SimulatedFiles()
     settings = {"transaction.state.log.num.partitions": 1}
     async with serving(tmp_path, settings, fs=fs) as served:
         await served.broker.topics.ensure(TRANSACTION_TOPIC)
         assert await served.broker.producer_ids.ready()
-        on = Held(served)
+        on = HeldBroker(served)
         answer = await on.init()
         who = answer["producer_id"], answer["producer_epoch"]
         assert await on.add(ID, who, 3) == NONE
@@ -283,11 +285,12 @@ async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
             assert (await on.init("new", version))["error_code"] in passing
 
 
-async def test_no_producer_id_at_hand_is_a_load_in_progress(
+@pytest.mark.proves("transactions 6")
+async def test_init_gets_load_in_progress_when_no_producer_id_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sentence 6: never REQUEST_TIMED_OUT, which is the end of older clients."""
-    async with held(tmp_path, monkeypatch) as on:
+    """Sentence 6: never REQUEST_TIMED_OUT, which is fatal for older clients."""
+    async with held_broker(tmp_path, monkeypatch) as on:
         broker = on.served.broker
         while broker.producer_ids.ids.take() is not None:
             pass

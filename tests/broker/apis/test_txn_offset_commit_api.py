@@ -1,4 +1,4 @@
-"""TxnOffsetCommit at the wire: its checks in their order, and the errors of each version."""
+"""TxnOffsetCommit on the wire: the order of its checks, and the errors of each version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERSIONS = range(6)
 WITH_MEMBERS = range(3, 6)
 
 
-def beginning(wire: Wire, name: str, version: int) -> TransactionalProducer:
+def producer_for_group(wire: Wire, name: str, version: int) -> TransactionalProducer:
     """A producer that may commit offsets of the group ``name`` by ``version``."""
     create_topic(wire, name, 2)
     wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
@@ -55,10 +55,10 @@ def fetched(wire: Wire, name: str, stable: bool = False) -> list[tuple[int, int]
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_count_when_their_transaction_commits(
+def test_offsets_are_visible_when_their_transaction_commits(
     wire: Wire, name: str, version: int, commit: bool
 ) -> None:
-    producer = beginning(wire, name, version)
+    producer = producer_for_group(wire, name, version)
 
     assert producer.commit_offsets(name, {(name, 0): 7, (name, 1): 8}, version) == [NONE, NONE]
 
@@ -71,10 +71,10 @@ def test_offsets_count_when_their_transaction_commits(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_does_not_exist_is_named_and_the_rest_goes_on(
+def test_unknown_partitions_are_errors_and_the_rest_is_committed(
     wire: Wire, name: str, version: int
 ) -> None:
-    producer = beginning(wire, name, version)
+    producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 7, (name, 9): 8, (f"{name}-none", 0): 9}
 
     codes = producer.commit_offsets(name, offsets, version)
@@ -85,10 +85,10 @@ def test_what_does_not_exist_is_named_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_commit_of_nothing_that_exists_is_not_looked_at_further(
+def test_commit_of_unknown_partitions_only_skips_the_other_checks(
     wire: Wire, name: str, version: int
 ) -> None:
-    """The topics come before the group and the transaction."""
+    """The topics are checked before the group and the transaction."""
     producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
 
     codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
@@ -97,7 +97,7 @@ def test_a_commit_of_nothing_that_exists_is_not_looked_at_further(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_group_has_a_name_before_its_transaction_is_asked_for(
+def test_empty_group_id_is_refused_before_the_transaction_is_checked(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, name)
@@ -106,10 +106,11 @@ def test_the_group_has_a_name_before_its_transaction_is_asked_for(
     assert producer.commit_offsets("", {(name, 0): 1}, version) == [INVALID_GROUP_ID]
 
 
+@pytest.mark.proves("transactions 2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_transaction_is_asked_for_before_the_group(wire: Wire, name: str, version: int) -> None:
-    """A stranger's, a fenced producer's (sentence 2), and one that did not add the group."""
-    producer = beginning(wire, name, version)
+def test_transaction_is_checked_before_the_group(wire: Wire, name: str, version: int) -> None:
+    """An unknown producer, a fenced one (sentence 2), and one that did not add the group."""
+    producer = producer_for_group(wire, name, version)
     offsets = {(name, 0): 1}
     member: dict[str, Any] = {}
     if version in WITH_MEMBERS:
@@ -130,10 +131,13 @@ def test_the_transaction_is_asked_for_before_the_group(wire: Wire, name: str, ve
     assert fetched(wire, name, stable=True)[0][0] == -1
 
 
+@pytest.mark.proves("transactions 27")
 @pytest.mark.parametrize("version", WITH_MEMBERS)
-def test_only_a_member_of_now_commits_for_its_group(wire: Wire, name: str, version: int) -> None:
-    """Sentence 27, at the wire."""
-    producer = beginning(wire, name, version)
+def test_only_a_current_member_can_commit_for_its_group(
+    wire: Wire, name: str, version: int
+) -> None:
+    """Sentence 27, on the wire."""
+    producer = producer_for_group(wire, name, version)
     joined = join(wire, name)
     ours = {
         "generation_id": joined["generation_id"],
@@ -152,12 +156,13 @@ def test_only_a_member_of_now_commits_for_its_group(wire: Wire, name: str, versi
     assert commit(generation_id=-1, member_id="", group_instance_id=None) == NONE, "it names nobody"
 
 
+@pytest.mark.proves("transactions 27")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_that_nobody_knows_is_made_by_who_names_no_generation(
+def test_unknown_group_is_created_by_a_commit_without_generation(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence 27: with a generation it is ILLEGAL_GENERATION, and there is no group then."""
-    producer = beginning(wire, name, version)
+    """Sentence 27: with a generation it is ILLEGAL_GENERATION, and no group is created."""
+    producer = producer_for_group(wire, name, version)
 
     def groups() -> list[str]:
         found = wire.call("ListGroups", 4, {"states_filter": []})["groups"]
@@ -173,17 +178,15 @@ def test_a_group_that_nobody_knows_is_made_by_who_names_no_generation(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_client_that_can_t_name_a_member_commits_for_any_group(
-    wire: Wire, name: str, version: int
-) -> None:
-    producer = beginning(wire, name, version)
+def test_versions_without_members_commit_for_any_group(wire: Wire, name: str, version: int) -> None:
+    producer = producer_for_group(wire, name, version)
     join(wire, name)
 
     assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
 
 
 def join(wire: Wire, name: str) -> dict[str, Any]:
-    """A static member of the group, which waits for its assignment then."""
+    """Joins the group as a static member, which then waits for its assignment."""
     answer = wire.call(
         "JoinGroup",
         5,
@@ -202,10 +205,10 @@ def join(wire: Wire, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_metadata_that_is_too_long_is_refused_for_its_partition(
+def test_too_long_metadata_is_refused_for_its_partition(
     wire: Wire, name: str, version: int
 ) -> None:
-    producer = beginning(wire, name, version)
+    producer = producer_for_group(wire, name, version)
     value = {
         "transactional_id": name,
         "group_id": name,
@@ -229,8 +232,10 @@ def test_metadata_that_is_too_long_is_refused_for_its_partition(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_behind_their_transaction_are_refused(wire: Wire, name: str, version: int) -> None:
-    producer = beginning(wire, name, version)
+def test_commit_after_the_end_of_its_transaction_is_refused(
+    wire: Wire, name: str, version: int
+) -> None:
+    producer = producer_for_group(wire, name, version)
     assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
     before = producer.epoch
     assert producer.end(commit=True) == NONE
@@ -247,11 +252,11 @@ def test_offsets_behind_their_transaction_are_refused(wire: Wire, name: str, ver
 
 
 @pytest.mark.parametrize("version", [2, 5])
-def test_a_request_that_the_worker_decodes_is_one_commit(
+def test_commit_of_600_partitions_decoded_by_the_worker_is_one_commit(
     wire: Wire, name: str, version: int
 ) -> None:
     create_topic(wire, f"{name}-wide", 600)
-    producer = beginning(wire, name, version)
+    producer = producer_for_group(wire, name, version)
     offsets = {(f"{name}-wide", index): index for index in range(600)}
 
     assert set(producer.commit_offsets(name, offsets, version)) == {NONE}
@@ -267,7 +272,7 @@ def test_a_request_that_the_worker_decodes_is_one_commit(
     until("all of it counts", lambda: last() == 599)
 
 
-def test_the_code_that_old_clients_know_for_a_load_is_told_to_them() -> None:
+def test_old_versions_get_coordinator_not_available_for_a_load() -> None:
     loading, elsewhere = COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 
     assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 4

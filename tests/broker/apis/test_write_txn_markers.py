@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the ends of transactions that other brokers and operators write."""
+"""WriteTxnMarkers: markers that other brokers and operators write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SETTINGS = {
 
 @asynccontextmanager
 async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Broker]:
-    """No coordinator knows of it."""
+    """A broker with an open transaction that its coordinator does not know."""
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -85,9 +85,12 @@ async def write(
     return [each["error_code"] for topic in of_marker["topics"] for each in topic["partitions"]]
 
 
+@pytest.mark.proves("transactions 22")
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("committed", [False, True])
-async def test_an_operator_ends_what_hangs(tmp_path: Path, version: int, committed: bool) -> None:
+async def test_operator_ends_a_hanging_transaction(
+    tmp_path: Path, version: int, committed: bool
+) -> None:
     """Sentence 22: at the same epoch, with the current coordinator epoch."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         with capture_logs() as lines:
@@ -110,10 +113,10 @@ async def test_an_operator_ends_what_hangs(tmp_path: Path, version: int, committ
 
 @pytest.mark.parametrize("name", ["%d", "broker-%d-txn-marker-sender"])
 @pytest.mark.parametrize("is_fellow", [True, False])
-async def test_what_a_broker_of_the_cluster_ends_is_no_news(
+async def test_marker_of_a_broker_of_the_cluster_is_not_logged(
     tmp_path: Path, name: str, is_fellow: bool
 ) -> None:
-    """Musters and Kafkas name themselves differently."""
+    """Muster and Kafka brokers have different client ids."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         services: Any = broker.server.services
         broker.server.services = dataclasses.replace(services, enlisting=object())
@@ -134,7 +137,7 @@ async def test_what_a_broker_of_the_cluster_ends_is_no_news(
         ({"epoch": 3, "transaction_version": 1}, 0),
     ],
 )
-async def test_epochs_decide_whether_a_marker_is_taken(
+async def test_marker_is_accepted_or_refused_by_its_epoch(
     tmp_path: Path, more: dict[str, Any], code: int
 ) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
@@ -143,14 +146,14 @@ async def test_epochs_decide_whether_a_marker_is_taken(
         assert stable == (0 if code else 2)
 
 
-async def test_a_coordinator_of_before_is_fenced(tmp_path: Path) -> None:
+async def test_marker_of_an_older_coordinator_epoch_is_fenced(tmp_path: Path) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         assert await write(broker, (TOPIC, [0]), coordinator_epoch=5) == [0]
         assert await write(broker, (TOPIC, [0]), coordinator_epoch=4) == [52]
         assert len(markers(broker, 0)) == 1
 
 
-async def test_offsets_are_visible_when_the_answer_comes(tmp_path: Path) -> None:
+async def test_offsets_are_visible_after_the_answer_to_their_marker(tmp_path: Path) -> None:
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         replies: list[Any] = []
         commit = TxnOffsetCommit(
@@ -182,10 +185,10 @@ async def committed_offset(broker: Broker) -> int | None:
 
 
 @pytest.mark.parametrize("phase", [Phase.LOADING, Phase.UNWRITABLE, Phase.FAILED])
-async def test_a_group_coordinator_that_does_not_serve_is_no_leader(
+async def test_marker_gets_not_leader_when_the_group_shard_does_not_serve(
     tmp_path: Path, phase: Phase
 ) -> None:
-    """14, 15 and 16 are NOT_LEADER_OR_FOLLOWER to whoever writes markers: ask again."""
+    """Errors 14, 15 and 16 become NOT_LEADER_OR_FOLLOWER, which the sender of markers retries."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         hosted = broker.groups.hosted_shards[HERE]
         hosted.phase = phase
@@ -200,8 +203,8 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
         assert codes == [0, 3] * 5_000
 
 
-async def test_nobody_writes_the_log_of_the_transaction_coordinator(tmp_path: Path) -> None:
-    """Its shards know where their records end: a record of another would be where theirs go."""
+async def test_marker_for_the_transaction_state_topic_is_refused(tmp_path: Path) -> None:
+    """Its shards know the end of their records: a foreign record would take the next offset."""
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         producer = await initialised(broker, "t")
         assert await write(broker, (TRANSACTION_TOPIC, [0])) == [3]

@@ -1,4 +1,4 @@
-"""Tokens of OAUTHBEARER and the keys that sign them, and an issuer who tells the keys by HTTP."""
+"""OAUTHBEARER tokens, the keys that sign them, and an issuer that serves the keys by HTTP."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ def token(key: Any = KEY, algorithm: str = "ES256", kid: str = "a", **claims: An
 
 
 def forged(header: str) -> str:
-    """A token with a header that no library writes."""
+    """A token whose header no JWT library writes."""
     return ".".join(
         urlsafe_b64encode(part).decode().rstrip("=") for part in (header.encode(), b"{}", b"x")
     )
 
 
-def of_now(key: Any = KEY, **claims: Any) -> str:
+def token_valid_now(key: Any = KEY, **claims: Any) -> str:
     now_s = Time().now().wall_ms // 1000
     return token(key, iat=now_s, exp=now_s + 600, **claims)
 
 
 def first_message(of: str) -> bytes:
-    """With which a client logs in by a token."""
+    """The first message of a client that logs in with the token ``of``."""
     return b"n,,\x01auth=Bearer " + of.encode() + b"\x01\x01"
 
 
-def judge(folder: Path, text: str | None = None, **more: Any) -> SignedTokens:
+def signed_tokens(folder: Path, text: str | None = None, **more: Any) -> SignedTokens:
     file = folder / "keys.json"
     file.write_text(keys() if text is None else text)
     return SignedTokens(BearerSettings(file.as_uri(), **more), Time(wall_s=lambda: NOW_S))
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Of a listener that takes tokens."""
+    """Settings of a listener that accepts OAUTHBEARER tokens."""
     file = folder / "keys.json"
     file.write_text(keys())
     return {
@@ -74,21 +74,21 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class Issuer:
-    """Answers each request with the next of ``answers``, and then with the last one."""
+    """An HTTP server that answers each request with the next of ``answers``, then with the last."""
 
     def __init__(self, *answers: bytes, location: str = "") -> None:
-        """An answer is a body; with a ``location`` it is a redirection to there."""
+        """An answer is a response body; with a ``location`` it redirects to that URL."""
         self.asked: list[str] = []
         self.answers = [*answers]
         self.location = location
         self.may_answer = threading.Event()
-        """Requests wait until it is set, as it is at first."""
+        """Requests wait until it is set; it is set at first."""
         self.may_answer.set()
         self.url = ""
 
     @contextmanager
     def serving(self, certificate: Path | None = None) -> Iterator[Issuer]:
-        """By HTTP, or by HTTPS with a certificate."""
+        """Serves HTTP, or HTTPS with a certificate."""
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):

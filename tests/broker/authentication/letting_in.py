@@ -1,4 +1,4 @@
-"""A broker whose listener has SASL, and what a test does to log in."""
+"""A broker whose listener requires SASL, and the steps of a login."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ SETTINGS = {
 LISTENER = "SASL_PLAINTEXT"
 
 
-def one_go() -> Slices:
-    """For work that shares the loop with nobody."""
+def own_slices() -> Slices:
+    """Slices for work that shares the event loop with no other task."""
     return Slicer(Time()).work("test")
 
 
-async def with_scram(
+async def add_scram_user(
     users: Users, name: str, password: str, mechanism: str, iterations: int = 4096
 ) -> None:
-    """Give somebody a password."""
+    """Creates a SCRAM credential for a user."""
     by = BY_NAME[mechanism]
     salted = by.salted_password(password.encode(), SALT, iterations)
-    done = await users.alter([], [Upsertion(name, by.code, iterations, SALT, salted)], one_go())
+    done = await users.alter([], [Upsertion(name, by.code, iterations, SALT, salted)], own_slices())
     assert not done[name].error_code, done
 
 
-def standing() -> Time:
-    """A clock that stands, so that no failed login is forgotten; timers go on."""
+def frozen_clock() -> Time:
+    """A clock whose time does not advance, so that no failed login expires; timers run."""
     return Time(monotonic_s=lambda: 1000.0)
 
 
@@ -66,22 +66,21 @@ async def broker_with_logins(
     iterations: int = 4096,
     time: Time | None = None,
 ) -> AsyncIterator[tuple[Broker, Logins]]:
-    """A broker whose one listener asks for a login; ``scram`` for alice and bob too."""
+    """A broker whose only listener requires a login; ``scram`` gives alice and bob credentials."""
     async with serving(directory, {**SETTINGS, **(settings or {})}, time=time) as broker:
         assert broker.secured.users is not None
         for name, password in PASSWORDS.items() if scram else ():
             for mechanism in BY_NAME:
-                await with_scram(broker.secured.users, name, password, mechanism, iterations)
+                await add_scram_user(broker.secured.users, name, password, mechanism, iterations)
         yield broker, broker.secured.logins
 
 
 def port_of(broker: Broker) -> int:
-    """Where clients connect."""
     return broker.sockets.addresses()[0][1]
 
 
-async def come(broker: Broker) -> Client:
-    """A peer that has said nothing."""
+async def connect(broker: Broker) -> Client:
+    """A client that has not sent anything."""
     return await Client.connect(port_of(broker))
 
 
@@ -90,16 +89,18 @@ def plain_token(name: str = "alice", password: str = "alice-secret") -> bytes:
 
 
 async def log_in(client: Client, name: str = "alice", password: str = "") -> dict[str, Any]:
-    """By PLAIN, in requests; the answer to the token."""
+    """Logs in by PLAIN in requests and returns the answer to the token."""
     await client.call(HANDSHAKE, 1, mechanism="PLAIN")
     token = plain_token(name, password or PASSWORDS[name])
     return await client.call(AUTHENTICATE, 2, auth_bytes=token)
 
 
-async def by_scram(
+async def log_in_by_scram(
     client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
 ) -> dict[str, Any]:
-    """A login by hand; ``nonce`` in place of the right one in the last message. Its last answer."""
+    """Logs in by SCRAM and returns the last answer. ``nonce`` is put before the joined nonce in the
+    last message.
+    """
     await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
     bare = b"n=" + name + b",r=abc"
     first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
@@ -115,28 +116,28 @@ async def by_scram(
 
 
 async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
-    """What the broker still sends until it closes."""
+    """All bytes that the broker sends until it closes the connection."""
     try:
         return await asyncio.wait_for(client.reader.read(), within_s)
     except ConnectionResetError:
         return b""
 
 
-def cut_in(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
-    """A request that ends in the middle of a secret: as a frame of its own, and half a frame."""
+def cut_requests(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
+    """A request cut in the middle of ``secret``: as a whole frame, and as an unfinished frame."""
     whole = encode_request_header(key, version, 1, "x")
     whole += BY_KEY[key].encode_request(version, body)
     end = whole.index(secret) + len(secret) - 4
-    return [sized(whole[:end]), sized(whole)[: end + 4]]
+    return [with_length(whole[:end]), with_length(whole)[: end + 4]]
 
 
 async def send_cut(client: Client, request: bytes) -> None:
-    """Sends what was cut, and nothing more; until the broker closes."""
+    """Sends a cut request, ends the stream and waits until the broker closes."""
     client.send_raw(request)
     client.writer.write_eof()
     assert await all_until_closed(client) == b""
 
 
-def sized(token: bytes) -> bytes:
-    """A token as it is, after a handshake of version 0."""
+def with_length(token: bytes) -> bytes:
+    """A raw token with its length, as sent after SaslHandshake version 0."""
     return struct.pack(">i", len(token)) + token

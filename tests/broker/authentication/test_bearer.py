@@ -1,4 +1,4 @@
-"""OAUTHBEARER: tokens that are signed let in, and nothing else does."""
+"""OAUTHBEARER: a valid signed token logs in; every other token is refused."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.broker.authentication.bearers import (
     RSA,
     first_message,
     forged,
-    judge,
-    of_now,
     settings,
+    signed_tokens,
     token,
+    token_valid_now,
 )
 from tests.broker.authentication.letting_in import (
     AUTHENTICATE,
@@ -37,7 +37,7 @@ from tests.broker.authentication.letting_in import (
     Client,
     all_until_closed,
     broker_with_logins,
-    come,
+    connect,
     port_of,
 )
 
@@ -49,13 +49,13 @@ def lines() -> Iterator[list[Any]]:
         yield found
 
 
-def test_a_signed_token_says_whose_it_is_and_when_it_ends(tmp_path: Path) -> None:
-    tokens = judge(tmp_path)
+def test_valid_token_yields_its_user_name_and_expiry(tmp_path: Path) -> None:
+    tokens = signed_tokens(tmp_path)
     good = TokenClaims("alice", (NOW_S + 60) * 1000)
     assert tokens.check(token()) == good
     assert tokens.check(token(RSA, "RS256", "r")) == good
     assert tokens.check(token(exp=NOW_S - 29)) == TokenClaims("alice", (NOW_S - 29) * 1000)
-    strict = judge(tmp_path, audience=("kafka", "k"), issuer="https://i", name_claim="user")
+    strict = signed_tokens(tmp_path, audience=("kafka", "k"), issuer="https://i", name_claim="user")
     assert strict.check(token(user="bob", aud=["x", "k"], iss="https://i")).name == "bob"  # type: ignore[union-attr]
 
 
@@ -99,16 +99,18 @@ def test_a_signed_token_says_whose_it_is_and_when_it_ends(tmp_path: Path) -> Non
         (lambda: token(sub=7), "the token has no user name in claim sub"),
     ],
 )
-def test_any_other_token_is_refused(tmp_path: Path, make: Callable[[], str], reason: str) -> None:
+def test_invalid_token_is_refused_with_a_reason_and_not_quoted(
+    tmp_path: Path, make: Callable[[], str], reason: str
+) -> None:
     made = make()
-    found = judge(tmp_path).check(made)
+    found = signed_tokens(tmp_path).check(made)
     assert isinstance(found, TokenRefused)
     assert found.reason.startswith(reason)
     assert made not in repr(found)
 
 
-def test_audience_and_issuer_are_asked_for(tmp_path: Path) -> None:
-    tokens = judge(tmp_path, audience=("kafka",), issuer="i")
+def test_token_of_another_audience_or_issuer_is_refused(tmp_path: Path) -> None:
+    tokens = signed_tokens(tmp_path, audience=("kafka",), issuer="i")
     reasons = [
         tokens.check(each).reason  # type: ignore[union-attr]
         for each in (token(iss="i"), token(iss="i", aud="x"), token(aud="kafka", iss="j"))
@@ -120,13 +122,13 @@ def test_audience_and_issuer_are_asked_for(tmp_path: Path) -> None:
     ]
 
 
-async def test_librdkafka_logs_in_by_a_token(tmp_path: Path) -> None:
+async def test_librdkafka_logs_in_with_a_token(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
         client = {
             "bootstrap.servers": f"127.0.0.1:{port_of(broker)}",
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "OAUTHBEARER",
-            "oauth_cb": lambda _: (of_now(), Time().now().wall_ms / 1000 + 600),
+            "oauth_cb": lambda _: (token_valid_now(), Time().now().wall_ms / 1000 + 600),
         }
 
         def produce() -> int:
@@ -138,17 +140,17 @@ async def test_librdkafka_logs_in_by_a_token(tmp_path: Path) -> None:
         assert await asyncio.to_thread(produce) == 0
 
 
-async def test_a_forged_token_is_told_in_two_messages(tmp_path: Path, lines: list[Any]) -> None:
+async def test_forged_token_is_rejected_in_two_messages(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
-        good, bad = await come(broker), await come(broker)
+        good, bad = await connect(broker), await connect(broker)
         for client in (good, bad):
             await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
-        answer = await good.call(AUTHENTICATE, 1, auth_bytes=first_message(of_now()))
+        answer = await good.call(AUTHENTICATE, 1, auth_bytes=first_message(token_valid_now()))
         assert answer["error_code"] == 0
         assert 500_000 < answer["session_lifetime_ms"] <= 600_000, "no longer than the token"
         assert (await good.call(GROUPS, 0))["error_code"] == 0
 
-        unsigned = of_now(OTHER)
+        unsigned = token_valid_now(OTHER)
         told = await bad.call(AUTHENTICATE, 1, auth_bytes=first_message(unsigned))
         assert (told["error_code"], told["auth_bytes"]) == (0, b'{"status":"invalid_token"}')
         refused = await bad.call(AUTHENTICATE, 1, auth_bytes=b"\x01")
@@ -161,20 +163,20 @@ async def test_a_forged_token_is_told_in_two_messages(tmp_path: Path, lines: lis
     assert unsigned.split(".")[2] not in text
 
 
-async def come_with(bearer: str, broker: Broker) -> Client:
-    """A client that has sent its token; what is wrong with it is an error at the next message."""
-    client = await come(broker)
+async def connect_with_token(bearer: str, broker: Broker) -> Client:
+    """A client that has sent its token; an invalid token is an error at the next message."""
+    client = await connect(broker)
     await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
     answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
     assert answer["error_code"] == 0
     return client
 
 
-async def test_a_token_with_an_algorithm_that_is_no_text_is_a_failed_login(
+async def test_token_whose_algorithm_is_not_a_string_is_a_failed_login(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, logins):
-        client = await come_with(forged('{"alg":["RS256"]}'), broker)
+        client = await connect_with_token(forged('{"alg":["RS256"]}'), broker)
         refused = await client.call(AUTHENTICATE, 1, auth_bytes=b"\x01")
         assert refused["error_code"] == SASL_AUTHENTICATION_FAILED
         assert logins.counts == {Result(LISTENER, "OAUTHBEARER", FAILURE): 1}
@@ -182,22 +184,22 @@ async def test_a_token_with_an_algorithm_that_is_no_text_is_a_failed_login(
     assert line["reason"] == "the token's signature algorithm is not supported"
 
 
-def test_whatever_the_library_raises_is_a_refusal(
+def test_exception_of_the_jwt_library_refuses_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(*_: object, **__: object) -> None:
         raise MemoryError("planted")
 
-    tokens = judge(tmp_path)
+    tokens = signed_tokens(tmp_path)
     monkeypatch.setattr(jwt, "decode", decode)
     assert tokens.check(token()) == TokenRefused("the token can't be checked: MemoryError")
 
 
-async def test_who_does_not_hear_that_its_token_is_forged_is_told_of(
+async def test_forged_token_is_logged_when_client_sends_another_request(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
-        client = await come_with(of_now(OTHER), broker)
+        client = await connect_with_token(token_valid_now(OTHER), broker)
         client.send(GROUPS, 0)
         assert await all_until_closed(client)
     (line,) = [each for each in lines if each["event"] == "login failed"]

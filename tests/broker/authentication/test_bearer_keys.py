@@ -1,4 +1,4 @@
-"""The keys that sign tokens: from where they are read, how often, and what is no such keys."""
+"""The keys that sign tokens: their sources, their refresh, and invalid documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from broker.config.sources import load
 from broker.net.sockets import CannotListen
 from broker.time import Time
 from security.sasl.oauthbearer import TokenClaims, TokenRefused
-from tests.broker.authentication.bearers import HANDLER, NOW_S, Issuer, judge, keys, settings, token
+from tests.broker.authentication.bearers import (
+    HANDLER,
+    NOW_S,
+    Issuer,
+    keys,
+    settings,
+    signed_tokens,
+    token,
+)
 from tests.broker.authentication.letting_in import broker_with_logins
 from tests.broker.edge import eventually
 from tests.certificates import Authority
@@ -34,59 +42,58 @@ def lines() -> Iterator[list[Any]]:
 
 
 class Clock:
-    """Moved by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.s = 100.0
         self.time = Time(wall_s=lambda: NOW_S, monotonic_s=lambda: self.s)
 
 
-def lets_in(tokens: SignedTokens) -> bool:
+def accepts_token(tokens: SignedTokens) -> bool:
     return isinstance(tokens.check(token()), TokenClaims)
 
 
-async def unread(lines: list[Any], tokens: SignedTokens) -> str:
-    """Why the keys could not be read."""
+async def fetch_error(lines: list[Any], tokens: SignedTokens) -> str:
+    """The logged reason why the keys can't be fetched."""
     await eventually(lambda: lines)
     await eventually(lambda: not tokens._is_reading)
     (line,) = lines
     assert line["event"] == UNREAD
-    assert not lets_in(tokens)
+    assert not accepts_token(tokens)
     return str(line["error"])
 
 
-async def test_keys_are_read_again_where_a_token_names_another(lines: list[Any]) -> None:
+async def test_keys_are_fetched_again_when_a_token_names_an_unknown_key(lines: list[Any]) -> None:
     clock = Clock()
     with Issuer(b"nonsense", keys().encode()).serving() as issuer:
         tokens = SignedTokens(BearerSettings(issuer.url), clock.time)
-        await unread(lines, tokens)
+        await fetch_error(lines, tokens)
         for _ in range(5):
             assert isinstance(tokens.check(token()), TokenRefused)
         assert len(issuer.asked) == 1, "strangers do not make it ask again and again"
         clock.s += 11
         assert isinstance(tokens.check(token()), TokenRefused)
-        await eventually(lambda: lets_in(tokens))
+        await eventually(lambda: accepts_token(tokens))
         assert issuer.asked == ["/keys"] * 2
 
 
-async def test_keys_are_read_again_from_time_to_time() -> None:
+async def test_keys_are_fetched_again_after_the_refresh_period() -> None:
     clock = Clock()
     with Issuer(keys().encode(), b'{"keys": [{"kty": "RSA"}]}').serving() as issuer:
         tokens = SignedTokens(BearerSettings(issuer.url, refresh_ms=60_000), clock.time)
-        await eventually(lambda: lets_in(tokens))
+        await eventually(lambda: accepts_token(tokens))
         clock.s += 59.9
-        assert lets_in(tokens)
+        assert accepts_token(tokens)
         assert not tokens._is_reading
         clock.s += 0.1
         issuer.may_answer.clear()
-        assert lets_in(tokens), "nobody waits for what is being read"
+        assert accepts_token(tokens), "nobody waits for what is being read"
         issuer.may_answer.set()
-        await eventually(lambda: not lets_in(tokens))  # the issuer has withdrawn that key
+        await eventually(lambda: not accepts_token(tokens))  # the issuer has withdrawn its key
         assert issuer.asked == ["/keys"] * 2
 
 
 def configured(url: str) -> BearerSettings:
-    """The settings of a listener whose keys are at ``url``."""
     given = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -98,7 +105,7 @@ def configured(url: str) -> BearerSettings:
     return bearer_settings(config.of_mechanism("SASL_PLAINTEXT", "OAUTHBEARER"))
 
 
-async def test_keys_are_read_by_https_of_who_has_a_certificate_that_is_believed(
+async def test_keys_are_fetched_by_https_from_an_issuer_with_a_trusted_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path)
@@ -108,9 +115,9 @@ async def test_keys_are_read_by_https_of_who_has_a_certificate_that_is_believed(
         assert issuer.url.startswith("https:")
         clock = Clock()
         tokens = SignedTokens(configured(issuer.url), clock.time)
-        await eventually(lambda: lets_in(tokens))
+        await eventually(lambda: accepts_token(tokens))
         clock.s += 7
-        assert lets_in(tokens)
+        assert accepts_token(tokens)
         await eventually(lambda: len(issuer.asked) == 2)
 
 
@@ -118,7 +125,7 @@ async def test_keys_are_read_by_https_of_who_has_a_certificate_that_is_believed(
     ("address", "believed", "why"),
     [("127.0.0.1", False, "certificate verify failed"), ("127.0.0.2", True, "IP address mismatch")],
 )
-async def test_keys_are_read_of_nobody_else(
+async def test_keys_are_not_fetched_from_an_issuer_with_an_invalid_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any],
     address: str, believed: bool, why: str,
 ) -> None:  # fmt: skip
@@ -127,7 +134,7 @@ async def test_keys_are_read_of_nobody_else(
     monkeypatch.setenv("SSL_CERT_FILE", str(trusted.certificate))
     with Issuer(keys().encode()).serving(authority.issue("issuer", address).pem) as issuer:
         tokens = SignedTokens(BearerSettings(issuer.url), Clock().time)
-        said = await unread(lines, tokens)
+        said = await fetch_error(lines, tokens)
         assert why in said
         assert issuer.asked == []
 
@@ -141,7 +148,7 @@ async def test_a_redirection_from_https_to_http_is_not_followed(
         redirecting = Issuer(b"", location=plain.url)
         with redirecting.serving(authority.issue("issuer").pem):
             tokens = SignedTokens(BearerSettings(redirecting.url), Clock().time)
-            assert "redirected to a URL without TLS" in await unread(lines, tokens)
+            assert "redirected to a URL without TLS" in await fetch_error(lines, tokens)
         assert (redirecting.asked, plain.asked) == (["/keys"], [])
 
 
@@ -155,7 +162,7 @@ async def test_a_redirection_to_https_is_followed(
     with Issuer(keys().encode()).serving(certificate) as there, redirecting.serving(certificate):
         redirecting.location = there.url
         tokens = SignedTokens(BearerSettings(redirecting.url), Clock().time)
-        await eventually(lambda: lets_in(tokens))
+        await eventually(lambda: accepts_token(tokens))
 
 
 @pytest.mark.parametrize(
@@ -168,24 +175,24 @@ async def test_a_redirection_to_https_is_followed(
         json.dumps({"keys": [ODD]}).encode(),
     ],
 )
-async def test_an_answer_that_is_no_keys_is_told(lines: list[Any], answer: bytes) -> None:
+async def test_invalid_answer_of_an_issuer_is_logged(lines: list[Any], answer: bytes) -> None:
     with Issuer(answer).serving() as issuer:
-        assert await unread(lines, SignedTokens(BearerSettings(issuer.url), Clock().time))
+        assert await fetch_error(lines, SignedTokens(BearerSettings(issuer.url), Clock().time))
 
 
-def test_a_key_with_an_odd_id_is_passed_over(tmp_path: Path) -> None:
-    tokens = judge(tmp_path, keys(ODD, {**ODD, "kid": {}}))
-    assert lets_in(tokens)
+def test_key_whose_id_is_not_a_string_is_ignored(tmp_path: Path) -> None:
+    tokens = signed_tokens(tmp_path, keys(ODD, {**ODD, "kid": {}}))
+    assert accepts_token(tokens)
 
 
 @pytest.mark.parametrize("text", [json.dumps({"keys": [ODD]}), '{"keys": ' + "[" * 100_000])
-def test_a_file_without_keys_is_told_at_the_start(tmp_path: Path, text: str) -> None:
+def test_file_without_usable_keys_is_a_config_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadConfig, match="has no signing keys"):
-        judge(tmp_path, text)
+        signed_tokens(tmp_path, text)
 
 
 @pytest.mark.parametrize("url", ["", "http://example.com/keys", "file:///nowhere/keys.json"])
-async def test_without_keys_there_is_no_start(tmp_path: Path, url: str) -> None:
+async def test_start_fails_when_the_url_of_the_keys_is_unusable(tmp_path: Path, url: str) -> None:
     given = {**settings(tmp_path), "sasl.oauthbearer.jwks.endpoint.url": url}
     with pytest.raises(CannotListen):
         async with broker_with_logins(tmp_path / "data", given):

@@ -1,4 +1,4 @@
-"""A first user is made while the broker is stopped, logs in by SCRAM, and makes the next."""
+"""The first user is added while the broker is stopped, logs in by SCRAM, and adds the next."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.broker.authentication.letting_in import broker_with_logins, port_of
@@ -16,6 +17,7 @@ def users(words: str, *more: str, password: str = "secret") -> Ran:
     return run("users", *words.split(), *more, stdin=f"{password}\n")
 
 
+@pytest.mark.proves("security 7")
 async def test_trap_7_the_first_administrators_password_is_its_utf_8_bytes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert users("add root", "--data-dir", str(data), password="pass\u00f6rd").code == 0

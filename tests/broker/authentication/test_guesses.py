@@ -1,4 +1,4 @@
-"""How long logins wait: pure arithmetic on the failures of names from addresses."""
+"""The waiting time of logins: arithmetic on failed logins by user name and address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def spray(guesses: Guesses, names: int, now_ms: int = 0) -> None:
         fail(guesses, f"name-{number}", 1, now_ms=now_ms)
 
 
-def test_each_login_of_a_name_has_a_turn_of_its_own_after_a_few_failures() -> None:
+def test_logins_of_a_name_wait_one_after_the_other_after_a_few_failures() -> None:
     guesses = Guesses()
     for _ in range(FAILURES_AT_ONCE):
         assert guesses.wait_ms(HOST, ALICE, 0) == 0
@@ -40,7 +40,7 @@ def test_each_login_of_a_name_has_a_turn_of_its_own_after_a_few_failures() -> No
     assert guesses.wait_ms(HOST, "bob", 0) == 0
 
 
-def test_failures_are_forgotten_in_seconds_however_many_there_were_at_once() -> None:
+def test_any_number_of_failures_expires_within_seconds() -> None:
     guesses = Guesses()
     fail(guesses, ALICE, 100_000)
     assert guesses.wait_ms(HOST, ALICE, 0) is None
@@ -49,7 +49,7 @@ def test_failures_are_forgotten_in_seconds_however_many_there_were_at_once() -> 
     assert guesses.wait_ms(HOST, ALICE, LATEST_MS + TURN_MS) == 0
 
 
-def test_names_beyond_the_bound_share_their_turns() -> None:
+def test_names_beyond_the_bound_share_one_row_of_turns() -> None:
     guesses = Guesses()
     spray(guesses, NAMES_MAX + FAILURES_AT_ONCE)
     assert guesses.wait_ms(HOST, "another", 0) == 0
@@ -60,8 +60,8 @@ def test_names_beyond_the_bound_share_their_turns() -> None:
     assert len(guesses._clear_ms[HOST]) == NAMES_MAX + 1
 
 
-def test_a_name_counts_for_a_while_after_its_failures_are_forgotten() -> None:
-    """Else a client that tries each name once would be bounded by no row of turns."""
+def test_name_counts_towards_the_bound_after_its_failures_expired() -> None:
+    """Otherwise no row of turns would bound a client that tries each name once."""
     guesses = Guesses()
     spray(guesses, NAMES_MAX)
     later_ms = NAME_KEPT_MS
@@ -71,7 +71,7 @@ def test_a_name_counts_for_a_while_after_its_failures_are_forgotten() -> None:
     assert len(guesses._clear_ms[HOST]) == 2, "the shared row, and x"
 
 
-def test_a_name_that_has_logged_in_has_a_row_of_its_own_whatever_else_fails() -> None:
+def test_name_that_has_logged_in_keeps_its_own_row_when_other_names_fail() -> None:
     guesses = Guesses()
     guesses.judged(HOST, ALICE, 0, is_right=True)
     spray(guesses, 1000)
@@ -82,7 +82,7 @@ def test_a_name_that_has_logged_in_has_a_row_of_its_own_whatever_else_fails() ->
     assert guesses.wait_ms(HOST, ALICE, 0) == TURN_MS, "it is not guessed faster than others"
 
 
-def test_what_is_remembered_is_bounded_for_all_addresses_together() -> None:
+def test_memory_of_failures_is_bounded_over_all_addresses() -> None:
     guesses = Guesses()
     for number in range(ADDRESSES_MAX + 1):
         fail(guesses, ALICE, 1, f"host-{number}")

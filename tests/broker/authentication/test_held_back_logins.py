@@ -1,4 +1,4 @@
-"""Which logins wait while others from their address fail: a broker on virtual time."""
+"""Logins that wait while others from their address fail: a broker on virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.authentication.virtual import LoginWorld
 from tests.simulation.whole.agenda import MS
 
 AT_ONCE_S = 0.05
-"""A login on the simulated network takes less, unless it waits."""
+"""A login on the simulated network takes less than this unless the broker delays it."""
 HELD_BACK = 30
 
 
@@ -28,7 +28,7 @@ def failures(world: LoginWorld) -> int:
     return world.logins.counts[LISTENER, "PLAIN", "failure"]  # type: ignore[index]
 
 
-def test_good_logins_are_let_in_at_once_when_30_of_another_user_are_held_back(
+def test_login_is_not_delayed_when_30_failed_logins_of_another_user_wait(
     world: LoginWorld,
 ) -> None:
     bad = [world.log_in("alice", "wrong") for _ in range(FAILURES_AT_ONCE + 1 + HELD_BACK)]
@@ -49,7 +49,7 @@ def test_good_logins_are_let_in_at_once_when_30_of_another_user_are_held_back(
 
 
 @pytest.mark.parametrize("names", [HELD_BACK, 200])
-def test_good_logins_are_let_in_at_once_when_logins_of_many_names_fail(
+def test_login_of_a_known_name_is_not_delayed_when_many_names_fail(
     world: LoginWorld, names: int
 ) -> None:
     world.log_in("bob", "bob-secret")
@@ -69,10 +69,10 @@ def test_good_logins_are_let_in_at_once_when_logins_of_many_names_fail(
 
 @pytest.mark.parametrize("closes", [False, True], ids=["stays", "closes_early"])
 @pytest.mark.parametrize("names", [1, 10_000], ids=["one_name", "a_name_a_login"])
-def test_guessing_from_one_address_is_bounded_when_the_client(
+def test_judged_guesses_from_one_address_are_bounded(
     world: LoginWorld, names: int, closes: bool
 ) -> None:
-    """A client that guesses 250 passwords a second for 4 s, on a connection each."""
+    """The client guesses 250 passwords a second for 4 s, each on its own connection."""
     tried = 0
     for _ in range(100):
         for _ in range(10):
@@ -88,7 +88,7 @@ def test_guessing_from_one_address_is_bounded_when_the_client(
     assert failures(world) >= FAILURES_AT_ONCE
 
 
-def test_a_guessed_name_is_let_in_at_once_from_another_address(world: LoginWorld) -> None:
+def test_guessed_name_logs_in_without_delay_from_another_address(world: LoginWorld) -> None:
     for _ in range(FAILURES_AT_ONCE + HELD_BACK):
         world.log_in("bob", "wrong", "10.0.0.9")
     world.run(0.1)

@@ -1,4 +1,4 @@
-"""What a peer gets before its login, byte by byte: Kafka's conversation, and its bounds."""
+"""The bytes that a client receives before its login, as from Kafka, and the bounds of a login."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tests.broker.authentication.letting_in import (
     VERSIONS,
     all_until_closed,
     broker_with_logins,
-    by_scram,
-    come,
+    connect,
+    frozen_clock,
     log_in,
+    log_in_by_scram,
     plain_token,
-    sized,
-    standing,
+    with_length,
 )
 from tests.broker.edge import Client, eventually
 from tests.broker.serving import serving
@@ -58,13 +58,13 @@ def reasons(lines: list[Any]) -> list[str]:
 
 
 async def serves(client: Client) -> bool:
-    """Whether the peer is let in: its requests are answered."""
+    """Whether the client is logged in: its requests are answered."""
     return (await client.call(GROUPS, 0))["error_code"] == 0
 
 
-async def test_a_login_in_requests_is_let_in_for_its_principal(tmp_path: Path) -> None:
+async def test_plain_login_gives_the_connection_its_principal(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         answer = await log_in(client)
 
         assert answer == {
@@ -79,9 +79,9 @@ async def test_a_login_in_requests_is_let_in_for_its_principal(tmp_path: Path) -
         assert logins.counts == {Result(LISTENER, "PLAIN", SUCCESS): 1}
 
 
-async def test_requests_that_come_with_the_last_token_are_served_behind_it(tmp_path: Path) -> None:
+async def test_requests_pipelined_after_the_last_token_are_served(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
         token = client.send(AUTHENTICATE, 1, auth_bytes=plain_token())
         first, second = client.send(GROUPS, 0), client.send(METADATA, 1, topics=[])
@@ -91,9 +91,9 @@ async def test_requests_that_come_with_the_last_token_are_served_behind_it(tmp_p
         assert (await client.receive(second))["brokers"]
 
 
-async def test_every_byte_may_come_alone(tmp_path: Path) -> None:
+async def test_login_succeeds_when_each_byte_arrives_alone(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client, copy = await come(broker), await come(broker)
+        client, copy = await connect(broker), await connect(broker)
         sent: list[bytes] = []
         copy.send_raw = sent.append  # type: ignore[method-assign]
         handles = [
@@ -109,9 +109,12 @@ async def test_every_byte_may_come_alone(tmp_path: Path) -> None:
             assert (await client.receive(handle))["error_code"] == 0
 
 
-async def test_trap_2_api_versions_of_an_unknown_version_may_be_asked_again(tmp_path: Path) -> None:
+@pytest.mark.proves("security 2")
+async def test_trap_2_api_versions_may_be_repeated_when_its_version_is_unknown(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         header = struct.pack(">hhihx", VERSIONS, 99, 1, -1)
         client.send_raw(struct.pack(">i", len(header)) + header)
         correlation_id, code, count, key = struct.unpack_from(">ihih", await client.receive_raw())
@@ -129,9 +132,12 @@ async def test_trap_2_api_versions_of_an_unknown_version_may_be_asked_again(tmp_
         assert connection.software == "tester 1"
 
 
-async def test_trap_2_a_second_good_api_versions_closes(tmp_path: Path, lines: list[Any]) -> None:
+@pytest.mark.proves("security 2")
+async def test_trap_2_second_valid_api_versions_closes_the_connection(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         assert (await client.call(VERSIONS, 0))["error_code"] == 0
         client.send(VERSIONS, 0)
 
@@ -139,12 +145,13 @@ async def test_trap_2_a_second_good_api_versions_closes(tmp_path: Path, lines: l
         assert reasons(lines) == ["a second ApiVersions before the login"]
 
 
-async def test_trap_3_an_unknown_mechanism_is_answered_with_the_list_after_the_delay(
+@pytest.mark.proves("security 3")
+async def test_trap_3_unknown_mechanism_is_answered_with_the_list_after_the_delay(
     tmp_path: Path,
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
     async with broker_with_logins(tmp_path, delay) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         began = asyncio.get_running_loop().time()
         answer = await client.call(HANDSHAKE, 1, mechanism="GSSAPI")
 
@@ -157,58 +164,62 @@ async def test_trap_3_an_unknown_mechanism_is_answered_with_the_list_after_the_d
         assert logins.counts == {Result(LISTENER, NO_MECHANISM, FAILURE): 1}
 
 
+@pytest.mark.proves("security 3")
 async def test_trap_3_metadata_before_the_login_is_not_answered(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         client.send(METADATA, 1, topics=None)
 
         assert await all_until_closed(client) == b""
         assert reasons(lines) == ["Metadata before the login: is the client configured for SASL?"]
 
 
-async def test_trap_4_raw_tokens_are_answered_by_an_empty_frame_or_by_nothing(
+@pytest.mark.proves("security 4")
+async def test_trap_4_valid_raw_token_gets_an_empty_frame_invalid_one_nothing(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         assert (await client.call(HANDSHAKE, 0, mechanism="PLAIN"))["error_code"] == 0
-        client.send_raw(sized(plain_token()))
+        client.send_raw(with_length(plain_token()))
         assert await client.reader.readexactly(4) == bytes(4)
         assert await serves(client)
 
-        wrong = await come(broker)
+        wrong = await connect(broker)
         assert (await wrong.call(HANDSHAKE, 0, mechanism="PLAIN"))["error_code"] == 0
-        wrong.send_raw(sized(plain_token(password="wrong")))
+        wrong.send_raw(with_length(plain_token(password="wrong")))
         assert await all_until_closed(wrong) == b""
 
 
-async def test_trap_4_a_frame_above_the_bound_is_refused_at_its_size(
+@pytest.mark.proves("security 4")
+async def test_trap_4_frame_of_a_wrong_size_is_refused_once_its_size_is_read(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
         for size in (524_289, -1, 7):
-            client = await come(broker)
+            client = await connect(broker)
             client.send_raw(struct.pack(">i", size))
             assert await all_until_closed(client) == b""
-        within = await come(broker)
+        within = await connect(broker)
         within.send_raw(struct.pack(">i", 524_288) + b"x" * 1000)
         await eventually(lambda: logins.held_bytes == 1004)
         within.close()
         await eventually(lambda: logins.held_bytes == 0)
 
         assert reasons(lines) == [
-            f"message of {size} bytes exceeds sasl.server.max.receive.size=524288"
-            for size in (524_289, -1, 7)
+            "message of 524289 bytes exceeds sasl.server.max.receive.size=524288",
+            "message of -1 bytes is too small for a request",
+            "message of 7 bytes is too small for a request",
         ]
 
 
-async def test_a_raw_token_of_no_bytes_is_a_token(tmp_path: Path, lines: list[Any]) -> None:
+async def test_empty_raw_token_is_judged_as_a_token(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
-        client.send_raw(sized(b""))
+        client.send_raw(with_length(b""))
 
         assert await all_until_closed(client) == b""
         assert reasons(lines) == ["Invalid SASL/PLAIN response: expected 3 tokens, got 1"]
@@ -222,10 +233,12 @@ async def test_a_raw_token_of_no_bytes_is_a_token(tmp_path: Path, lines: list[An
         (b"no", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
-async def test_a_refusal_is_told_after_the_delay(tmp_path: Path, token: bytes, said: str) -> None:
+async def test_failed_login_is_answered_after_the_delay(
+    tmp_path: Path, token: bytes, said: str
+) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
     async with broker_with_logins(tmp_path, delay) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         began = asyncio.get_running_loop().time()
         answer = await client.call(AUTHENTICATE, 1, auth_bytes=token)
@@ -239,20 +252,20 @@ async def test_a_refusal_is_told_after_the_delay(tmp_path: Path, token: bytes, s
 @pytest.mark.parametrize(
     ("handshake", "said"),
     [
-        (None, sized(encode_request_header(METADATA, 1, 1, "x") + b"\xff" * 4)),
+        (None, with_length(encode_request_header(METADATA, 1, 1, "x") + b"\xff" * 4)),
         (None, struct.pack(">i", 524_289)),
         (None, bytes.fromhex("160301020001")),
-        (None, sized(b"\xff" * 12)),
-        (0, sized(plain_token(password="wrong"))),
-        (1, sized(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
+        (None, with_length(b"\xff" * 12)),
+        (0, with_length(plain_token(password="wrong"))),
+        (1, with_length(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
     ],
 )
-async def test_where_nothing_is_answered_the_connection_is_closed_after_the_delay(
+async def test_unanswered_connection_is_closed_after_the_delay(
     tmp_path: Path, handshake: int | None, said: bytes
 ) -> None:
     delay = {"connection.failed.authentication.delay.ms": "150"}
     async with broker_with_logins(tmp_path, delay) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         if handshake is not None:
             await client.call(HANDSHAKE, handshake, mechanism="PLAIN")
         loop = asyncio.get_running_loop()
@@ -264,40 +277,46 @@ async def test_where_nothing_is_answered_the_connection_is_closed_after_the_dela
         assert logins.counts.total() == 1
 
 
-async def test_another_request_in_the_middle_gets_an_error_of_its_own(tmp_path: Path) -> None:
+async def test_other_request_during_login_gets_an_error_and_closes_the_connection(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         assert (await client.call(GROUPS, 0))["error_code"] == ILLEGAL_SASL_STATE
         assert await all_until_closed(client) == b""
-        other = await come(broker)
+        other = await connect(broker)
         await other.call(HANDSHAKE, 1, mechanism="PLAIN")
-        other.send(METADATA, 9, topics=[])  # its answer has no place for one
+        other.send(METADATA, 9, topics=[])  # Metadata v9 has no field for an error
         assert await all_until_closed(other) == b""
 
 
 @pytest.mark.parametrize(
     "frame",
     [
-        sized(b"\xff" * 12),
-        sized(encode_request_header(HANDSHAKE, 9, 1, "x") + b"\0\5PLAIN"),
-        sized(encode_request_header(HANDSHAKE, 1, 1, "x") + b"\0\5PLA"),
-        sized(encode_request_header(AUTHENTICATE, 1, 1, "x") + b"\0\0\0\0"),
-        sized(struct.pack(">hhih", HANDSHAKE, 1, 1, 500)),
+        with_length(b"\xff" * 12),
+        with_length(encode_request_header(HANDSHAKE, 9, 1, "x") + b"\0\5PLAIN"),
+        with_length(encode_request_header(HANDSHAKE, 1, 1, "x") + b"\0\5PLA"),
+        with_length(encode_request_header(AUTHENTICATE, 1, 1, "x") + b"\0\0\0\0"),
+        with_length(struct.pack(">hhih", HANDSHAKE, 1, 1, 500)),
     ],
 )
-async def test_what_is_no_login_ends_without_an_answer(tmp_path: Path, frame: bytes) -> None:
+async def test_malformed_login_request_closes_the_connection_without_an_answer(
+    tmp_path: Path, frame: bytes
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         client.send_raw(frame)
 
         assert await all_until_closed(client) == b""
         assert logins.strangers == 0
 
 
-async def test_a_tls_client_is_recognised(tmp_path: Path, lines: list[Any]) -> None:
+async def test_tls_client_on_a_listener_without_tls_is_logged(
+    tmp_path: Path, lines: list[Any]
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         client.send_raw(bytes.fromhex("160301020001"))
 
         assert await all_until_closed(client) == b""
@@ -306,9 +325,9 @@ async def test_a_tls_client_is_recognised(tmp_path: Path, lines: list[Any]) -> N
         ]
 
 
-async def test_sasl_on_a_plain_listener_is_out_of_place(tmp_path: Path) -> None:
+async def test_sasl_requests_get_illegal_sasl_state_on_a_plaintext_listener(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
-        client = await come(broker)
+        client = await connect(broker)
         answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
         told = await client.call(AUTHENTICATE, 1, auth_bytes=plain_token())
@@ -316,12 +335,12 @@ async def test_sasl_on_a_plain_listener_is_out_of_place(tmp_path: Path) -> None:
         assert await serves(client)
 
 
-async def test_who_does_not_log_in_in_time_is_closed(
+async def test_connection_is_closed_when_login_takes_too_long(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_protocol, "LOGIN_S_MAX", 0.05)
     async with broker_with_logins(tmp_path) as (broker, logins):
-        silent, halfway = await come(broker), await come(broker)
+        silent, halfway = await connect(broker), await connect(broker)
         halfway.send_raw(b"\0\0")
 
         assert await all_until_closed(silent) == b""
@@ -330,9 +349,9 @@ async def test_who_does_not_log_in_in_time_is_closed(
         assert (logins.strangers, logins.held_bytes) == (0, 0)
 
 
-async def test_too_many_messages_are_no_login(tmp_path: Path, lines: list[Any]) -> None:
+async def test_login_fails_after_64_messages(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         header = struct.pack(">hhihx", VERSIONS, 99, 1, -1)
         client.send_raw((struct.pack(">i", len(header)) + header) * 100)
 
@@ -340,14 +359,14 @@ async def test_too_many_messages_are_no_login(tmp_path: Path, lines: list[Any]) 
         assert reasons(lines) == ["no login within 64 messages"]
 
 
-async def test_many_strangers_cost_the_oldest_of_the_busiest_address_its_place(
+async def test_oldest_connection_of_the_busiest_address_is_closed_at_the_bound(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_MAX", 5)
     async with broker_with_logins(tmp_path) as (broker, all_logins):
-        others = [await come(broker) for _ in range(5)]
+        others = [await connect(broker) for _ in range(5)]
         await eventually(lambda: all_logins.strangers == 5)
-        client = await come(broker)
+        client = await connect(broker)
 
         assert await all_until_closed(others[0]) == b""
         await log_in(client)
@@ -356,12 +375,12 @@ async def test_many_strangers_cost_the_oldest_of_the_busiest_address_its_place(
         assert reasons(lines) == ["too many connections without login"]
 
 
-async def test_bytes_of_strangers_are_bounded_together(
+async def test_bytes_of_unfinished_logins_are_bounded_over_all_connections(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "STRANGERS_BYTES_MAX", 10_000)
     async with broker_with_logins(tmp_path) as (broker, all_logins):
-        big, small = await come(broker), await come(broker)
+        big, small = await connect(broker), await connect(broker)
         big.send_raw(struct.pack(">i", 500_000) + b"x" * 7000)
         await eventually(lambda: all_logins.held_bytes == 7004)
         small.send_raw(struct.pack(">i", 500_000) + b"x" * 4000)
@@ -371,14 +390,14 @@ async def test_bytes_of_strangers_are_bounded_together(
         assert reasons(lines) == ["unfinished logins hold too many bytes, and this one the most"]
 
 
-async def test_guessing_is_bounded_by_name_and_address_and_hinders_no_other(
+async def test_guessing_is_bounded_by_name_and_address_and_delays_no_other_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "FAILURES_AT_ONCE", 3)
-    async with broker_with_logins(tmp_path, time=standing()) as (broker, logins):
+    async with broker_with_logins(tmp_path, time=frozen_clock()) as (broker, logins):
 
         async def guess() -> None:
-            client = await come(broker)
+            client = await connect(broker)
             assert (await log_in(client, "alice", "wrong"))["error_code"]
             client.close()
 
@@ -386,18 +405,18 @@ async def test_guessing_is_bounded_by_name_and_address_and_hinders_no_other(
             await guess()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        client = await come(broker)
-        await log_in(client)  # even a right one waits for its turn
+        client = await connect(broker)
+        await log_in(client)  # a right password waits for its turn too
         assert loop.time() - began >= 0.199
         assert await serves(client)
         assert logins.guesses.wait_ms("10.0.0.1", "alice", 0) == 0
         began = loop.time()
-        await log_in(await come(broker), "bob")
+        await log_in(await connect(broker), "bob")
         assert loop.time() - began < 0.199
 
-        # Many at once: those whose turn would come too late are refused unjudged.
+        # Logins whose turn would come too late are refused without a check of the password.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-        late = await come(broker)
+        late = await connect(broker)
         await late.call(HANDSHAKE, 1, mechanism="PLAIN")
         late.send(AUTHENTICATE, 1, auth_bytes=plain_token())
         before = logins.counts.total()
@@ -405,11 +424,9 @@ async def test_guessing_is_bounded_by_name_and_address_and_hinders_no_other(
         assert logins.counts.total() == before, "nothing was judged"
 
 
-async def test_a_login_by_scram_takes_one_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_scram_login_takes_one_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
-    async with broker_with_logins(tmp_path, scram=True, time=standing()) as (broker, logins):
+    async with broker_with_logins(tmp_path, scram=True, time=frozen_clock()) as (broker, logins):
         for _ in range(guesses.FAILURES_AT_ONCE + 1):
             now_ms = broker.time.now().mono_ms
             logins.guesses.judged("127.0.0.1", "alice", now_ms, is_right=False)
@@ -421,25 +438,25 @@ async def test_a_login_by_scram_takes_one_turn(
             return waits[-1]
 
         logins.guesses.wait_ms = wait_ms  # type: ignore[method-assign]
-        client = await come(broker)
-        done = await by_scram(client, b"alice", b"alice-secret")
+        client = await connect(broker)
+        done = await log_in_by_scram(client, b"alice", b"alice-secret")
         assert done["error_code"] == 0
         assert waits == [guesses.TURN_MS]
         counts = broker.watchdog.counts
-        # Three messages, and the judging of the last one when its turn had come.
+        # Three messages, and the check of the last one at its turn.
         assert counts["logins"] == 4
         assert await serves(client)
 
 
-async def test_a_wrong_password_again_and_again_is_one_line_a_minute(
+async def test_repeated_wrong_password_is_logged_once_a_minute(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
         for _ in range(5):
-            client = await come(broker)
+            client = await connect(broker)
             await log_in(client, "alice", "wrong")
             client.close()
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client, "bob", "wrong")
 
         assert logins.counts == {Result(LISTENER, "PLAIN", FAILURE): 6}
@@ -454,11 +471,11 @@ async def test_a_wrong_password_again_and_again_is_one_line_a_minute(
         assert told[0]["listener"] == LISTENER
 
 
-async def test_half_done_logins_by_hundreds_do_not_hold_others_up(tmp_path: Path) -> None:
+async def test_300_unfinished_logins_do_not_delay_other_connections(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, logins):
-        settled = await come(broker)
+        settled = await connect(broker)
         await log_in(settled)
-        crowd = [await come(broker) for _ in range(300)]
+        crowd = [await connect(broker) for _ in range(300)]
         for stranger in crowd:
             stranger.send(HANDSHAKE, 1, mechanism="PLAIN")
             stranger.send_raw(struct.pack(">i", 400_000) + b"x" * 2000)
@@ -475,7 +492,7 @@ async def test_half_done_logins_by_hundreds_do_not_hold_others_up(tmp_path: Path
         assert max(waits) < 0.05
 
 
-async def test_a_start_warns_of_passwords_that_can_be_read_and_of_a_module_that_is_not_used(
+async def test_start_warns_of_plain_without_tls_and_of_an_ignored_login_module(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     unused = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="planted";'

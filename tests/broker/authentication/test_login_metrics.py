@@ -1,16 +1,18 @@
-"""What a scrape says of logins."""
+"""The metrics of logins."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from broker.metrics.exposition import render
-from tests.broker.authentication.letting_in import broker_with_logins, come, log_in
+from tests.broker.authentication.letting_in import broker_with_logins, connect, log_in
 
 
-async def test_logins_are_counted_from_0_by_mechanism_and_never_by_user(tmp_path: Path) -> None:
+async def test_logins_are_counted_by_mechanism_and_result_without_user_names(
+    tmp_path: Path,
+) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client, other, stranger = [await come(broker) for _ in range(3)]
+        client, other, stranger = [await connect(broker) for _ in range(3)]
         await log_in(client)
         await log_in(other, "alice", "wrong")
         stranger.send_raw(b"\0")

@@ -1,4 +1,4 @@
-"""No message of a login holds the loop for 10 ms (law 9), whatever is in it."""
+"""No login message holds the event loop for 10 ms (law 9), whatever it contains."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from security.sasl import plain as plain_messages
 from security.sasl import scram as scram_messages
 from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Reply, Then
 from security.sasl.oauthbearer import OAuthBearerServer
-from tests.broker.authentication.bearers import first_message, forged, judge
+from tests.broker.authentication.bearers import first_message, forged, signed_tokens
 from tests.broker.authentication.letting_in import (
     AUTHENTICATE,
     VERSIONS,
     all_until_closed,
     broker_with_logins,
-    come,
-    sized,
+    connect,
+    with_length,
 )
 
 SCRAM, PLAIN, BEARER = "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"
@@ -51,7 +51,7 @@ def lines() -> Iterator[list[Any]]:
         yield found
 
 
-def nobody(name: str, by_token: bool) -> Found | None:
+def no_user(name: str, by_token: bool) -> Found | None:
     return None
 
 
@@ -60,18 +60,18 @@ def shown(name: str, by_token: bool) -> ScramCredential:
 
 
 def filled(before: bytes, again: bytes, after: bytes) -> Callable[[int], list[bytes]]:
-    """A message of nearly so many bytes."""
+    """A message of nearly ``size`` bytes."""
     fixed = len(before) + len(after)
     return lambda size: [before + again * ((size - fixed) // len(again)) + after]
 
 
 def after_first(of_size: Callable[[int], list[bytes]]) -> Callable[[int], list[bytes]]:
-    """Such a message as the second one of SCRAM."""
+    """The message sent as the second one of a SCRAM login."""
     return lambda size: [b"n,,n=a,r=abc", *of_size(size)]
 
 
 def headed(text: str, again: str) -> Callable[[int], list[bytes]]:
-    """A token of nearly so many bytes, all of them in its header."""
+    """A token of nearly ``size`` bytes, all of them in its header."""
 
     def of_size(size: int) -> list[bytes]:
         bytes_max = (min(size, bearer.HEADER_CHARACTERS_MAX) - 100) // 4 * 3
@@ -103,11 +103,11 @@ SHAPES: dict[str, tuple[str, Callable[[int], list[bytes]]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("is_taken", [False, True])
-def test_a_message_is_judged_within_10_ms(tmp_path: Path, shape: str, is_taken: bool) -> None:
-    tokens = judge(tmp_path)
+def test_login_message_is_handled_within_10_ms(tmp_path: Path, shape: str, is_taken: bool) -> None:
+    tokens = signed_tokens(tmp_path)
     offered: dict[str, Begin] = {
         PLAIN: plain({"alice": "secret"}),
-        SCRAM: scram(SCRAM, nobody, shown, Time()),
+        SCRAM: scram(SCRAM, no_user, shown, Time()),
         BEARER: lambda: OAuthBearerServer(tokens.check),
     }
     sasl = ListenerSasl(offered, {})
@@ -119,7 +119,7 @@ def test_a_message_is_judged_within_10_ms(tmp_path: Path, shape: str, is_taken: 
         one = sasl.exchange()
         one.request(SASL_HANDSHAKE, 1, {"mechanism": mechanism}, START)
         for message in messages:
-            # CPU time of this thread: a busy machine has no part in it.
+            # CPU time of this thread, so that a busy machine does not count.
             began_s = thread_time()
             reply = one.request(SASL_AUTHENTICATE, 1, {"auth_bytes": message}, START)
             held_s.append(thread_time() - began_s)
@@ -133,9 +133,9 @@ def test_a_message_is_judged_within_10_ms(tmp_path: Path, shape: str, is_taken: 
 
 
 @pytest.mark.parametrize("size_more", [0, 1])
-def test_a_tokens_header_is_bounded(tmp_path: Path, size_more: int) -> None:
+def test_token_header_above_the_bound_is_refused(tmp_path: Path, size_more: int) -> None:
     head = "a" * (bearer.HEADER_CHARACTERS_MAX + size_more)
-    refused = judge(tmp_path).check(head + ".e30.eA")
+    refused = signed_tokens(tmp_path).check(head + ".e30.eA")
     assert isinstance(refused, oauthbearer.TokenRefused)
     assert refused.reason == (
         "the token's header is too long" if size_more else "the token is not a signed JWT"
@@ -143,7 +143,7 @@ def test_a_tokens_header_is_bounded(tmp_path: Path, size_more: int) -> None:
 
 
 TAGS = bytes([0x83, 0x87, 6]) + b"".join(
-    # 99,203 of them, in ascending order, each of no bytes
+    # 99,203 tagged fields in ascending order, each of 0 bytes
     bytes([tag & 127 | 128, tag >> 7 & 127 | 128, tag >> 14, 0])
     for tag in range(99_203)
 )
@@ -166,12 +166,12 @@ TAGS = bytes([0x83, 0x87, 6]) + b"".join(
         ),
     ],
 )
-async def test_a_request_of_many_tagged_fields_is_no_login(
+async def test_login_request_with_many_tagged_fields_is_refused(
     tmp_path: Path, lines: list[Any], frame: bytes, reason: str
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
-        client.send_raw(sized(frame))
+        client = await connect(broker)
+        client.send_raw(with_length(frame))
         assert await all_until_closed(client) == b""
     assert [line["reason"] for line in lines if line["event"] == "login failed"] == [
         f"unexpected request before login: {reason}"

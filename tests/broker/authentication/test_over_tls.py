@@ -1,4 +1,4 @@
-"""Logins inside TLS: the layer hands its bytes to whom the login gives way."""
+"""Logins inside TLS: the TLS layer hands its bytes to the protocol that follows the login."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_librdkafka_logs_in_over_tls(tmp_path: Path, mechanism: str) -> No
         assert await asyncio.to_thread(produce_and_consume, secured, "t") == [b"0", b"1", b"2"]
 
 
-async def test_records_that_come_with_the_last_token_are_served_behind_it(tmp_path: Path) -> None:
+async def test_requests_in_tls_records_after_the_last_token_are_served(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     settings = over_tls(authority)
     async with broker_with_logins(tmp_path / "data", settings) as (broker, _):
@@ -53,7 +53,7 @@ async def test_records_that_come_with_the_last_token_are_served_behind_it(tmp_pa
                 "127.0.0.1", port_of(broker), ssl=context, server_hostname="localhost"
             )
         )
-        # Each write is a TLS record of its own, and all may come in one segment.
+        # Each write is a TLS record of its own, and all may arrive in one segment.
         handles = [
             client.send(HANDSHAKE, 1, mechanism="PLAIN"),
             client.send(AUTHENTICATE, 1, auth_bytes=plain_token()),

@@ -1,4 +1,4 @@
-"""Clients of others log in, produce and consume; with a wrong password they say so."""
+"""librdkafka and aiokafka log in, produce and consume; a wrong password is reported."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_librdkafka_logs_in(tmp_path: Path, mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_librdkafka_is_told_of_a_wrong_password(tmp_path: Path, mechanism: str) -> None:
+async def test_librdkafka_reports_a_wrong_password(tmp_path: Path, mechanism: str) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, logins):
         settings = confluent(port_of(broker), mechanism, "wrong")
         error = await asyncio.to_thread(error_of, settings)

@@ -1,4 +1,4 @@
-"""Sessions that end, and the logins that renew them (KIP-368), to the byte."""
+"""Sessions that expire, and the re-authentications that renew them (KIP-368), byte by byte."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.broker.authentication.letting_in import (
     LISTENER,
     all_until_closed,
     broker_with_logins,
-    come,
+    connect,
+    frozen_clock,
     log_in,
     plain_token,
-    sized,
-    standing,
+    with_length,
 )
 from tests.broker.edge import Client, eventually
 from tests.broker.mock_time import MockTime
@@ -52,21 +52,21 @@ async def list_groups(client: Client) -> int:
     return code
 
 
-async def over(broker: Broker, time: MockTime) -> None:
-    """Let the one session end, which is SHORT; it ends no earlier, however long a test takes."""
+async def end_session(broker: Broker, time: MockTime) -> None:
+    """Ends the only session, one of SHORT; it does not end earlier, however long the test takes."""
     time.move(100)
     (connection,) = broker.server.connections
     session = connection.session
     await eventually(lambda: session._timer is None)  # type: ignore[union-attr]
 
 
-async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
+async def test_session_lifetime_is_returned_and_renewed_by_reauthentication(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         assert (await log_in(client))["session_lifetime_ms"] == 60_000
         (connection,) = broker.server.connections
         before = connection.principal
-        # What is asked before the renewal is answered before it, all of it in one segment.
+        # A request sent before the renewal is answered before it; all arrive in one segment.
         first = client.send(GROUPS, 0)
         handshake = client.send(HANDSHAKE, 1, mechanism="PLAIN")
         token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
@@ -84,13 +84,14 @@ async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
         }
 
 
-async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: Path) -> None:
+@pytest.mark.proves("security 5")
+async def test_trap_5_expired_session_stays_open_until_its_next_request(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         assert await list_groups(client) == 0
-        await over(broker, time)
+        await end_session(broker, time)
         assert len(broker.server.connections) == 1, "it says nothing and lives"
         client.send(GROUPS, 0)
 
@@ -98,57 +99,63 @@ async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: 
         assert logins.counts[Result(LISTENER, "PLAIN", EXPIRED)] == 1
 
 
-async def test_a_wall_clock_that_jumps_changes_no_session(tmp_path: Path) -> None:
+async def test_jump_of_the_wall_clock_changes_no_session(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         time.wall_ms += 3_600_000
         assert await list_groups(client) == 0
     async with broker_with_logins(tmp_path / "short", SHORT, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         time.wall_ms -= 7_200_000
-        await over(broker, time)
+        await end_session(broker, time)
         client.send(GROUPS, 0)
         assert await all_until_closed(client) == b""
 
 
-async def test_trap_5_an_expired_session_may_be_renewed_still(tmp_path: Path) -> None:
+@pytest.mark.proves("security 5")
+async def test_trap_5_expired_session_can_be_renewed(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
-        await over(broker, time)
+        await end_session(broker, time)
         assert (await log_in(client))["session_lifetime_ms"] == 100
         assert await list_groups(client) == 0
-        await over(broker, time)
-        # A second one within a second of the first one's beginning is none: the session is over.
+        await end_session(broker, time)
+        # A second renewal within a second of the first one's start does not count: the session is
+        # over.
         client.send(HANDSHAKE, 1, mechanism="PLAIN")
         assert await all_until_closed(client) == b""
 
 
-async def test_trap_5_a_raw_client_is_cut_at_its_end_too(tmp_path: Path) -> None:
+@pytest.mark.proves("security 5")
+async def test_trap_5_session_of_a_raw_token_client_is_closed_when_it_expires(
+    tmp_path: Path,
+) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
-        client.send_raw(sized(plain_token()))
+        client.send_raw(with_length(plain_token()))
         await client.reader.readexactly(4)
         assert await list_groups(client) == 0
-        await over(broker, time)
+        await end_session(broker, time)
         client.send(GROUPS, 0)
         assert await all_until_closed(client) == b""
 
 
-async def test_trap_6_a_second_renewal_within_a_second_is_refused_and_the_connection_lives(
+@pytest.mark.proves("security 6")
+async def test_trap_6_second_renewal_within_a_second_is_refused_and_does_not_close(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, LONG, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
-        await log_in(client)  # the first may follow at once
+        await log_in(client)  # the first renewal may follow at once
         answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
         assert await list_groups(client) == 0
@@ -156,9 +163,10 @@ async def test_trap_6_a_second_renewal_within_a_second_is_refused_and_the_connec
         assert (await log_in(client))["error_code"] == 0
 
 
-async def test_trap_6_without_a_lifetime_there_is_nothing_to_renew(tmp_path: Path) -> None:
+@pytest.mark.proves("security 6")
+async def test_trap_6_renewal_is_refused_when_sessions_have_no_lifetime(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         assert (await client.call(HANDSHAKE, 1, mechanism="PLAIN"))["error_code"] == (
             ILLEGAL_SASL_STATE
@@ -171,9 +179,10 @@ async def test_trap_6_without_a_lifetime_there_is_nothing_to_renew(tmp_path: Pat
         assert await list_groups(client) == 0
 
 
-async def test_trap_6_another_user_can_not_take_a_session_over(tmp_path: Path) -> None:
+@pytest.mark.proves("security 6")
+async def test_trap_6_renewal_as_another_user_is_refused(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, logins):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         answer = await log_in(client, "bob")
         assert (answer["error_code"], answer["error_message"]) == (
@@ -184,11 +193,12 @@ async def test_trap_6_another_user_can_not_take_a_session_over(tmp_path: Path) -
         assert logins.counts[Result(LISTENER, "PLAIN", RENEWAL_FAILED)] == 1
 
 
-async def test_trap_6_another_mechanism_closes_at_the_next_frame(
+@pytest.mark.proves("security 6")
+async def test_trap_6_renewal_by_another_mechanism_closes_at_the_next_frame(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         assert (await client.call(HANDSHAKE, 1, mechanism="SCRAM-SHA-256"))["error_code"] == 0
         client.send(AUTHENTICATE, 1, auth_bytes=b"n,,n=alice,r=x")
@@ -199,10 +209,12 @@ async def test_trap_6_another_mechanism_closes_at_the_next_frame(
         ]
 
 
-async def test_a_wrong_password_ends_the_session_after_the_delay(tmp_path: Path) -> None:
+async def test_renewal_with_a_wrong_password_closes_the_session_after_the_delay(
+    tmp_path: Path,
+) -> None:
     slow = {**LONG, "connection.failed.authentication.delay.ms": "150"}
     async with broker_with_logins(tmp_path, slow) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         loop = asyncio.get_running_loop()
@@ -215,18 +227,18 @@ async def test_a_wrong_password_ends_the_session_after_the_delay(tmp_path: Path)
         assert await all_until_closed(client) == b"", "what is behind it is not answered"
 
 
-async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
+async def test_password_guesses_in_renewals_count_as_failed_logins(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
-        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:  # told by its text
-            client = await come(broker)
+    async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
+        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:  # all fail
+            client = await connect(broker)
             await log_in(client)
             await log_in(client, "bob", password)
             client.close()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client, "bob")
         assert loop.time() - began >= 0.199, "a login waits for its turn"
         began = loop.time()
@@ -237,7 +249,7 @@ async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
         assert loop.time() - began >= 0.399, "and a renewal does"
         assert (await client.receive(behind))["error_code"] == 0
 
-        # A renewal whose turn would come too late is refused unjudged.
+        # A renewal whose turn would come too late is refused without a check of the password.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
         now_ms = broker.time.now().mono_ms
         logins.guesses.judged("127.0.0.1", "bob", now_ms, is_right=False)
@@ -252,11 +264,11 @@ async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
         assert lines[-1]["reason"] == "too many failed logins of this user from this address"
 
 
-async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
+async def test_no_timer_is_left_when_client_closes_while_its_renewal_waits(
     tmp_path: Path,
 ) -> None:
-    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
-        client = await come(broker)
+    async with broker_with_logins(tmp_path, LONG, time=frozen_clock()) as (broker, logins):
+        client = await connect(broker)
         await log_in(client)
         (connection,) = broker.server.connections
         for _ in range(guesses.FAILURES_AT_ONCE + 10):
@@ -273,9 +285,9 @@ async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
         assert logins.counts[Result(LISTENER, "PLAIN", RENEWED)] == 0
 
 
-async def test_an_unknown_mechanism_ends_the_session(tmp_path: Path) -> None:
+async def test_renewal_with_an_unknown_mechanism_closes_the_session(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         answer = await client.call(HANDSHAKE, 1, mechanism="X")
         assert answer["error_code"] == UNSUPPORTED_SASL_MECHANISM
@@ -283,42 +295,42 @@ async def test_an_unknown_mechanism_ends_the_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_nothing_else_is_served_in_the_middle(tmp_path: Path, version: int) -> None:
+async def test_other_requests_are_not_served_during_a_renewal(tmp_path: Path, version: int) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         if version == 1:
             await client.call(HANDSHAKE, 1, mechanism="PLAIN")
             assert await list_groups(client) == ILLEGAL_SASL_STATE
-        else:  # tokens without requests are what those send who do not renew
+        else:  # clients without re-authentication send raw tokens
             client.send(HANDSHAKE, 0, mechanism="PLAIN")
         assert await all_until_closed(client) == b""
 
 
-async def test_a_token_above_the_bound_ends_the_session(tmp_path: Path) -> None:
+async def test_renewal_token_above_the_bound_closes_the_session(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         client.send(AUTHENTICATE, 1, auth_bytes=bytes(524_289))
         assert await all_until_closed(client) == b""
 
 
-async def test_a_session_that_ends_while_it_is_renewed_is_renewed(tmp_path: Path) -> None:
+async def test_session_that_expires_during_its_renewal_is_renewed(tmp_path: Path) -> None:
     time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
-        await over(broker, time)
+        await end_session(broker, time)
         answer = await client.call(AUTHENTICATE, 1, auth_bytes=plain_token())
         assert (answer["error_code"], answer["session_lifetime_ms"]) == (0, 100)
         assert await list_groups(client) == 0
 
 
-async def test_a_connection_that_goes_leaves_no_timer(tmp_path: Path) -> None:
+async def test_closed_connection_leaves_no_timer(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, LONG) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         (connection,) = broker.server.connections
         session = connection.session

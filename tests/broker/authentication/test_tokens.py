@@ -1,4 +1,4 @@
-"""Delegation tokens of a broker alone: its requests to the code, logins by them, and their end."""
+"""Delegation tokens of a standalone broker: their requests, logins with them, and their expiry."""
 
 from __future__ import annotations
 
@@ -52,28 +52,28 @@ MECHANISM = "SCRAM-SHA-512"
 async def tokens_at(
     directory: Path | str, fs: Any = None, time: MockTime | None = None, **more: str
 ) -> AsyncIterator[Broker]:
-    """A broker with tokens, and with PLAINTEXT as its second listener."""
+    """A broker with delegation tokens, and with PLAINTEXT as its second listener."""
     settings = {**SETTINGS, **SECRET, **{name.replace("_", "."): it for name, it in more.items()}}
     settings["listeners"] += ",PLAINTEXT://127.0.0.1:0"
     async with serving(directory, settings, fs, time or MockTime()) as broker:
         yield broker
 
 
-async def come(broker: Broker, listener: int = 0) -> Client:
+async def connect_to(broker: Broker, listener: int = 0) -> Client:
     return await Client.connect(broker.sockets.addresses()[listener][1])
 
 
 async def logged_in(broker: Broker, name: str = "alice") -> Client:
-    client = await come(broker)
+    client = await connect_to(broker)
     assert not (await log_in(client, name))["error_code"]
     return client
 
 
-async def by_token(
+async def log_in_by_token(
     broker: Broker, token: dict[str, Any], mechanism: str = MECHANISM, secret: bytes = b""
 ) -> tuple[Client, dict[str, Any]]:
-    """A client that logs in by a token, and the last answer to that."""
-    client = await come(broker)
+    """Logs in with a delegation token and returns the client and the last answer."""
+    client = await connect_to(broker)
     proof = b64encode(secret or token["hmac"]).decode()
     login = client_login(mechanism, Credentials(token["token_id"], proof, by_token=True), "nonce")
     await client.call(HANDSHAKE, 1, mechanism=mechanism)
@@ -109,15 +109,15 @@ async def ended(client: Client, proof: bytes, period_ms: int = -1) -> tuple[int,
     return answer["error_code"], answer["expiry_timestamp_ms"]
 
 
-async def seen(client: Client, *owners: str) -> list[str]:
-    """The ids of the tokens that are told, of these owners or of all."""
+async def described_ids(client: Client, *owners: str) -> list[str]:
+    """The ids of the tokens that DescribeDelegationToken returns, of these owners or of all."""
     named = [{"principal_type": "User", "principal_name": each} for each in owners] or None
     answer = await client.call(DESCRIBE, 3, owners=named)
     assert not answer["error_code"]
     return [each["token_id"] for each in answer["tokens"]]
 
 
-async def test_tokens_are_bounded_by_owner_and_in_all(
+async def test_number_of_tokens_is_bounded_per_owner_and_in_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "OWNED_MAX", 2)
@@ -127,7 +127,7 @@ async def test_tokens_are_bounded_by_owner_and_in_all(
             alice, other = await logged_in(broker), await logged_in(broker)
             bob = await logged_in(broker, "bob")
             first = await created(alice)
-            # Two at once: the one that is second finds no room.
+            # Of two requests at once, the second exceeds the bound.
             codes = await asyncio.gather(created(alice), created(other))
             assert sorted(each["error_code"] for each in codes) == [NONE, POLICY_VIOLATION]
             assert (await created(bob))["error_code"] == NONE
@@ -136,18 +136,18 @@ async def test_tokens_are_bounded_by_owner_and_in_all(
             await ended(alice, first["hmac"])
             assert (await created(bob))["error_code"] == NONE
             assert (await created(bob, owner="alice"))["error_code"] == POLICY_VIOLATION
-        async with tokens_at(tmp_path) as broker:  # they are counted after a start too
+        async with tokens_at(tmp_path) as broker:  # tokens count after a restart too
             bob = await logged_in(broker, "bob")
             assert (await created(bob))["error_code"] == POLICY_VIOLATION
     told = [line for line in lines if line["event"] == "delegation token not created"]
     assert [(line["owner"], line["reason"]) for line in told] == [
-        ("User:alice", "its owner already has 2 tokens"),  # once a minute, and the clock stands
+        ("User:alice", "its owner already has 2 tokens"),  # once a minute by a frozen clock
         ("User:bob", "its owner already has 2 tokens"),
     ]
 
 
 @pytest.mark.parametrize(("bytes_more", "error_code"), [(0, NONE), (1, POLICY_VIOLATION)])
-async def test_what_a_token_names_is_bounded(
+async def test_length_of_the_names_in_a_token_is_bounded(
     tmp_path: Path, bytes_more: int, error_code: int
 ) -> None:
     async with tokens_at(tmp_path) as broker:
@@ -157,7 +157,7 @@ async def test_what_a_token_names_is_bounded(
         assert made["error_code"] == error_code
 
 
-async def test_a_token_is_made_and_told(tmp_path: Path) -> None:
+async def test_token_is_created_and_described(tmp_path: Path) -> None:
     time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         client = await logged_in(broker)
@@ -183,17 +183,19 @@ async def test_a_token_is_made_and_told(tmp_path: Path) -> None:
         old = {"renewers": [], "max_lifetime_ms": 1000}
         short = await client.call(CREATE, 1, **old)
         assert short["expiry_timestamp_ms"] == short["max_timestamp_ms"] == time.wall_ms + 1000
-        assert await seen(client, "bob") == [made["token_id"]]
+        assert await described_ids(client, "bob") == [made["token_id"]]
         assert (await client.call(DESCRIBE, 3, owners=[]))["tokens"] == []
 
 
 @pytest.mark.parametrize("mechanism", [each.mechanism for each in ScramMechanism])
-async def test_who_has_it_is_its_owner_until_it_ends(tmp_path: Path, mechanism: str) -> None:
+async def test_login_by_token_is_its_owner_until_the_token_expires(
+    tmp_path: Path, mechanism: str
+) -> None:
     time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         made = await created(await logged_in(broker), lifetime_ms=HOUR_MS)
         time.move(1_000)
-        client, answer = await by_token(broker, made, mechanism)
+        client, answer = await log_in_by_token(broker, made, mechanism)
         assert answer["error_code"] == NONE
         assert answer["session_lifetime_ms"] == HOUR_MS - 1_000
         connection = next(each for each in broker.server.connections if each.login.by_token)
@@ -201,17 +203,17 @@ async def test_who_has_it_is_its_owner_until_it_ends(tmp_path: Path, mechanism: 
         assert connection.login.mechanism == mechanism
         assert not (await client.call(GROUPS, 0))["error_code"]
 
-        _, wrong = await by_token(broker, made, mechanism, b"x" * 64)
+        _, wrong = await log_in_by_token(broker, made, mechanism, b"x" * 64)
         assert wrong["error_code"] == SASL_AUTHENTICATION_FAILED
         time.move(HOUR_MS)
-        _, late = await by_token(broker, made, mechanism)
+        _, late = await log_in_by_token(broker, made, mechanism)
         assert late["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_a_token_is_nobodys_name(tmp_path: Path) -> None:
+async def test_token_id_is_not_a_user_name(tmp_path: Path) -> None:
     async with tokens_at(tmp_path) as broker:
         made = await created(await logged_in(broker))
-        client = await come(broker)
+        client = await connect_to(broker)
         proof = b64encode(made["hmac"]).decode()
         login = client_login(MECHANISM, Credentials(made["token_id"], proof), "nonce")
         await client.call(HANDSHAKE, 1, mechanism=MECHANISM)
@@ -221,7 +223,7 @@ async def test_a_token_is_nobodys_name(tmp_path: Path) -> None:
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_its_renewers_renew_and_end_it(tmp_path: Path) -> None:
+async def test_owner_and_renewers_can_renew_and_expire_a_token(tmp_path: Path) -> None:
     time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         alice, bob = await logged_in(broker), await logged_in(broker, "bob")
@@ -240,14 +242,16 @@ async def test_its_renewers_renew_and_end_it(tmp_path: Path) -> None:
         assert await renewed(alice, proof) == (DELEGATION_TOKEN_EXPIRED, 0)
         assert await ended(alice, proof, 1) == (DELEGATION_TOKEN_EXPIRED, 0)
         assert await ended(alice, proof) == (NONE, time.wall_ms)
-        assert await seen(alice) == []
+        assert await described_ids(alice) == []
 
 
-async def test_no_token_is_asked_for_by_nobody_nor_by_a_token(tmp_path: Path) -> None:
+async def test_token_requests_are_refused_when_anonymous_or_logged_in_by_token(
+    tmp_path: Path,
+) -> None:
     async with tokens_at(tmp_path) as broker:
         made = await created(await logged_in(broker))
-        of_token, _ = await by_token(broker, made)
-        for client in (of_token, await come(broker, 1)):
+        of_token, _ = await log_in_by_token(broker, made)
+        for client in (of_token, await connect_to(broker, 1)):
             refused = DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
             answer = await created(client)
             assert (answer["error_code"], answer["token_id"], answer["hmac"]) == (refused, "", b"")
@@ -257,7 +261,7 @@ async def test_no_token_is_asked_for_by_nobody_nor_by_a_token(tmp_path: Path) ->
             assert (told["error_code"], told["tokens"]) == (refused, [])
 
 
-async def test_without_a_secret_key_there_are_none(tmp_path: Path) -> None:
+async def test_token_requests_are_refused_without_a_secret_key(tmp_path: Path) -> None:
     async with tokens_at(tmp_path, delegation_token_secret_key="") as broker:
         client = await logged_in(broker)
         assert (await created(client))["error_code"] == DELEGATION_TOKEN_AUTH_DISABLED
@@ -265,7 +269,7 @@ async def test_without_a_secret_key_there_are_none(tmp_path: Path) -> None:
         assert await ended(client, b"") == (DELEGATION_TOKEN_AUTH_DISABLED, 0)
         told = await client.call(DESCRIBE, 3, owners=None)
         assert told["error_code"] == DELEGATION_TOKEN_AUTH_DISABLED
-        _, answer = await by_token(broker, {"token_id": "none", "hmac": b"x"})
+        _, answer = await log_in_by_token(broker, {"token_id": "none", "hmac": b"x"})
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
     older = {"delegation_token_secret_key": "", "delegation_token_master_key": "older"}
     async with tokens_at(tmp_path, **older) as broker:
@@ -273,14 +277,14 @@ async def test_without_a_secret_key_there_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", ["owner", "renewer"])
-async def test_owner_and_renewers_are_users(tmp_path: Path, group: str) -> None:
+async def test_token_for_a_group_principal_is_refused(tmp_path: Path, group: str) -> None:
     async with tokens_at(tmp_path) as broker:
         client = await logged_in(broker)
         other = {"principal_type": "Group", "principal_name": "g"}
         owner = {"owner_principal_type": "Group", "owner_principal_name": "alice"}
         asked: dict[str, Any] = owner if group == "owner" else {"renewers": [other]}
         assert (await created(client, **asked))["error_code"] == INVALID_PRINCIPAL_TYPE
-        assert await seen(client) == []
+        assert await described_ids(client) == []
 
 
 def entry(operation: Operation, kind: ResourceType, name: str) -> AclEntry:
@@ -288,11 +292,11 @@ def entry(operation: Operation, kind: ResourceType, name: str) -> AclEntry:
     return AclEntry(pattern, str(BOB), "*", operation, Permission.ALLOW)
 
 
-async def test_tokens_of_others_need_rights(tmp_path: Path) -> None:
+async def test_tokens_of_other_owners_need_acls(tmp_path: Path) -> None:
     async with tokens_at(tmp_path, authorizer_class_name=STANDARD) as broker:
         alice, bob = await logged_in(broker), await logged_in(broker, "bob")
         hers = (await created(alice))["token_id"]
-        assert await seen(bob) == []
+        assert await described_ids(bob) == []
         assert not [each for each in broker.secured.audit.denials() if "Describe" in each.api]
         answer = await created(bob, owner="alice")
         assert answer["error_code"] == DELEGATION_TOKEN_AUTHORIZATION_FAILED
@@ -304,34 +308,34 @@ async def test_tokens_of_others_need_rights(tmp_path: Path) -> None:
         assert (second["principal_name"], second["token_requester_principal_name"]) == (
             "alice", "bob",
         )  # fmt: skip
-        assert await seen(bob) == [second["token_id"]]
+        assert await described_ids(bob) == [second["token_id"]]
         of_token = entry(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, hers)
         of_owner = entry(Operation.DESCRIBE_TOKENS, ResourceType.USER, str(ALICE))
         for each in (of_token, of_owner):
             index.add(each)
-            assert sorted(await seen(bob)) == sorted([hers, second["token_id"]])
+            assert sorted(await described_ids(bob)) == sorted([hers, second["token_id"]])
             index.remove(each)
-        assert await seen(bob, "alice") == [second["token_id"]]
+        assert await described_ids(bob, "alice") == [second["token_id"]]
 
 
-async def test_those_that_are_over_are_removed(tmp_path: Path) -> None:
+async def test_expired_tokens_are_removed(tmp_path: Path) -> None:
     time = MockTime()
     check = {"delegation_token_expiry_check_interval_ms": "1"}
     async with tokens_at(tmp_path, time=time, **check) as broker:
         client = await logged_in(broker)
         await created(client, lifetime_ms=HOUR_MS)
         lives = (await created(client))["token_id"]
-        assert len(await seen(client)) == 2
+        assert len(await described_ids(client)) == 2
         tokens = broker.secured.tokens
         assert tokens is not None
         time.move(HOUR_MS)
         await eventually(lambda: len(tokens) == 1)
-        assert await seen(client) == [lives]
+        assert await described_ids(client) == [lives]
     [kept] = json.loads((tmp_path / NAME).read_text())["tokens"]
     assert kept["tokenId"] == lives
 
 
-async def test_they_outlive_the_broker_and_nothing_secret_is_kept(tmp_path: Path) -> None:
+async def test_tokens_survive_a_restart_and_their_file_has_no_hmac(tmp_path: Path) -> None:
     async with tokens_at(tmp_path) as broker:
         client = await logged_in(broker)
         made = await created(client, "bob", "")
@@ -341,14 +345,14 @@ async def test_they_outlive_the_broker_and_nothing_secret_is_kept(tmp_path: Path
     assert b64encode(made["hmac"]).decode() not in path.read_text()
     async with tokens_at(tmp_path) as broker:
         assert await (await logged_in(broker)).call(DESCRIBE, 3, owners=None) == told
-        _, answer = await by_token(broker, made)
+        _, answer = await log_in_by_token(broker, made)
         assert not answer["error_code"]
     async with tokens_at(tmp_path, delegation_token_secret_key="another") as broker:
-        _, answer = await by_token(broker, made)
+        _, answer = await log_in_by_token(broker, made)
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
 
 
-async def test_a_login_computes_nothing_that_takes_long(
+async def test_login_by_token_derives_no_credential_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with tokens_at(tmp_path) as broker:
@@ -360,13 +364,13 @@ async def test_a_login_computes_nothing_that_takes_long(
             raise AssertionError("a credential is made anew")
 
         monkeypatch.setattr("broker.authentication.tokens.credential_of", hashed)
-        _, answer = await by_token(broker, made)
+        _, answer = await log_in_by_token(broker, made)
         assert not answer["error_code"]
         assert not (await renewed(await logged_in(broker), made["hmac"]))[0]
         assert broker.secured.tokens.found(ScramMechanism.SHA_512, made["token_id"]) == before
 
 
-async def test_on_a_full_disk_nothing_changes() -> None:
+async def test_tokens_are_unchanged_when_the_disk_is_full() -> None:
     fs = SimulatedFiles()
     async with tokens_at("/data", fs) as broker:
         client = await logged_in(broker)
@@ -374,7 +378,7 @@ async def test_on_a_full_disk_nothing_changes() -> None:
         fs.capacity_bytes = 0
         assert (await created(client))["error_code"] == UNKNOWN_SERVER_ERROR
         assert (await ended(client, made["hmac"]))[0] == UNKNOWN_SERVER_ERROR
-        assert await seen(client) == [made["token_id"]]
+        assert await described_ids(client) == [made["token_id"]]
         fs.capacity_bytes = UNBOUNDED
         assert not (await ended(client, made["hmac"]))[0]
 
@@ -382,7 +386,7 @@ async def test_on_a_full_disk_nothing_changes() -> None:
 @pytest.mark.parametrize(
     "text", ['{"version": 1, "tokens": [{}]}', '{"version": 1, "tokens": 5}', '{"version": 2}', "x"]
 )
-async def test_a_file_that_is_not_understood_ends_the_start(tmp_path: Path, text: str) -> None:
+async def test_start_fails_when_token_file_is_unreadable(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
     with pytest.raises(BadDirectory, match=r"tokens\.json (is damaged|has version 2)"):
         async with tokens_at(tmp_path):

@@ -1,4 +1,4 @@
-"""What SCRAM takes and refuses at the wire, and where secrets must not be."""
+"""SCRAM messages that are accepted or refused, and places that must not contain secrets."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.broker.authentication.letting_in import (
     HANDSHAKE,
     SETTINGS,
     SHA,
+    add_scram_user,
     broker_with_logins,
-    by_scram,
-    come,
-    cut_in,
+    connect,
+    cut_requests,
     log_in,
+    log_in_by_scram,
     plain_token,
     send_cut,
-    with_scram,
 )
 
 DESCRIBE_CONFIGS, DESCRIBE_USERS, ALTER_USERS = 32, 50, 51
@@ -40,14 +40,15 @@ def lines() -> Iterator[list[Any]]:
         yield found
 
 
-async def test_trap_7_a_nonce_that_merely_ends_with_the_servers_is_refused(
+@pytest.mark.proves("security 7")
+async def test_trap_7_nonce_that_only_ends_with_the_servers_nonce_is_refused(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
-        good = await by_scram(await come(broker), b"alice", b"alice-secret")
+        good = await log_in_by_scram(await connect(broker), b"alice", b"alice-secret")
         assert good["error_code"] == 0
         assert good["auth_bytes"].startswith(b"v=")
-        answer = await by_scram(await come(broker), b"alice", b"alice-secret", nonce=b"x")
+        answer = await log_in_by_scram(await connect(broker), b"alice", b"alice-secret", nonce=b"x")
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
         assert "librdkafka before 2.6.1 doubles its own nonce" in str(lines)
         assert answer["error_message"] == (
@@ -56,28 +57,30 @@ async def test_trap_7_a_nonce_that_merely_ends_with_the_servers_is_refused(
         )
 
 
-async def test_trap_7_a_name_with_a_comma_is_escaped_and_passwords_are_bytes(
+@pytest.mark.proves("security 7")
+async def test_trap_7_name_with_a_comma_is_escaped_and_passwords_are_not_prepared(
     tmp_path: Path,
 ) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
         assert broker.secured.users is not None
-        # U+00AD would vanish and U+2168 become IX, were passwords prepared (SASLprep).
-        await with_scram(broker.secured.users, "a,b=c", "p\u00adw\u2168", SHA.mechanism)
+        # SASLprep would drop U+00AD and turn U+2168 into IX; passwords are not prepared.
+        await add_scram_user(broker.secured.users, "a,b=c", "p\u00adw\u2168", SHA.mechanism)
         right, prepared = "p\u00adw\u2168".encode(), b"pwIX"
-        client = await come(broker)
-        assert (await by_scram(client, b"a=2Cb=3Dc", right))["error_code"] == 0
-        assert (await by_scram(await come(broker), b"a=2Cb=3Dc", prepared))["error_code"]
-        assert (await by_scram(await come(broker), b"a,b=c", right))["error_code"]
+        client = await connect(broker)
+        assert (await log_in_by_scram(client, b"a=2Cb=3Dc", right))["error_code"] == 0
+        assert (await log_in_by_scram(await connect(broker), b"a=2Cb=3Dc", prepared))["error_code"]
+        assert (await log_in_by_scram(await connect(broker), b"a,b=c", right))["error_code"]
         assert "User:a,b=c" in {str(each.principal) for each in broker.server.connections}
         client.close()
 
 
-async def test_trap_7_names_that_nobody_has_are_not_told_from_others(tmp_path: Path) -> None:
+@pytest.mark.proves("security 7")
+async def test_trap_7_unknown_users_cannot_be_distinguished_from_known_ones(tmp_path: Path) -> None:
     async with broker_with_logins(tmp_path, scram=True, iterations=8192) as (broker, _):
         shown: dict[bytes, set[tuple[bytes, bytes]]] = {}
         names = [b"alice", b"bob", *(b"nobody-%d" % number for number in range(20))]
         for name in names * 2:
-            client = await come(broker)
+            client = await connect(broker)
             await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
             first = await client.call(AUTHENTICATE, 1, auth_bytes=b"n,,n=" + name + b",r=abc")
             assert first["error_code"] == 0
@@ -89,16 +92,20 @@ async def test_trap_7_names_that_nobody_has_are_not_told_from_others(tmp_path: P
         assert len(salts) == len(names) - 1, "the tests give alice and bob the same"
         assert all(re.fullmatch(b"[0-9a-z]{20,26}", salt) for salt in salts)
         assert {iterations for each in shown.values() for _, iterations in each} == {b"8192"}
-        told = [await by_scram(await come(broker), name, b"no") for name in (b"alice", b"mallory")]
+        told = [
+            await log_in_by_scram(await connect(broker), name, b"no")
+            for name in (b"alice", b"mallory")
+        ]
         assert told[0] == told[1]
 
 
-async def test_trap_8_secrets_are_in_no_line_metric_answer_or_file(
+@pytest.mark.proves("security 8")
+async def test_trap_8_secrets_are_in_no_log_line_metric_answer_or_file(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     jaas = SETTINGS["plain.sasl.jaas.config"].replace("alice-secret", "planted-plain")
     async with broker_with_logins(tmp_path, {"plain.sasl.jaas.config": jaas}) as (broker, logins):
-        client, wrong = await come(broker), await come(broker)
+        client, wrong = await connect(broker), await connect(broker)
         await log_in(client, "alice", "planted-plain")
         await log_in(wrong, "alice", "planted-wrong")
         salted = b"planted-salted-password-of-32-by"
@@ -112,17 +119,17 @@ async def test_trap_8_secrets_are_in_no_line_metric_answer_or_file(
         await client.call(ALTER_USERS, 0, deletions=[], upsertions=[upsertion])
         await client.call(ALTER_USERS, 0, deletions=[], upsertions=[upsertion, upsertion])
         asked = {"deletions": [], "upsertions": [upsertion]}
-        for request in cut_in(salted, ALTER_USERS, 0, **asked):
-            broken = await come(broker)
+        for request in cut_requests(salted, ALTER_USERS, 0, **asked):
+            broken = await connect(broker)
             await log_in(broken, "alice", "planted-plain")
             await send_cut(broken, request)
         for password in ("planted-plain", "planted-wrong"):
             secret = plain_token("alice", password)
-            for request in cut_in(secret, AUTHENTICATE, 1, auth_bytes=secret):
-                broken = await come(broker)
+            for request in cut_requests(secret, AUTHENTICATE, 1, auth_bytes=secret):
+                broken = await connect(broker)
                 await broken.call(HANDSHAKE, 1, mechanism="PLAIN")
                 await send_cut(broken, request)
-        nonsense = await come(broker)
+        nonsense = await connect(broker)
         await nonsense.call(HANDSHAKE, 1, mechanism="PLAIN")
         nonsense.send(AUTHENTICATE, 1, auth_bytes=b"planted-token\xff")
         await nonsense.reader.read()
@@ -145,17 +152,17 @@ async def test_trap_8_secrets_are_in_no_line_metric_answer_or_file(
     for name in ("AlterUserScramCredentials", "SaslAuthenticate"):
         assert any(f"{name} request" in each for each in told), "cut requests are told of"
     for secret in (b"planted-plain", b"planted-wrong", b"planted-token", salted):
-        part = secret[: len(secret) // 3 * 3 - 3]  # what was sent of one that was cut
+        part = secret[: len(secret) // 3 * 3 - 3]  # the part of a cut secret that was sent
         assert part.decode() not in text, secret
         assert b64encode(part).decode() not in text, secret
     assert "planted-salt" not in "\n".join(map(repr, shown))
 
 
-async def test_a_strangers_name_is_told_and_remembered_up_to_a_bound(
+async def test_long_name_of_an_unknown_user_is_cut_in_the_log(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
-        answer = await by_scram(await come(broker), b"n" * 4000, b"x")
+        answer = await log_in_by_scram(await connect(broker), b"n" * 4000, b"x")
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
         (line,) = [each for each in lines if each["event"] == "login failed"]
         assert line["reason"] == "user '" + "n" * (REASON_SHOWN - 6)

@@ -1,4 +1,4 @@
-"""Users of SCRAM: what the APIs tell and change of them, and the file that keeps them."""
+"""SCRAM users: the requests that describe and alter them, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from protocol.errors import (
     UNSUPPORTED_SASL_MECHANISM,
 )
 from security.credentials import ScramMechanism, credential, credential_text
-from tests.broker.authentication.letting_in import broker_with_logins, come, log_in
+from tests.broker.authentication.letting_in import broker_with_logins, connect, log_in
 from tests.broker.edge import Client
 from tests.broker.serving import serving
 from tests.simulated_files import SimulatedFiles
@@ -76,9 +76,9 @@ async def described(client: Client, *names: str) -> dict[str, Any]:
     }
 
 
-async def test_credentials_are_altered_and_told_as_kafka_does(tmp_path: Path) -> None:
+async def test_credentials_are_altered_and_described(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
-        client = await come(broker)
+        client = await connect(broker)
         assert await described(client) == {}
         assert await alter(client, [upsertion("zoe"), upsertion("al", 2, 8192)]) == {
             "zoe": (NONE, None),
@@ -95,9 +95,9 @@ async def test_credentials_are_altered_and_told_as_kafka_does(tmp_path: Path) ->
         assert await described(client) == {"al": [(1, 4096)]}
 
 
-async def test_what_is_wrong_is_told_by_user_and_the_others_are_changed(tmp_path: Path) -> None:
+async def test_invalid_alterations_fail_by_user_and_the_others_succeed(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
-        client = await come(broker)
+        client = await connect(broker)
         await alter(client, [upsertion("al")])
         upsertions = [
             upsertion(""),
@@ -136,11 +136,11 @@ async def test_what_is_wrong_is_told_by_user_and_the_others_are_changed(tmp_path
         }
 
 
-async def test_users_are_there_after_a_start_in_a_file_that_only_its_owner_reads(
+async def test_users_survive_a_restart_in_a_file_that_only_its_owner_reads(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
-        await alter(await come(broker), [upsertion("al")])
+        await alter(await connect(broker), [upsertion("al")])
         assert broker.secured.users is not None
         secret = broker.secured.users.secret
     path = tmp_path / NAME
@@ -151,15 +151,15 @@ async def test_users_are_there_after_a_start_in_a_file_that_only_its_owner_reads
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
     async with serving(tmp_path) as broker:
-        assert await described(await come(broker)) == {"al": [(1, 4096)]}
+        assert await described(await connect(broker)) == {"al": [(1, 4096)]}
         assert broker.secured.users is not None
         assert broker.secured.users.secret == secret, "unknown names keep their salts"
 
 
-async def test_a_change_that_can_not_be_written_down_is_not_made(lines: list[Any]) -> None:
+async def test_users_are_unchanged_when_their_file_cannot_be_written(lines: list[Any]) -> None:
     files = SimulatedFiles()
     async with serving("/data", fs=files) as broker:
-        client = await come(broker)
+        client = await connect(broker)
         await alter(client, [upsertion("al")])
         files.fail("write", f"{NAME}.tmp")
         failed = (
@@ -183,7 +183,7 @@ async def test_a_change_that_can_not_be_written_down_is_not_made(lines: list[Any
         "planted",
     ],
 )
-def test_a_file_that_can_not_be_understood_ends_the_start(tmp_path: Path, text: str) -> None:
+def test_start_fails_when_user_file_is_unreadable(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
     with pytest.raises(BadDirectory) as caught:
         UserFile(OsFileSystem(), str(tmp_path), Time())
@@ -191,11 +191,9 @@ def test_a_file_that_can_not_be_understood_ends_the_start(tmp_path: Path, text: 
     assert "planted" not in str(caught.value)
 
 
-async def test_a_changed_credential_ends_no_session_and_holds_for_the_next(
-    tmp_path: Path, lines: list[Any]
-) -> None:
+async def test_changed_credential_does_not_end_a_session(tmp_path: Path, lines: list[Any]) -> None:
     async with broker_with_logins(tmp_path) as (broker, _):
-        client = await come(broker)
+        client = await connect(broker)
         await log_in(client)
         await alter(client, [upsertion("alice")])
         assert await described(client) == {"alice": [(1, 4096)]}
@@ -206,9 +204,7 @@ async def test_a_changed_credential_ends_no_session_and_holds_for_the_next(
     assert not any(repr(SALTED)[2:-1] in str(line) for line in lines)
 
 
-class AtOnce:
-    """A store that waits for nothing."""
-
+class ImmediateStore:
     async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
         return {
             name: {mechanism: made for mechanism, made in edit.items() if made is not None}
@@ -216,8 +212,8 @@ class AtOnce:
         }
 
 
-async def test_others_have_their_turn_while_passwords_of_many_are_changed() -> None:
-    users = Users(AtOnce(), {}, b"secret")
+async def test_change_of_many_users_yields_to_other_tasks() -> None:
+    users = Users(ImmediateStore(), {}, b"secret")
     slices = Slicer(Time(), slice_ns=0).work("test")
     many = [Upsertion(f"user-{number}", 1, 4096, SALT, SALTED) for number in range(50)]
     turns = 0
@@ -237,30 +233,30 @@ async def test_others_have_their_turn_while_passwords_of_many_are_changed() -> N
     assert turns >= 50, "one for each password"
 
 
-def test_names_that_nobody_has_show_iterations_that_users_have() -> None:
+def test_decoy_of_an_unknown_user_has_iterations_of_known_users() -> None:
     def having(iterations: int, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Credentials:
         return {mechanism: credential(mechanism, SALTED, SALT, iterations)}
 
-    users = Users(AtOnce(), {"a": having(8192), "b": having(4095)}, b"secret")
+    users = Users(ImmediateStore(), {"a": having(8192), "b": having(4095)}, b"secret")
     decoy_of = users.decoys(ScramMechanism.SHA_256)
 
     def shown() -> set[int]:
         return {decoy_of(f"nobody-{number}", False).iterations for number in range(50)}
 
     assert shown() == {8192}
-    users.told("c", having(5000))
-    users.told("d", having(6000, ScramMechanism.SHA_512))
+    users.update("c", having(5000))
+    users.update("d", having(6000, ScramMechanism.SHA_512))
     assert shown() == {8192, 5000}
-    users.told("a", having(5000))
+    users.update("a", having(5000))
     assert shown() == {5000}
-    users.told("a", {})
-    users.told("c", {})
+    users.update("a", {})
+    users.update("c", {})
     assert shown() == {4096}
-    # A name that a user has and one that nobody has look alike as a token's id.
+    # As token ids, known and unknown user names can't be distinguished.
     assert decoy_of("x", True).salt != decoy_of("x", False).salt
 
 
-def test_what_is_asked_shows_no_secret() -> None:
+def test_repr_of_an_upsertion_has_no_secret() -> None:
     asked = Upsertion("al", 1, 4096, SALT, b"planted")
     assert "planted" not in f"{asked!r} {asked}"
 

@@ -1,4 +1,4 @@
-"""A broker with logins on virtual time, and clients that log in by PLAIN from chosen addresses."""
+"""A broker with logins on virtual time, and clients that log in by PLAIN from given addresses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.simulation.whole.process import PORT, Process
 
 
 class Login:
-    """One client's login; ``code`` is the answer's error code, None without one."""
+    """One client's login; ``code`` is the error code of the answer, or None."""
 
     def __init__(self, world: LoginWorld, host: str, name: str, password: str) -> None:
         self.code: int | None = None
         self.took_s: float | None = None
-        """From the connection to the answer, or to its end by the broker."""
+        """Seconds from the connection to the answer, or to its closing by the broker."""
         self._world = world
         self._token = plain_token(name, password)
         self._began_ns = world.agenda.now_ns
@@ -56,7 +56,7 @@ class Login:
 
 
 class LoginWorld:
-    """One broker whose listener asks for a login; see `run`."""
+    """A broker whose only listener requires a login; `run` advances the virtual time."""
 
     def __init__(self, **settings: str) -> None:
         self.agenda = Agenda()
@@ -75,22 +75,19 @@ class LoginWorld:
 
     @property
     def logins(self) -> Logins:
-        """The logins of the broker."""
         return self._process.broker.secured.logins
 
     def serves(self) -> None:
-        """The broker listens."""
+        """The process calls it when the broker listens."""
 
     def log_in(self, name: str, password: str, host: str = "10.0.0.9") -> Login:
-        """Begin a login now."""
         return Login(self, host, name, password)
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
         self.agenda.after(int(seconds * S), self._process.loop.leave)
         with silent():
             self._process.run()
 
     def end(self) -> None:
-        """Close what the broker left in memory."""
+        """Releases the broker's memory."""
         self._process.bury()

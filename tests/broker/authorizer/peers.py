@@ -1,4 +1,4 @@
-"""Connections as the authorizer sees them, and entries as tests write them."""
+"""Fake connections and ACL entries for the tests of the authorizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from security.principal import Principal, parse_principal
 
 
 class Peer:
-    """The parts of a connection that an authorizer looks at."""
+    """The attributes of a connection that an authorizer reads."""
 
     def __init__(self, principal: str = "User:alice", host: str = "/127.0.0.1") -> None:
         self.principal: Principal = parse_principal(principal)
@@ -19,7 +19,7 @@ class Peer:
 
 
 def peer(principal: str = "User:alice", host: str = "/127.0.0.1") -> Any:
-    """A peer, where a connection is asked for."""
+    """A Peer, typed as Any for parameters that take a connection."""
     return Peer(principal, host)
 
 
@@ -32,5 +32,5 @@ def allow(
     pattern: PatternType = PatternType.LITERAL,
     permission: Permission = Permission.ALLOW,
 ) -> AclEntry:
-    """An entry that allows, unless it denies."""
+    """An ACL for any host; by default it allows READ on a literal topic."""
     return AclEntry(Pattern(kind, name, pattern), principal, "*", operation, permission)

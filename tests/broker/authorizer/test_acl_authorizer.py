@@ -1,4 +1,4 @@
-"""The authorizer: judged once for each connection, anew when an entry changes, logged if denied."""
+"""The authorizer: cached decisions, their invalidation by ACL changes, and the audit of denials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def authorizer(*entries, super_users=frozenset(), allow_everyone=False):
     return AclAuthorizer(AclIndex(entries), super_users, allow_everyone=allow_everyone, audit=audit)
 
 
-async def test_who_is_allowed_and_who_is_not():
+async def test_matching_acl_or_super_user_allows_and_other_requests_are_denied():
     rights = authorizer(allow("t"), super_users={"User:root"})
     assert rights.allows(peer(), READ, TOPIC, "t", api="Fetch")
     assert rights.allows(peer(), DESCRIBE, TOPIC, "t", api="Metadata")
@@ -38,7 +38,7 @@ async def test_who_is_allowed_and_who_is_not():
     rights.audit.stop()
 
 
-async def test_who_only_looks_is_not_logged():
+async def test_denial_is_not_audited_when_a_list_is_filtered():
     rights = authorizer()
     assert not rights.allows(peer(), READ, TOPIC, "t", api="Metadata", is_logged=False)
     assert rights.operations(peer(), TOPIC, "t") == 0
@@ -48,7 +48,7 @@ async def test_who_only_looks_is_not_logged():
     rights.audit.stop()
 
 
-async def test_the_host_is_the_bare_address():
+async def test_acl_host_matches_client_address_without_leading_slash():
     entry = allow("t")._replace(host="10.0.0.9")
     rights = authorizer(entry)
     assert rights.allows(peer(host="/10.0.0.9"), READ, TOPIC, "t", api="Fetch")
@@ -57,7 +57,7 @@ async def test_the_host_is_the_bare_address():
     rights.audit.stop()
 
 
-async def test_a_verdict_is_kept_until_an_entry_changes(monkeypatch):
+async def test_decision_is_cached_until_an_acl_changes(monkeypatch):
     judged = []
     real = AclRules.verdict
     monkeypatch.setattr(
@@ -81,7 +81,7 @@ async def test_a_verdict_is_kept_until_an_entry_changes(monkeypatch):
     rights.audit.stop()
 
 
-async def test_another_principal_is_judged_anew():
+async def test_cached_decision_is_not_used_for_another_principal():
     rights = authorizer(allow("t"))
     connection = peer()
     assert rights.allows(connection, READ, TOPIC, "t", api="Fetch")
@@ -90,22 +90,22 @@ async def test_another_principal_is_judged_anew():
     rights.audit.stop()
 
 
-def somewhere(rights, connection, operation):
+def allowed_somewhere(rights, connection, operation):
     return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
 
 
-async def test_somewhere_is_judged_from_the_entries():
+async def test_right_on_any_topic_is_decided_from_the_acls():
     rights = authorizer(allow("t", WRITE))
     connection = peer()
-    assert somewhere(rights, connection, WRITE)
-    assert not somewhere(rights, connection, READ)
+    assert allowed_somewhere(rights, connection, WRITE)
+    assert not allowed_somewhere(rights, connection, READ)
     assert rights.audit.denials()[0].name == ""
     rights.index.add(allow("*", WRITE, permission=Permission.DENY))
-    assert not somewhere(rights, connection, WRITE)
+    assert not allowed_somewhere(rights, connection, WRITE)
     rights.audit.stop()
 
 
-async def test_somewhere_is_judged_once_for_all_connections_until_an_entry_changes(monkeypatch):
+async def test_right_on_any_topic_is_cached_by_principal_until_an_acl_changes(monkeypatch):
     judged = []
     real = AclRules.may_somewhere
     monkeypatch.setattr(
@@ -113,17 +113,17 @@ async def test_somewhere_is_judged_once_for_all_connections_until_an_entry_chang
     )
     rights = authorizer(allow("t", WRITE))
     for connection in (peer(), peer(), peer("User:bob"), peer("User:bob")):
-        allowed = somewhere(rights, connection, WRITE)
+        allowed = allowed_somewhere(rights, connection, WRITE)
         assert allowed == (str(connection.principal) != "User:bob")
     assert len(judged) == 2
     rights.index.remove(allow("t", WRITE))
-    assert not somewhere(rights, peer(), WRITE)
+    assert not allowed_somewhere(rights, peer(), WRITE)
     assert len(judged) == 3
     rights.audit.stop()
 
 
 @pytest.mark.parametrize("what", ["allows", "operations"])
-async def test_a_long_name_is_judged_and_not_kept(what):
+async def test_decision_on_a_long_name_is_not_cached(what):
     rights = authorizer(allow_everyone=True)
     connection = peer()
     for size in (NAME_KEPT_MAX, NAME_KEPT_MAX + 1):
@@ -135,7 +135,7 @@ async def test_a_long_name_is_judged_and_not_kept(what):
 
 
 @pytest.mark.parametrize("what", ["allows", "operations"])
-async def test_what_is_kept_is_bounded_for_all_connections_together(what, monkeypatch):
+async def test_cached_decisions_are_bounded_over_all_connections(what, monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     rights = authorizer(allow_everyone=True)
     for connection in [peer(f"User:{number}") for number in range(30)]:
@@ -147,7 +147,7 @@ async def test_what_is_kept_is_bounded_for_all_connections_together(what, monkey
     assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
 
 
-async def test_what_is_asked_for_again_stays_among_what_is_asked_for_once(monkeypatch):
+async def test_cache_keeps_a_name_in_use_when_names_used_once_overflow_it(monkeypatch):
     monkeypatch.setattr(acl_authorizer, "KEPT_MAX", 50)
     judged = []
     real = AclRules.verdict

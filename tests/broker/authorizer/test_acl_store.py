@@ -1,4 +1,4 @@
-"""Entries in the data directory: kept before they are in effect, written together, loaded fast."""
+"""ACLs in the data directory: changes take effect once they are on disk, and share writes."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def directory() -> SimulatedFiles:
     return fs
 
 
-async def at_once(work: Callable[..., Any], *args: Any) -> None:
+async def run_inline(work: Callable[..., Any], *args: Any) -> None:
     work(*args)
 
 
-def acls_on(fs: SimulatedFiles, run: Callable[..., Any] = at_once) -> FileAcls:
+def acls_on(fs: SimulatedFiles, run: Callable[..., Any] = run_inline) -> FileAcls:
     return FileAcls(fs, "/data", run, Slicer(Time()))
 
 
-async def test_entries_are_on_the_disk_when_they_are_in_effect() -> None:
+async def test_acl_change_is_on_disk_before_it_is_in_effect() -> None:
     fs = directory()
     seen: list[tuple[int, int]] = []
 
@@ -60,7 +60,7 @@ async def test_entries_are_on_the_disk_when_they_are_in_effect() -> None:
     assert set(acls.index) == {DENIED} == set(acls_on(fs).index)
 
 
-async def test_the_file_has_the_keys_and_spellings_of_kafkas_node() -> None:
+async def test_acl_file_has_the_keys_and_values_of_kafkas_znode() -> None:
     fs = directory()
     await acls_on(fs).change([DENIED], [])
     assert json.loads(fs.written("/data/acls.json")) == {
@@ -79,7 +79,7 @@ async def test_the_file_has_the_keys_and_spellings_of_kafkas_node() -> None:
     }
 
 
-async def test_what_changes_nothing_writes_nothing() -> None:
+async def test_change_without_effect_writes_nothing() -> None:
     fs = directory()
     acls = acls_on(fs)
     await acls.change([READ], [])
@@ -88,7 +88,7 @@ async def test_what_changes_nothing_writes_nothing() -> None:
     assert (acls.index.epoch, len(fs.calls)) == (epoch, before)
 
 
-async def test_what_could_not_be_written_is_not_in_effect() -> None:
+async def test_acl_is_not_in_effect_when_its_write_failed() -> None:
     fs = directory()
     acls = acls_on(fs)
     fs.fail("fsync", ".tmp", code=errno.ENOSPC)
@@ -98,7 +98,7 @@ async def test_what_could_not_be_written_is_not_in_effect() -> None:
     assert await acls.change([READ], []) == {}
 
 
-async def test_changes_that_come_during_a_write_are_written_together() -> None:
+async def test_changes_made_during_a_write_share_the_next_write() -> None:
     fs = directory()
     go_on = asyncio.Event()
     writes: list[int] = []
@@ -119,7 +119,7 @@ async def test_changes_that_come_during_a_write_are_written_together() -> None:
     assert allow("t7") not in acls.index
 
 
-async def test_others_have_their_turn_while_many_entries_change() -> None:
+async def test_change_of_many_acls_yields_to_other_tasks() -> None:
     turns = 0
 
     async def others() -> None:
@@ -128,7 +128,7 @@ async def test_others_have_their_turn_while_many_entries_change() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    acls = FileAcls(directory(), "/data", at_once, Slicer(Time(), slice_ns=0))
+    acls = FileAcls(directory(), "/data", run_inline, Slicer(Time(), slice_ns=0))
     running = asyncio.create_task(others())
     await acls.change([allow(f"t{number}") for number in range(300)], [])
     running.cancel()
@@ -154,7 +154,7 @@ async def test_others_have_their_turn_while_many_entries_change() -> None:
         ('[{"resourceType": "Topic", "name": 5, "patternType": "LITERAL"}]', "ACL 0: "),
     ],
 )
-def test_a_damaged_file_ends_the_start(acls: str, sentence: str) -> None:
+def test_start_fails_when_acl_file_is_damaged(acls: str, sentence: str) -> None:
     fs = directory()
     fs.put("/data/acls.json", f'{{"version": 1, "acls": {acls}}}'.encode())
     with pytest.raises(BadDirectory) as refused:
@@ -162,7 +162,7 @@ def test_a_damaged_file_ends_the_start(acls: str, sentence: str) -> None:
     assert str(refused.value).startswith(f"/data/acls.json is damaged: {sentence}")
 
 
-def test_a_hundred_thousand_entries_load_in_two_seconds(tmp_path: Path) -> None:
+def test_100_000_acls_load_within_2_s(tmp_path: Path) -> None:
     file = AclFile(OsFileSystem(), str(tmp_path))
     operations = [Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER]
     file.write(
@@ -172,7 +172,7 @@ def test_a_hundred_thousand_entries_load_in_two_seconds(tmp_path: Path) -> None:
         )
         for n in range(100_000)
     )  # fmt: skip
-    with uncollected():  # as at a broker's start
+    with uncollected():  # as at the start of a broker
         began = thread_time()
         index = AclIndex(file.read())
         took = thread_time() - began

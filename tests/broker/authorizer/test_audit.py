@@ -1,4 +1,4 @@
-"""The audit log: a line for each denial, once; counts for the rest; bounded in lines and memory."""
+"""The audit log: one line per denial, then counts; lines and memory are bounded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tests.broker.mock_time import MockTime
 
 
 class Lines:
-    """A logger that keeps its lines."""
-
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
@@ -40,7 +38,7 @@ def denied(audit: Audit, name: str = "t", who: str = "User:alice", count: int = 
     )  # fmt: skip
 
 
-async def test_a_denial_is_a_line_with_all_that_support_asks_for(
+async def test_denial_line_has_principal_operation_resource_host_request_and_rule(
     lines: list[dict[str, Any]],
 ) -> None:
     audit = Audit(MockTime())
@@ -63,7 +61,7 @@ async def test_a_denial_is_a_line_with_all_that_support_asks_for(
     assert audit.counts == {("Fetch", Operation.READ, ResourceType.TOPIC): 3}
 
 
-async def test_the_same_again_is_counted_and_told_by_the_minute(
+async def test_repeated_denials_are_counted_and_logged_once_a_minute(
     lines: list[dict[str, Any]],
 ) -> None:
     time = MockTime()
@@ -72,23 +70,23 @@ async def test_the_same_again_is_counted_and_told_by_the_minute(
         denied(audit)
         time.move(1)
     assert [line["count"] for line in lines] == [1]
-    audit.tell()
+    audit.log_denials()
     assert [line["count"] for line in lines] == [1, 999]
-    audit.tell()
+    audit.log_denials()
     audit.stop()
     assert len(lines) == 2
     [denial] = audit.denials()
     assert (denial.count, denial.last_ms - denial.first_ms) == (1000, 999)
 
 
-async def test_however_many_there_are_lines_and_memory_are_bounded(
+async def test_lines_and_memory_of_denials_are_bounded(
     lines: list[dict[str, Any]],
 ) -> None:
     audit = Audit(MockTime())
     for number in range(DENIALS_MAX * 3):
         denied(audit, f"t{number}" + "x" * 1000)
     assert len(lines) == LINES_MAX
-    audit.tell()
+    audit.log_denials()
     assert len(lines) == 2 * LINES_MAX + 1
     told = sum(line["count"] for line in lines)
     assert told == DENIALS_MAX * 3, "none is lost in the counts"
@@ -101,7 +99,7 @@ async def test_however_many_there_are_lines_and_memory_are_bounded(
     audit.stop()
 
 
-async def test_what_is_left_at_the_end_is_told(lines: list[dict[str, Any]]) -> None:
+async def test_stop_logs_denials_that_were_only_counted(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
     denied(audit)
     denied(audit)
@@ -109,10 +107,10 @@ async def test_what_is_left_at_the_end_is_told(lines: list[dict[str, Any]]) -> N
     assert [line["count"] for line in lines] == [1, 1]
 
 
-async def test_a_timer_tells_only_while_there_is_something_to_tell(
+async def test_timer_runs_only_while_counted_denials_are_unlogged(
     lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TOLD_EVERY_S", 0.001)
+    monkeypatch.setattr(module, "LOG_EVERY_S", 0.001)
     audit = Audit(MockTime())
     timers = []
     real = audit._time.call_later
@@ -121,11 +119,11 @@ async def test_a_timer_tells_only_while_there_is_something_to_tell(
     )
     denied(audit)
     denied(audit)
-    await eventually(lambda: len(lines) == 2 and audit._telling is None)
+    await eventually(lambda: len(lines) == 2 and audit._timer is None)
     assert 1 <= len(timers) <= 3
 
 
-def test_a_change_is_told_with_who_made_it(lines: list[dict[str, Any]]) -> None:
+def test_change_line_names_its_principal_host_and_client(lines: list[dict[str, Any]]) -> None:
     audit = Audit(MockTime())
     audit.changed(peer(), "ACLs added", count=1)
     assert lines == [
@@ -145,7 +143,9 @@ def test_a_change_is_told_with_who_made_it(lines: list[dict[str, Any]]) -> None:
     assert lines[1]["first"].split("; ") == [f"u{number}" for number in range(NAMED_MAX)]
 
 
-async def test_denial_and_change_go_on_when_the_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_denial_and_change_succeed_when_the_logger_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Broken:
         def info(self, *_: object, **__: object) -> None:
             raise RuntimeError("a bug in a log line")

@@ -1,4 +1,4 @@
-"""Quotas are kept: in a file that survives its broker, or not at all."""
+"""Quotas in their file: they survive a restart, or a failed write leaves them unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from security.quotas.entities import Entity
 from tests.broker.serving import asked, serving
 
 
-async def test_quotas_are_there_after_a_restart_and_only_their_owner_may_read_them(
+async def test_quotas_survive_a_restart_in_a_file_that_only_its_owner_reads(
     tmp_path: Path,
 ) -> None:
     entities = [Entity("a b*"), Entity("a b*", None), Entity(client_id="c"), Entity(ip="10.0.0.1")]
@@ -43,14 +43,16 @@ async def test_quotas_are_there_after_a_restart_and_only_their_owner_may_read_th
         "text",
     ],
 )
-async def test_a_file_with_what_is_no_quota_ends_the_start(entry: object, tmp_path: Path) -> None:
+async def test_start_fails_when_quota_file_has_an_invalid_entry(
+    entry: object, tmp_path: Path
+) -> None:
     (tmp_path / FILE).write_text(json.dumps({"version": 1, "quotas": [entry]}))
     with pytest.raises(BadDirectory, match="an entry is not a quota"):
         async with serving(tmp_path):
             pass
 
 
-async def test_what_can_not_be_kept_does_not_hold(
+async def test_quota_is_not_in_effect_when_its_write_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

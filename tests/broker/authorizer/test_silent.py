@@ -1,4 +1,6 @@
-"""What clients only try, or get left out of a list, is no denial: Kafka's silent cases."""
+"""Denied checks that Kafka does not audit: attempts with a fallback, and entries omitted from
+lists.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ SETTINGS = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
 ME = "User:ANONYMOUS"
 
 
-def tried(wire: Wire) -> None:
-    """Everything that a poor client does without being told off."""
+def send_unaudited_requests(wire: Wire) -> None:
+    """Sends every request whose denied checks are not audited."""
     assert wire.call("ListGroups", 4, {"states_filter": []})["groups"] == []
     names = {"topics": None, "allow_auto_topic_creation": False}
     everything = wire.call("Metadata", 12, names | {"include_topic_authorized_operations": True})
@@ -27,7 +29,7 @@ def tried(wire: Wire) -> None:
     topics = [{"topic": "mine", "partitions": epochs}]
     answer = wire.call("OffsetForLeaderEpoch", 4, {"replica_id": -2, "topics": topics})
     assert answer["topics"][0]["partitions"][0]["error_code"] == 0
-    # The cluster does not let it produce idempotently; that it may write to a topic does.
+    # The principal may not write idempotently to the cluster, but it may write to a topic.
     new = {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1}
     assert wire.call("InitProducerId", 4, new | {"producer_epoch": -1})["error_code"] == 0
     made = {"name": "made", "num_partitions": 1, "replication_factor": 1}
@@ -40,29 +42,29 @@ def tried(wire: Wire) -> None:
     )
 
 
-def refused(wire: Wire) -> None:
-    """What it asks for by name."""
+def send_audited_request(wire: Wire) -> None:
+    """Sends a request that names a denied topic."""
     topics = [{"topic_id": bytes(16), "name": "theirs"}]
     found = wire.call("Metadata", 12, {"topics": topics, "allow_auto_topic_creation": False})
     assert found["topics"][0]["error_code"] == TOPIC_AUTHORIZATION_FAILED
 
 
-async def test_a_poor_client_writes_no_audit_lines_by_looking_around(tmp_path: Path) -> None:
-    """Trap 19 of security, its last part, and the others of the kind."""
+async def test_only_the_denial_of_a_named_topic_is_audited(tmp_path: Path) -> None:
+    """Trap 19 of security, for ListGroups and the other requests that Kafka does not audit."""
     async with serving(tmp_path, SETTINGS) as broker:
         for name in ("mine", "theirs"):
             await broker.topics.create(name, 1, {})
         acls = broker.secured.acls
         assert acls is not None
-        connection: Any = Someone()
+        connection: Any = AdminConnection()
         entries = [
             allow("mine", Operation.WRITE, ME),
             allow("made", Operation.CREATE, ME),
         ]
         await acls.add(connection, entries)
-        await asked(broker, tried)
+        await asked(broker, send_unaudited_requests)
         assert broker.secured.audit.denials() == []
-        await asked(broker, refused)
+        await asked(broker, send_audited_request)
         [denial] = broker.secured.audit.denials()
     assert isinstance(denial, Denial)
     assert (denial.api, denial.operation, denial.kind, denial.name) == (
@@ -73,8 +75,8 @@ async def test_a_poor_client_writes_no_audit_lines_by_looking_around(tmp_path: P
     )
 
 
-class Someone:
-    """Whoever makes the entries."""
+class AdminConnection:
+    """The principal that adds the ACLs."""
 
     principal = "User:admin"
     client_host = "/127.0.0.1"

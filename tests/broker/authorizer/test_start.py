@@ -1,4 +1,4 @@
-"""A start with an authorizer: its entries must be there and whole, and somebody must get in."""
+"""A broker's start with an authorizer: a whole ACL file is required."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from log.files.filesystem import OsFileSystem
 from tests.broker.authorizer.peers import allow
 
 
-def opened(directory: Path, **settings: str) -> None:
+def open_broker(directory: Path, **settings: str) -> None:
     given = {name.replace("_", "."): text for name, text in settings.items()}
     beside = {"log.dirs": str(directory), "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
     broker = Broker(Config({**beside, "authorizer.class.name": STANDARD, **given}))
@@ -25,34 +25,34 @@ def opened(directory: Path, **settings: str) -> None:
         broker.release()
 
 
-def test_entries_that_are_gone_are_missed(tmp_path: Path) -> None:
-    opened(tmp_path, super_users="User:a")
+def test_start_fails_when_acl_file_has_disappeared(tmp_path: Path) -> None:
+    open_broker(tmp_path, super_users="User:a")
     file = AclFile(OsFileSystem(), str(tmp_path))
     file.write([allow("t")])
-    opened(tmp_path, super_users="User:a")
+    open_broker(tmp_path, super_users="User:a")
     (tmp_path / "acls.json").unlink()
     with pytest.raises(BadDirectory, match=r"acls\.json"):
-        opened(tmp_path, super_users="User:a")
-    opened(tmp_path, super_users="User:a", log_recovery_missing="acls.json")
+        open_broker(tmp_path, super_users="User:a")
+    open_broker(tmp_path, super_users="User:a", log_recovery_missing="acls.json")
 
 
 @pytest.mark.parametrize("text", ['{"version": 2, "acls": []}', '{"version": 1, "acls": [', ""])
-def test_entries_that_can_not_be_understood_end_the_start(tmp_path: Path, text: str) -> None:
+def test_start_fails_when_acl_file_is_unreadable(tmp_path: Path, text: str) -> None:
     (tmp_path / "acls.json").write_text(text)
     with pytest.raises(BadDirectory, match=r"acls\.json (has version 2|is damaged)"):
-        opened(tmp_path, super_users="User:a")
+        open_broker(tmp_path, super_users="User:a")
 
 
-def test_a_broker_that_lets_nobody_in_says_so(
+def test_start_warns_when_the_authorizer_denies_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(secured.logger, "warning", said.append, raising=False)
-    opened(tmp_path)
+    open_broker(tmp_path)
     assert len(said) == 1
     assert said[0].startswith("authorizer denies everything")
-    opened(tmp_path, super_users="User:a")
-    opened(tmp_path, **{"allow.everyone.if.no.acl.found": "true"})
+    open_broker(tmp_path, super_users="User:a")
+    open_broker(tmp_path, **{"allow.everyone.if.no.acl.found": "true"})
     AclFile(OsFileSystem(), str(tmp_path)).write([allow("t")])
-    opened(tmp_path)
+    open_broker(tmp_path)
     assert len(said) == 1

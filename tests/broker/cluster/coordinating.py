@@ -1,5 +1,7 @@
-"""A broker of a cluster that coordinates groups: real requests, runtimes and logs; the replicas and
-what the controller tells are the test's."""
+"""A broker of a cluster that coordinates groups and transactions.
+
+Requests, runtimes and logs are real; the test defines the replicas and the controller's requests.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ TOPIC_ID = bytes([9] * 16)
 
 
 class Nodes:
-    """In place of a ZooKeeper: the nodes of topics."""
+    """Replaces ZooKeeper: serves the nodes of topics."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = dict(counts)
@@ -49,7 +51,7 @@ class Nodes:
 
 
 class Leaders:
-    """In place of those who lead partitions: what each marker was, and who waits for its answer."""
+    """Replaces the leaders of partitions: keeps each marker and the ticket of its answer."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, Marker, Ticket]] = []
@@ -62,7 +64,7 @@ class Leaders:
 
 
 class CoordinatingBroker(EdgeBroker):
-    """Broker 1 with replicas of the coordinators' topics, led by whom the test says."""
+    """Broker 1 with replicas of the coordinators' topics, whose leader the test sets."""
 
     def __init__(
         self,
@@ -116,7 +118,7 @@ class CoordinatingBroker(EdgeBroker):
         return task
 
     def replica(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> Replica:
-        """A replica, with its log as it is on the disk when it is first asked for."""
+        """A replica; its log is opened from the disk at the first call."""
         known = self.replicas.get((topic, index))
         if known is None:
             path = str(self.directory / f"{topic}-{index}")
@@ -127,7 +129,7 @@ class CoordinatingBroker(EdgeBroker):
             self.served_partitions.append(known)
         return known
 
-    # -- what the controller tells
+    # -- requests of the controller
 
     def lead(
         self,
@@ -136,20 +138,20 @@ class CoordinatingBroker(EdgeBroker):
         isr: tuple[int, ...] = (1,),
         topic: str = OFFSETS_TOPIC,
     ) -> Replica:
-        """This broker leads, with the other replica in sync or not."""
+        """Makes this broker the leader, with ``isr`` in sync."""
         replica = self.replica(index, topic)
         replica.lead(state(1, epoch, isr, epoch, (1, 2)))
         self.coordinators.on_leader(replica, epoch)
         return replica
 
     def follow(self, index: int = 0, epoch: int = 2, topic: str = OFFSETS_TOPIC) -> None:
-        """Broker 2 leads."""
+        """Makes broker 2 the leader."""
         replica = self.replica(index, topic)
         replica.follow(state(2, epoch, (1, 2), epoch, (1, 2)))
         self.coordinators.on_follower(replica, epoch)
 
     def learnt(self, *topics: str) -> None:
-        """Metadata of topics has come."""
+        """Metadata of topics has arrived."""
         self.coordinators.on_learnt(Learnt((), topics))
 
     def deleted(self, *topics: str) -> None:
@@ -159,11 +161,11 @@ class CoordinatingBroker(EdgeBroker):
         self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
 
     async def serves(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> None:
-        """Waits until what a partition has is loaded."""
+        """Waits until the shard of a partition is loaded."""
         await eventually(lambda: self.phase(index, topic) == "active")
 
     def phase(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> str:
-        """That of a partition's shard, "" where there is none."""
+        """The phase of a partition's shard, "" without a shard."""
         runtime: Runtime[Any, Any] = self.groups if topic == OFFSETS_TOPIC else self.transactions
         hosted = runtime.life.by_partition.get(index)
         return "" if hosted is None else hosted.phase.value

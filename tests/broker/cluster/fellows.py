@@ -1,7 +1,7 @@
-"""Brokers of one cluster in one process: real logs, fetchers, sockets and APIs, and a controller
-that says what the test wants.
+"""Brokers of one cluster in one process: real logs, fetchers, sockets and APIs.
 
-What a leader wants of in-sync replicas is written at once, unless the test holds it.
+The controller sends what the test says. In-sync replicas that a leader wants are written at once,
+unless the test holds them back.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replicas.replica import Replica
 from broker.topics.replicas.replica_services import LedPartition, ReplicaServices
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
@@ -78,8 +78,8 @@ TOPIC_ID = bytes(range(1, 17))
 CONTROLLER = 1
 
 
-class HeldIsr:
-    """In place of what writes in-sync replicas: they are written at once, or when the test says."""
+class FakeIsrWriter:
+    """Replaces the writer of in-sync replicas: it writes at once, or when the test says."""
 
     def __init__(self) -> None:
         self.is_held = False
@@ -97,12 +97,14 @@ class HeldIsr:
 
 
 @dataclass
-class Coordinating:
-    """The coordinator of groups, as far as others ask it: how many partitions its topic has. It
-    has no groups."""
+class FakeGroupCoordinator:
+    """The group coordinator as other brokers see it: the number of partitions of its topic.
+
+    It has no groups.
+    """
 
     partitions: int = 0
-    """0: it does not know yet."""
+    """0 while it is unknown."""
     hosted_shards: tuple[()] = ()
     errors: InternalErrors = field(default_factory=InternalErrors)
 
@@ -114,12 +116,12 @@ class Coordinating:
         return self.partitions > 0
 
     @property
-    def life(self) -> Coordinating:
+    def life(self) -> FakeGroupCoordinator:
         return self
 
 
 class Fellow:
-    """One broker, as far as replication goes."""
+    """The replication part of one broker."""
 
     def __init__(
         self,
@@ -133,7 +135,9 @@ class Fellow:
         config: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        """``host`` takes calls to the controller; ``topics`` makes who changes topics."""
+        """``host`` accepts calls to the controller; ``topics`` creates the object that changes
+        topics.
+        """
         self.node_id = node_id
         self._host = host
         self.spoken = parse(spoken)
@@ -149,13 +153,13 @@ class Fellow:
         self.config = Config({"listeners": f"{LISTENER}://127.0.0.1:0", **(config or {})})
         self.cache = MetadataCache(node_id)
         self.registry = ClusterRegistry(node_id, "c" * 22, self.cache)
-        self.isr = HeldIsr()
+        self.isr = FakeIsrWriter()
         self.topic_configs: dict[str, str] = {}
-        """Settings of topics that are made here."""
+        """Settings of topics that this broker creates."""
         self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
-        """What the hooks were told."""
+        """The calls of the hooks."""
         known = {"listener": LISTENER, "wait_max_ms": 100, "backoff_ms": 20, **settings}
         self.settings = ReplicationSettings(node_id, self.spoken, **known)
         self.long_polls = LongPolls(self.time)
@@ -185,7 +189,7 @@ class Fellow:
             self.background,
         )
         self.advertised = Advertised(self.config, node_id)
-        self.groups = Coordinating()
+        self.groups = FakeGroupCoordinator()
         self.topics = None if topics is None else topics(self)
         self.server = self._server()
         self.port = 0
@@ -269,7 +273,7 @@ class Fellow:
         }
         return Services(**known)
 
-    # -- life
+    # -- start and stop
 
     async def start(self) -> None:
         self.open()
@@ -288,17 +292,17 @@ class Fellow:
 
     @property
     def session_id(self) -> int:
-        """The only fetch session that it has given out."""
+        """The id of the only fetch session of this broker."""
         (session_id,) = self.sessions._sessions
         return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
-        """The partitions of which any checkpoint speaks."""
+        """The partitions in any checkpoint."""
         paths = [f"{self.logs.directory}/{name}" for name in FILES]
         return {place for path in paths for place in read_offsets(self.fs, path)}
 
     def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """Those that are on the disk."""
+        """The high watermarks on disk."""
         return read_offsets(self.fs, f"{self.logs.directory}/{HIGH_WATERMARK}")
 
     async def stop(self) -> None:
@@ -314,7 +318,7 @@ class Fellow:
             self.node_id, self.epoch, (brokers.Endpoint(self.listener, "127.0.0.1", self.port),)
         )
 
-    # -- what it has
+    # -- its replicas
 
     def replica(self, topic: str = "t", index: int = 0) -> Replica:
         found = self.replica_logs.get(topic, index)
@@ -331,7 +335,7 @@ class Fellow:
         return b"".join(each.file.read(each.position, each.length) for each in info.slices)
 
     def append(self, count: int = 1, value: bytes = b"v", topic: str = "t", index: int = 0) -> int:
-        """Appends so many batches of a record as a producer's; the offset behind them."""
+        """Appends ``count`` batches of one record, as of a producer; returns the log end offset."""
         replica = self.replica(topic, index)
         for _ in range(count):
             replica.append(batch(0, value), NOW_MS)
@@ -342,7 +346,7 @@ class Fellow:
 async def cluster(
     *fellows: Fellow, topic_id: bytes | None = TOPIC_ID, shown: bool = True
 ) -> AsyncIterator[Controller]:
-    """The brokers serve, and know each other if they are ``shown``; stopped at the end."""
+    """Starts the brokers, and shows them to each other if ``shown``; stops them at the end."""
     for each in fellows:
         await each.start()
     controller = Controller(fellows, topic_id)
@@ -359,7 +363,7 @@ async def cluster(
 
 
 class Controller:
-    """Says what the test wants."""
+    """A controller that sends what the test says."""
 
     def __init__(self, fellows: Iterable[Fellow], topic_id: bytes | None) -> None:
         self.fellows = list(fellows)
@@ -368,16 +372,16 @@ class Controller:
         self.leader_epoch = -1
 
     def show(self, *topics: ShownTopic) -> None:
-        """UpdateMetadata with all brokers, to all."""
+        """Sends UpdateMetadata with all brokers to all."""
         for each in self.fellows:
             self.update(each, *topics)
 
     def update(self, fellow: Fellow, *topics: ShownTopic) -> int:
-        """The same to one; its answer."""
+        """Sends UpdateMetadata to one broker; returns the error code."""
         return fellow.manager.update_metadata(self._update(fellow, topics))
 
     def update_message(self, fellow: Fellow, *topics: ShownTopic, version: int) -> Message:
-        """The same as it is sent."""
+        """The UpdateMetadata message of that version."""
         return _message(self._update(fellow, topics), version)
 
     def _update(self, fellow: Fellow, topics: Sequence[ShownTopic]) -> UpdateMetadataRequest:
@@ -385,12 +389,12 @@ class Controller:
         head = (fellow.node_id, fellow.epoch, CONTROLLER, self.epoch)
         return UpdateMetadataRequest(*head, facts, topics)
 
-    def tell_message(self, fellow: Fellow, *topics: ToldTopic, version: int) -> Message:
-        """LeaderAndIsr as it is sent."""
+    def tell_message(self, fellow: Fellow, *topics: LeaderAndIsrTopic, version: int) -> Message:
+        """The LeaderAndIsr message of that version."""
         return _message(self._tell(fellow, fellow.epoch, topics), version)
 
     def _tell(
-        self, fellow: Fellow, broker_epoch: int, topics: Sequence[ToldTopic]
+        self, fellow: Fellow, broker_epoch: int, topics: Sequence[LeaderAndIsrTopic]
     ) -> LeaderAndIsrRequest:
         head = (fellow.node_id, broker_epoch, CONTROLLER, self.epoch)
         return LeaderAndIsrRequest(*head, topics, ())
@@ -406,7 +410,7 @@ class Controller:
         to: Iterable[Fellow] | None = None,
         partition_epoch: int = 0,
     ) -> dict[int, LeaderAndIsrResult]:
-        """A broker leads partitions from now on, in a new leader epoch; the answers by broker."""
+        """Makes a broker the leader in a new leader epoch; returns the answers by broker."""
         self.leader_epoch += 1
         ids = tuple(each.node_id for each in self.fellows) if replicas is None else tuple(replicas)
         state = PartitionState(
@@ -425,11 +429,11 @@ class Controller:
 
     def told(
         self, topic: str, state: PartitionState, partitions: Sequence[int] = (0,)
-    ) -> ToldTopic:
-        return ToldTopic(
+    ) -> LeaderAndIsrTopic:
+        return LeaderAndIsrTopic(
             topic,
             self.topic_id,
-            [ToldPartition(index, *state, is_new=False) for index in partitions],
+            [LeaderAndIsrPartition(index, *state, is_new=False) for index in partitions],
         )
 
     def shown(
@@ -454,21 +458,20 @@ class Controller:
         )
 
     async def tell(
-        self, fellow: Fellow, *topics: ToldTopic, broker_epoch: int | None = None
+        self, fellow: Fellow, *topics: LeaderAndIsrTopic, broker_epoch: int | None = None
     ) -> LeaderAndIsrResult:
-        """LeaderAndIsr."""
+        """Sends LeaderAndIsr."""
         epoch = fellow.epoch if broker_epoch is None else broker_epoch
         return await fellow.manager.leader_and_isr(self._tell(fellow, epoch, topics))
 
     async def stop(
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
     ) -> LeaderAndIsrResult:
-        """StopReplica of one partition."""
+        """Sends StopReplica for one partition."""
         told = [StoppedPartition(index, leader_epoch, delete)]
         return await self.stop_all(fellow, StoppedTopic(topic, told))
 
     async def stop_all(self, fellow: Fellow, stopped: StoppedTopic) -> LeaderAndIsrResult:
-        """StopReplica of some partitions."""
         return await fellow.manager.stop_replica(
             StopReplicaRequest(fellow.node_id, fellow.epoch, CONTROLLER, self.epoch, [stopped])
         )
@@ -479,8 +482,8 @@ def _message(request: Send, version: int) -> Message:
     return message
 
 
-async def alike(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
-    """Waits until all have the same log, to the byte; returns it."""
+async def identical_logs(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
+    """Waits until all logs have the same bytes, and returns them."""
     await eventually(lambda: len({each.end_offset(topic, index) for each in fellows}) == 1)
     found = {each.bytes_of(topic, index) for each in fellows}
     assert len(found) == 1

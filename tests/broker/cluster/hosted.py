@@ -28,8 +28,8 @@ from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, othe
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
-class Obedient:
-    """A broker that does what each controller says; registered with a session of its own."""
+class ObedientBroker:
+    """A registered broker that accepts each request of a controller."""
 
     def __init__(self, ensemble: Ensemble, other: OtherBroker) -> None:
         self.node_id = other.node.node_id
@@ -39,7 +39,7 @@ class Obedient:
             other.answers[api.key] = partial(self._answer, api)
 
     async def _answer(self, api: Api, version: int, value: Value) -> Value:
-        """All that is asked is done."""
+        """Answers that each request succeeded."""
         told = value["topic_states"] if api is leader_and_isr.API else ()
         topics = [
             {
@@ -55,7 +55,7 @@ class Obedient:
         return fitting(api.response, version, answer)
 
     async def register(self, host: str = "127.0.0.1") -> int:
-        """Its node is there; its epoch."""
+        """Registers the broker and returns its epoch."""
         endpoint = brokers.Endpoint(LISTENER, host, self.other.node.port)
         said = brokers.Registration(self.node_id, (endpoint,))
         data = brokers.encode_registration(said)
@@ -66,18 +66,18 @@ class Obedient:
         return stat.czxid
 
     async def register_again(self) -> int:
-        """Its session is over, and it is back."""
+        """Ends its session and registers it in a new one; returns the new epoch."""
         self.zookeeper.ensemble.end_session(self.zookeeper.session)
         self.zookeeper = SimulatedZooKeeper(self.zookeeper.ensemble)
         return await self.register()
 
     def of(self, key: int) -> list[Value]:
-        """The requests of one API that it got."""
+        """The received requests of one API."""
         return [value for api, _, value in self.other.asked if api == key]
 
 
 class Host:
-    """A broker, as far as it hosts the controller."""
+    """The part of a broker that hosts the controller."""
 
     def __init__(self, ensemble: Ensemble, node_id: int, **settings: Any) -> None:
         self.node_id = node_id
@@ -101,7 +101,7 @@ class Host:
         self.host = ControllerHost(services, self.events.extend)
 
     def seen(self, kind: type[Event]) -> list[Any]:
-        """The events of one kind."""
+        """The events of one type."""
         return [each for each in self.events if isinstance(each, kind)]
 
     async def stop(self) -> None:
@@ -112,35 +112,37 @@ class Host:
 
 
 class Cluster:
-    """All of them, and a session by which a test reads and writes."""
+    """All brokers, and a ZooKeeper session of the test."""
 
-    def __init__(self, ensemble: Ensemble, hosts: Sequence[Host], obedient: list[Obedient]) -> None:
+    def __init__(
+        self, ensemble: Ensemble, hosts: Sequence[Host], obedient: list[ObedientBroker]
+    ) -> None:
         self.ensemble = ensemble
         self.hosts = hosts
         self.obedient = obedient
         self.zookeeper = SimulatedZooKeeper(ensemble)
 
     def data(self, path: str) -> bytes | None:
-        """What a node has; None: it isn't there."""
+        """The data of a node; None if it does not exist."""
         node = self.ensemble.nodes.get(path)
         return None if node is None else node.data or b""
 
     def controller(self) -> int | None:
-        """Whom `/controller` names."""
+        """The broker id in `/controller`."""
         data = self.data(cluster.CONTROLLER)
         return None if data is None else cluster.decode_controller(data)
 
     def active(self) -> list[int]:
-        """Who believes to be the controller."""
+        """The brokers that regard themselves as controller."""
         return [each.node_id for each in self.hosts if each.host.is_active]
 
     def state(self, topic: str, partition: int = 0) -> topics.StateNode | None:
-        """What the state node of a partition says."""
+        """The content of a partition's state node."""
         data = self.data(topics.state_path(topic, partition))
         return None if data is None else topics.decode_state(topic, partition, data)
 
     async def topic(self, name: str, *assignment: Sequence[int], data: bytes | None = None) -> None:
-        """Somebody creates a topic."""
+        """Creates a topic's node."""
         partitions = {index: tuple(each) for index, each in enumerate(assignment)}
         node = topics.encode_topic(topics.TopicNode(partitions), 1) if data is None else data
         await self.zookeeper.create(topics.topic_path(name), node)
@@ -148,14 +150,14 @@ class Cluster:
 
 @asynccontextmanager
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
-    """Hosts of these ids that are not started yet, and brokers 11, 12, ... that obey."""
+    """Hosts with these ids that are not started yet, and registered brokers 11, 12, ..."""
     ensemble = Ensemble()
     async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(SimulatedZooKeeper(ensemble))
         others = []
         for each in range(11, 11 + obedient):
             other = await stack.enter_async_context(other_broker(each))
-            others.append(Obedient(ensemble, other))
+            others.append(ObedientBroker(ensemble, other))
             await others[-1].register()
         hosts = [Host(ensemble, each, **settings) for each in ids]
         try:

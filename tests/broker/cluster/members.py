@@ -1,4 +1,4 @@
-"""Whole brokers of one cluster in the test's own loop, over a ZooKeeper in memory."""
+"""Whole brokers of one cluster in the test's event loop, with a ZooKeeper in memory."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SETTINGS = {
 
 @dataclass
 class Members:
-    """The brokers that run, by their ids."""
+    """The running brokers, by id."""
 
     folder: Path
     settings: Mapping[str, str]
     ensemble: Ensemble = field(default_factory=Ensemble)
     brokers: dict[int, Broker] = field(default_factory=dict)
     files: Mapping[int, FileSystem] = field(default_factory=dict)
-    """The disks of brokers that do not use this machine's."""
+    """The file systems of brokers that do not use the real one."""
 
     async def start(self, node_id: int, port: int = 0, time: Time | None = None) -> Broker:
-        """Starts a broker, or starts it again with what it had; it listens on ``port``."""
+        """Starts a broker on ``port``, with the directory of an earlier start if any."""
         flags = {
             "listeners": f"{LISTENER}://127.0.0.1:{port}",
             "log.dirs": f"/data-{node_id}"
@@ -67,16 +67,15 @@ class Members:
         return broker
 
     async def stop(self, node_id: int) -> None:
-        """Stops a broker in order."""
         await self.brokers.pop(node_id).stop()
 
     async def _connect(self, _: Where, __: Time) -> SimulatedZooKeeper:
         return SimulatedZooKeeper(self.ensemble)
 
-    # -- who is who
+    # -- brokers and their roles
 
     async def settled(self) -> None:
-        """Everybody who runs is known to all of them."""
+        """Waits until each running broker knows all others."""
         count = len(self.brokers)
         await eventually(
             "all know all",
@@ -86,12 +85,12 @@ class Members:
         )
 
     def leaders_known(self, topic: str, partition: int) -> set[int]:
-        """The leaders of a partition by the metadata of each broker; -1 where one knows none."""
+        """The leaders of a partition by each broker's metadata; -1 for an unknown partition."""
         views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
         return {-1 if view is None else view.leader for view in views}
 
     async def leader(self, topic: str, partition: int) -> Broker:
-        """Who leads a partition, as soon as all are told that the same one does."""
+        """The leader of a partition, once all brokers agree on it."""
         found: list[Broker] = []
 
         def known() -> bool:
@@ -104,7 +103,7 @@ class Members:
         return found[-1]
 
     async def create(self, topic: str, partitions: int) -> None:
-        """A topic with a replica at each of three brokers."""
+        """Creates a topic with a replica on each of three brokers."""
         at = next(iter(self.brokers.values()))
         controller = self.brokers[at.cluster.controller_id]
         made = {
@@ -121,7 +120,7 @@ class Members:
             await self.leader(topic, partition)
 
     async def coordinator(self, key: str, key_type: int) -> Broker:
-        """Who coordinates a key, as clients find out."""
+        """The coordinator of a key, found as clients do."""
         value = {"key_type": key_type, "coordinator_keys": [key]}
         found: list[int] = []
         for _ in range(300):
@@ -137,7 +136,7 @@ class Members:
     async def at_coordinator(
         self, key: str, key_type: int, work: Callable[[Wire], Any], *errors: int
     ) -> Any:
-        """What ``work`` says at the coordinator; asked again while it is one of ``errors``."""
+        """The result of ``work`` at the coordinator; retries while it is one of ``errors``."""
         said: Any = None
         for _ in range(300):
             coordinator = await self.coordinator(key, key_type)

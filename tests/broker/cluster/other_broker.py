@@ -1,4 +1,4 @@
-"""Another broker, that answers what a test says, and a cluster in which brokers lead partitions."""
+"""A broker that answers what the test says, and a cluster view with leaders set by the test."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ SETTINGS = PeerSettings(1, LISTENER, 2000, 2000)
 
 Value = dict[str, Any]
 Answer = Callable[[int, Value], Awaitable[Value | None]]
-"""From a version and a request to its answer; None ends the connection."""
+"""Maps a version and a request to an answer; None ends the connection."""
 
 
 class OtherBroker:
-    """A broker on a socket of its own."""
+    """A broker on its own socket."""
 
     def __init__(self, node_id: int, port: int) -> None:
         self.node = BrokerNode(node_id, "127.0.0.1", port, None)
         self.answers: dict[int, Answer] = {API_VERSIONS.key: self._versions}
         self.versions: dict[int, tuple[int, int]] = {}
-        """What it says that it serves, by API."""
+        """The version range that it advertises, by API."""
         self.asked: list[tuple[int, int, Value]] = []
-        """API, version and body of each request but ApiVersions."""
+        """API, version and body of each request except ApiVersions."""
 
     def serve(self, key: int, oldest: int, newest: int, answer: Answer) -> None:
-        """It serves an API from now on."""
+        """Serves an API from now on."""
         self.versions[key] = (oldest, newest)
         self.answers[key] = answer
 
@@ -71,7 +71,7 @@ class OtherBroker:
 
 @asynccontextmanager
 async def other_broker(node_id: int = 2) -> AsyncIterator[OtherBroker]:
-    """Another broker, until the end."""
+    """Runs another broker until the end of the context."""
     made: list[OtherBroker] = []
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -85,8 +85,8 @@ async def other_broker(node_id: int = 2) -> AsyncIterator[OtherBroker]:
         server.close()
 
 
-class Led:
-    """A cluster view: who leads what, as the test says."""
+class FakeView:
+    """A cluster view with leaders set by the test."""
 
     controller_id = 1
 

@@ -1,5 +1,4 @@
-"""Nodes of ZooKeeper that do not parse: whole brokers name them and serve what does not depend on
-them; all is well again when they are put right."""
+"""Invalid ZooKeeper nodes: brokers log them, serve what does not depend on them, and recover."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 BAD = b'{"no": JSON'
 
 
-class Spoiled:
-    """Nodes with other data for a while."""
+class InvalidNodes:
+    """Nodes whose data is replaced and later restored."""
 
     def __init__(self, there: Members) -> None:
         self.zookeeper = SimulatedZooKeeper(there.ensemble)
@@ -38,7 +37,7 @@ class Spoiled:
 
 
 def named(lines: Iterable[EventDict], path: str) -> list[str]:
-    """The lines that say what is wrong with a node."""
+    """The lines about an invalid node."""
     return [each["event"] for each in lines if path in str(each.get("reason"))]
 
 
@@ -48,7 +47,7 @@ def in_sync(there: Members, topic: str) -> int:
 
 
 async def write(there: Members, topic: str) -> int:
-    """Produces one record, as all replicas have it; the error."""
+    """Produces one record with acks=all; returns the error code."""
     leader = await there.leader(topic, 0)
     answer = await asked(leader, lambda wire: produce(wire, topic))
     error_code: int = answer["error_code"]
@@ -56,14 +55,14 @@ async def write(there: Members, topic: str) -> int:
 
 
 @pytest.mark.campaign
-async def test_a_cluster_starts_though_the_node_of_a_topic_does_not_parse(tmp_path: Path) -> None:
+async def test_cluster_starts_when_the_node_of_a_topic_is_invalid(tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         for topic in ("good", "bad"):
             await there.create(topic, 1)
             assert await write(there, topic) == 0
         for node_id in (1, 2, 3):
             await there.stop(node_id)
-        spoiled = Spoiled(there)
+        spoiled = InvalidNodes(there)
         await spoiled.spoil(topics.topic_path("bad"))
         with capture_logs() as lines:
             for node_id in (1, 2, 3):
@@ -80,11 +79,13 @@ async def test_a_cluster_starts_though_the_node_of_a_topic_does_not_parse(tmp_pa
 
 
 @pytest.mark.campaign
-async def test_a_running_cluster_goes_on_though_nodes_do_not_parse(tmp_path: Path) -> None:
+async def test_running_cluster_serves_other_topics_when_nodes_become_invalid(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as there:
         for topic in ("good", "bad"):
             await there.create(topic, 1)
-        spoiled = Spoiled(there)
+        spoiled = InvalidNodes(there)
         paths = [
             topics.topic_path("bad"),
             topics.state_path("bad", 0),
@@ -100,12 +101,12 @@ async def test_a_running_cluster_goes_on_though_nodes_do_not_parse(tmp_path: Pat
         assert await write(there, "bad") == 0
 
 
-async def test_nobody_is_elected_while_the_epoch_of_controllers_does_not_parse(
+async def test_no_controller_is_elected_while_the_controller_epoch_is_invalid(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path) as there:
         await there.create("good", 1)
-        spoiled = Spoiled(there)
+        spoiled = InvalidNodes(there)
         await spoiled.spoil(cluster.CONTROLLER_EPOCH)
         with capture_logs() as lines:
             await spoiled.zookeeper.delete(cluster.CONTROLLER)
@@ -118,14 +119,14 @@ async def test_nobody_is_elected_while_the_epoch_of_controllers_does_not_parse(
         assert not any(each.internal_errors.counts.total() for each in there.brokers.values())
 
 
-async def test_a_registration_that_does_not_parse_is_no_broker_to_the_others(
+async def test_broker_with_an_invalid_registration_leaves_the_isr(
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path) as there:
         await there.create("good", 1)
         controller = there.brokers[1].cluster.controller_id
         other = next(each for each in there.brokers if each != controller)
-        spoiled = Spoiled(there)
+        spoiled = InvalidNodes(there)
         with capture_logs() as lines:
             await spoiled.spoil(brokers.path(other))
             await eventually("it is named", lambda: bool(named(lines, brokers.path(other))))
@@ -138,11 +139,9 @@ async def test_a_registration_that_does_not_parse_is_no_broker_to_the_others(
 
 
 @pytest.mark.parametrize("path", [cluster.CLUSTER_ID])
-async def test_a_start_ends_with_a_sentence_where_the_clusters_id_does_not_parse(
-    path: str, tmp_path: Path
-) -> None:
+async def test_start_fails_when_the_cluster_id_node_is_invalid(path: str, tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         await there.stop(3)
-        await Spoiled(there).spoil(path)
+        await InvalidNodes(there).spoil(path)
         with pytest.raises(CannotJoin, match=rf"{path} is not JSON: .*; correct the node"):
             await there.start(3)

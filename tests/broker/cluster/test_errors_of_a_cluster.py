@@ -1,7 +1,7 @@
-"""Whoever of a cluster is asked, the error is that of Apache Kafka 3.9.2.
+"""Each broker of a cluster returns the error of Apache Kafka 3.9.2.
 
-The table is tests/cluster_errors/; what Kafka answers is in tests/data/cluster/, which
-tests/interop/test_cluster_errors.py compares with a real one.
+The table is tests/cluster_errors/; Kafka's answers are in tests/data/cluster/, which
+tests/interop/test_cluster_errors.py compares with a real cluster.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.simulated_zookeeper import SimulatedZooKeeper
 CONTROLLER = "/controller"
 
 
-def test_each_cell_has_its_own_name_and_its_answer() -> None:
+def test_each_cell_has_a_unique_name_and_a_recorded_answer() -> None:
     names = [cell.name for cell in (*CELLS, *LEADERLESS, *WITHOUT_CONTROLLER)]
     assert len(set(names)) == len(names)
     assert set(names) == set(written())
     assert set(DIFFERS) <= set(names)
 
 
-async def test_each_broker_gives_the_error_of_kafka(tmp_path: Path) -> None:
+async def test_each_broker_returns_the_error_of_kafka(tmp_path: Path) -> None:
     async with members(tmp_path, {"group.min.session.timeout.ms": "6000"}) as there:
         ports = {
             node_id: broker.sockets.addresses()[0][1] for node_id, broker in there.brokers.items()
@@ -60,7 +60,7 @@ async def test_each_broker_gives_the_error_of_kafka(tmp_path: Path) -> None:
 async def answers(
     cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
 ) -> dict[str, Codes]:
-    """The answers to cells, as soon as the cluster is ready for them."""
+    """The answers to the cells, once the cluster is ready for them."""
     if ready is not None:
         await asyncio.to_thread(ready, cluster)
     return await asyncio.to_thread(ask, cluster, cells)

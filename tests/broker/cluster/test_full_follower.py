@@ -1,5 +1,7 @@
-"""A follower whose disk is full leaves the in-sync replicas and says so; it returns when there is
-room, with every record. One that had no room for its log begins then."""
+"""A follower with a full disk leaves the ISR, logs it, and returns with every record.
+
+A replica that had no room for its log is created when there is room.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def in_sync(there: Members) -> set[int]:
 
 
 async def write(leader: Broker, value: bytes) -> int:
-    """Produces a record for all in-sync replicas; the error."""
+    """Produces a record with acks=all; returns the error code."""
     answer = await asked(leader, lambda wire: produce(wire, "t", batch(value)))
     error_code: int = answer["error_code"]
     return error_code
@@ -40,7 +42,9 @@ async def write(leader: Broker, value: bytes) -> int:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("version", ["3.9-IV0", "2.6-IV0"])
-async def test_a_follower_without_room_is_not_waited_for(version: str, tmp_path: Path) -> None:
+async def test_follower_with_a_full_disk_leaves_the_isr_and_returns(
+    version: str, tmp_path: Path
+) -> None:
     disk = FillingFiles()
     settings = {**SETTINGS, "inter.broker.protocol.version": version}
     async with members(tmp_path, settings, {FOLLOWER: disk}) as there:
@@ -67,7 +71,7 @@ async def test_a_follower_without_room_is_not_waited_for(version: str, tmp_path:
         await eventually("it has all", lambda: log.log_end_offset == 4)
 
 
-async def test_a_replica_without_room_for_its_log_begins_when_there_is_room(
+async def test_replica_is_created_when_its_full_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.05)
@@ -77,7 +81,7 @@ async def test_a_replica_without_room_for_its_log_begins_when_there_is_room(
         disk.full = range(1 << 40)
         await there.create("t", 1)
         await eventually("it is out", lambda: in_sync(there) == {1, 2})
-        # It was chosen as the leader before it could make its log; others have to know better.
+        # It was elected before it could create its log; the others must elect another leader.
         await eventually("another leads", lambda: there.leaders_known("t", 0) <= {1, 2})
         leader = await there.leader("t", 0)
         assert await write(leader, b"meanwhile") == 0

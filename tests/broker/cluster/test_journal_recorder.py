@@ -1,4 +1,4 @@
-"""What a broker of a cluster writes into its journal harms nothing that it is about (law 10)."""
+"""The journal of a broker in a cluster: its failures affect nothing else (law 10)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.loop.internal_errors import InternalErrors
 
 
 class Broken:
-    """A journal, a cache and an event, each with a bug."""
+    """A journal, a cache and an event that raise on each use."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError("a bug in a report")

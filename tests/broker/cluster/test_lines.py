@@ -1,4 +1,4 @@
-"""Few lines in the log, whatever happens."""
+"""The log has few lines, whatever happens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.mock_time import MockTime
 
 
 @pytest.mark.parametrize("count", [1, FEW])
-def test_a_few_partitions_have_a_line_each(count: int) -> None:
+def test_few_partitions_have_one_line_each(count: int) -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(count):
@@ -22,7 +22,7 @@ def test_a_few_partitions_have_a_line_each(count: int) -> None:
     ]
 
 
-def test_many_have_one_line_together() -> None:
+def test_many_partitions_share_one_line() -> None:
     lines = PartitionLines()
     with capture_logs() as written:
         for index in range(3000):
@@ -36,7 +36,7 @@ def test_many_have_one_line_together() -> None:
     assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
 
 
-def test_what_goes_on_is_told_at_once_and_then_once_a_minute() -> None:
+def test_continuing_trouble_is_logged_at_once_and_then_once_a_minute() -> None:
     time = MockTime()
     trouble = Trouble(time)
     told = []

@@ -1,4 +1,4 @@
-"""Whole brokers that start again: nobody reaches one before it can answer."""
+"""Whole brokers that restart: they accept connections when they can answer."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ from tests.brokers import free_port
 from tests.simulated_zookeeper import SimulatedZooKeeper
 
 
-async def test_connections_are_refused_until_the_session_before_is_over(tmp_path: Path) -> None:
-    """A client that could connect would wait for ApiVersions in vain, and then take the broker for
-    one of Kafka 0.9."""
+async def test_connections_are_refused_until_the_previous_session_ends(tmp_path: Path) -> None:
+    """A client that connects would time out on ApiVersions and take the broker for Kafka 0.9."""
     async with members(tmp_path) as there:
         await there.stop(3)
         before = SimulatedZooKeeper(there.ensemble)
@@ -52,7 +51,7 @@ async def test_connections_are_refused_until_the_session_before_is_over(tmp_path
 
 
 def tell(broker: Broker, there: Sequence[BrokerFact]) -> None:
-    """What the controller says of who lives."""
+    """Sends UpdateMetadata with these live brokers."""
     cache = broker.cluster
     assert isinstance(cache, MetadataCache)
     told = UpdateMetadataRequest(cache.controller_epoch, -1, cache.controller_id, -1, there, ())
@@ -68,14 +67,14 @@ NAMES_BROKERS: list[tuple[Api, int, str, dict[str, Any]]] = [
     (METADATA, 9, "node_id", {"topics": [], "allow_auto_topic_creation": False}),
     (DESCRIBE_CLUSTER, 1, "broker_id", {}),
 ]
-"""What is asked by whom, and how its answer names a broker."""
+"""API, version, the field of a broker's id in its answer, and the request."""
 
 
 @pytest.mark.parametrize(("api", "version", "key", "asked"), NAMES_BROKERS)
-async def test_what_names_brokers_waits_until_the_controller_has_told_who_lives(
+async def test_metadata_waits_until_live_brokers_are_known(
     tmp_path: Path, api: Api, version: int, key: str, asked: dict[str, Any]
 ) -> None:
-    """librdkafka forgets all brokers when it is told of none, and asks nobody any more."""
+    """After an answer without brokers librdkafka forgets all, and sends no more requests."""
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())
@@ -93,7 +92,7 @@ async def test_what_names_brokers_waits_until_the_controller_has_told_who_lives(
         client.close()
 
 
-async def test_all_are_told_in_which_rack_a_broker_is(tmp_path: Path) -> None:
+async def test_metadata_has_the_rack_of_each_broker(tmp_path: Path) -> None:
     async with members(tmp_path, {"broker.rack": "cellar"}) as there:
         await there.settled()
         client = await client_of(there.brokers[1])
@@ -103,7 +102,7 @@ async def test_all_are_told_in_which_rack_a_broker_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("api", "version", "_key", "asked"), NAMES_BROKERS)
-async def test_who_asks_a_broker_that_nobody_tells_anything_is_sent_away(
+async def test_connection_is_closed_when_live_brokers_stay_unknown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     api: Api,
@@ -111,7 +110,7 @@ async def test_who_asks_a_broker_that_nobody_tells_anything_is_sent_away(
     _key: str,
     asked: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr(deferred_answer, "TOLD_WITHIN_S", 0.05)
+    monkeypatch.setattr(deferred_answer, "BROKERS_WITHIN_S", 0.05)
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())

@@ -14,7 +14,7 @@ from tests.broker.serving import eventually
 
 
 def led_by(there: Members, node_id: int) -> list[int]:
-    """The partitions of the topic that a broker leads, as ZooKeeper has it."""
+    """The partitions of the topic that a broker leads, by the state nodes in ZooKeeper."""
     states = {
         index: topics.decode_state("t", index, node.data or b"")
         for index in range(6)
@@ -25,7 +25,7 @@ def led_by(there: Members, node_id: int) -> list[int]:
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-async def test_a_broker_gives_away_what_it_leads_and_then_leaves(
+async def test_stopping_broker_moves_its_leaderships_before_its_node_is_deleted(
     tmp_path: Path, is_controller: bool
 ) -> None:
     async with members(tmp_path) as there:
@@ -52,7 +52,9 @@ async def test_a_broker_gives_away_what_it_leads_and_then_leaves(
             assert (await there.leader("t", index)).config.configured_id != stopping
 
 
-async def test_switched_off_it_just_leaves(tmp_path: Path) -> None:
+async def test_stopping_broker_only_leaves_when_controlled_shutdown_is_disabled(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path, {"controlled.shutdown.enable": "false"}) as there:
         await there.create("t", 6)
         controller = there.brokers[1].cluster.controller_id
@@ -63,7 +65,7 @@ async def test_switched_off_it_just_leaves(tmp_path: Path) -> None:
         await eventually("its partitions are led", lambda: not led_by(there, stopping))
 
 
-async def test_the_last_broker_stops_though_nobody_can_lead(tmp_path: Path) -> None:
+async def test_last_broker_stops_without_another_leader(tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         await there.create("t", 6)
         for node_id in (1, 2, 3):

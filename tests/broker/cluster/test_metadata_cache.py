@@ -1,4 +1,4 @@
-"""The view of a cluster is what the controller has told last, and nothing else."""
+"""The view of a cluster is that of the controller's last requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cache() -> MetadataCache:
     return MetadataCache(1)
 
 
-def test_before_anything_is_told_there_is_nothing(cache: MetadataCache) -> None:
+def test_cache_is_empty_before_the_first_update(cache: MetadataCache) -> None:
     assert cache.controller_id == -1
     assert cache.brokers(LISTENER) == []
     assert cache.node(1, LISTENER) is None
@@ -28,8 +28,9 @@ def test_before_anything_is_told_there_is_nothing(cache: MetadataCache) -> None:
     assert not cache.is_alive(1)
 
 
-def test_brokers_are_those_that_were_told_last(cache: MetadataCache) -> None:
-    """Trap 10: a broker that is left out is gone."""
+@pytest.mark.proves("clusters 10")
+def test_brokers_are_those_of_the_last_update(cache: MetadataCache) -> None:
+    """Trap 10: a broker that an update omits is gone."""
     tell(cache, alive=brokers((3, 1, 2), {1: "a"}), controller=2)
     assert cache.broker_ids == [1, 2, 3]
     assert cache.controller_id == 2
@@ -42,7 +43,7 @@ def test_brokers_are_those_that_were_told_last(cache: MetadataCache) -> None:
     assert not cache.is_alive(2)
 
 
-def test_partitions_are_merged(cache: MetadataCache) -> None:
+def test_update_merges_partitions(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
     learnt = tell(cache, ShownTopic("t", ID, [ShownPartition(1, 1, 3, 5, (3,), 1, (2, 3), ())]))
 
@@ -52,7 +53,7 @@ def test_partitions_are_merged(cache: MetadataCache) -> None:
     assert cache.topic_name(ID) == "t"
 
 
-def test_a_leader_that_is_not_alive_is_none(cache: MetadataCache) -> None:
+def test_partition_with_a_dead_leader_has_no_leader(cache: MetadataCache) -> None:
     shown = ShownPartition(0, 1, 2, 5, (2, 1), 1, (2, 1, 3), (3,))
     tell(cache, ShownTopic("t", ID, [shown]), alive=brokers((1, 3)))
 
@@ -62,7 +63,7 @@ def test_a_leader_that_is_not_alive_is_none(cache: MetadataCache) -> None:
     assert found.offline == [2, 3]
 
 
-def test_what_is_being_deleted_is_gone(cache: MetadataCache) -> None:
+def test_topic_that_is_being_deleted_is_removed(cache: MetadataCache) -> None:
     tell(cache, topic("t", [1, 2], ID))
 
     learnt = tell(cache, deleted("t", 2, ID), deleted("never", 1))
@@ -72,8 +73,8 @@ def test_what_is_being_deleted_is_gone(cache: MetadataCache) -> None:
     assert cache.topic_name(ID) is None
 
 
-def test_a_topic_may_get_an_id_lose_it_and_get_another(cache: MetadataCache) -> None:
-    """Trap 17: an older controller knows of none."""
+def test_topic_id_can_be_added_removed_and_replaced(cache: MetadataCache) -> None:
+    """Trap 17: an older controller does not send topic ids."""
     for topic_id in (None, ID, None, OTHER_ID):
         tell(cache, topic("t", [1], topic_id))
         assert cache.topics["t"].topic_id == topic_id
@@ -81,7 +82,7 @@ def test_a_topic_may_get_an_id_lose_it_and_get_another(cache: MetadataCache) -> 
     assert cache.topic_name(OTHER_ID) == "t"
 
 
-async def test_who_waits_is_told_what_did_not_come(cache: MetadataCache) -> None:
+async def test_wait_returns_the_names_whose_condition_is_not_met(cache: MetadataCache) -> None:
     def is_led(name: str) -> bool:
         return cache.partition(name, 0) is not None
 

@@ -1,4 +1,4 @@
-"""Brokers that may do CLUSTER_ACTION and nothing else: their cluster works."""
+"""A cluster works when its brokers have CLUSTER_ACTION and no other right."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from tests.broker.serving import asked
 from tests.broker.transactional import initialized
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("security 30")
+
 CLIENT = "wire"
-"""Every connection of the test's; all others are of brokers."""
+"""The client id of each connection of the test; all others are of brokers."""
 
 
 class RulesOfBrokers(Rules):
-    """Clients may do all, brokers what the rules say."""
+    """Allows clients everything, and brokers what the ACLs say."""
 
     def __init__(self) -> None:
         super().__init__("broker: CLUSTER_ACTION CLUSTER")
@@ -35,7 +37,7 @@ class RulesOfBrokers(Rules):
 
     @property
     def epoch(self) -> int:
-        """Moves all the time: nothing is known of a connection, and each request asks."""
+        """Changes at each read, so that nothing is cached and each request is authorized."""
         self._epoch += 1
         return self._epoch
 
@@ -79,20 +81,20 @@ async def test_cluster_action_is_all_that_brokers_need(
 
 
 def _committed(wire: Wire) -> None:
-    """A transaction in which there are partitions of all brokers."""
+    """Commits a transaction with partitions of all brokers."""
     producer = initialized(wire, "id", rules=1)
     assert producer.add({"t": [0, 1, 2]}) == NONE
     assert producer.end(commit=True) == NONE
 
 
 def _reserved(wire: Wire) -> int:
-    """Brokers of Muster take ids from ZooKeeper; one of Kafka's asks for them."""
+    """A Kafka broker sends AllocateProducerIds; Muster brokers take ids from ZooKeeper."""
     code: int = wire.call("AllocateProducerIds", 0, {"broker_id": 2})["error_code"]
     return code
 
 
 async def _produced(cluster: Members) -> None:
-    """A record in each partition, at all replicas in sync."""
+    """Produces a record with acks=all."""
     leader = await cluster.leader("t", 0)
     value = {**produce("t"), "acks": -1}
     assert codes(await asked(leader, lambda wire: wire.call("Produce", 7, value))) == {NONE}

@@ -1,4 +1,4 @@
-"""Brokers of a cluster with an authorizer: entries hold everywhere, files of one alone nowhere."""
+"""Brokers of a cluster with an authorizer: ACLs are in effect on all, local files on none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.cluster_stores import SECRET_NODE
 from security.acls.model import AclEntry, Operation, Pattern, Permission, ResourceType
 from security.principal import user
 from security.quotas.entities import Entity
-from tests.broker.authentication.letting_in import one_go
+from tests.broker.authentication.letting_in import own_slices
 from tests.broker.cluster.members import eventually, members
 
 SETTINGS = {
@@ -26,17 +26,17 @@ ENTRY = AclEntry(
 ALONE = ("acls.json", "users.json", "quotas.json", "tokens.json")
 
 
-async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
+async def test_changes_at_one_broker_take_effect_on_all(tmp_path: Path) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         one, *others = cluster.brokers.values()
         assert one.secured.acls is not None
         assert one.secured.users is not None
         zookeeper = one.sources.member.joined.zookeeper
-        assert await zookeeper.exists(SECRET_NODE) is None  # nobody logs in by SCRAM
+        assert await zookeeper.exists(SECRET_NODE) is None  # no user logs in by SCRAM
         assert await one.mode.stores.acls.change([ENTRY], []) == {}
         await one.secured.quotas.alter({Entity("alice"): {"producer_byte_rate": 9.0}})
         alice = Upsertion("alice", 1, 4096, b"salt", b"salted")
-        await one.secured.users.alter([], [alice], one_go())
+        await one.secured.users.alter([], [alice], own_slices())
         assert one.secured.tokens is not None
         token = await one.secured.tokens.create(ALICE, ALICE, (), -1)
         for other in others:
@@ -60,7 +60,9 @@ async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
             assert other.secured.users.of("alice") == one.secured.users.of("alice")
 
 
-async def test_what_is_there_holds_before_anybody_is_answered(tmp_path: Path) -> None:
+async def test_started_broker_has_the_acls_of_zookeeper_and_ignores_local_files(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path, SETTINGS) as cluster:
         await cluster.brokers[1].mode.stores.acls.change([ENTRY], [])
         await cluster.stop(3)

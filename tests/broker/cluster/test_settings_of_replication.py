@@ -1,4 +1,4 @@
-"""Each setting of replication and of the controller reaches what follows it."""
+"""Each setting of replication and of the controller has an effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPOKEN = parse("3.9")
         ("replica.high.watermark.checkpoint.interval.ms", "77", "checkpoint_ms", 77),
     ],
 )
-def test_replication_is_set(setting: str, text: str, field: str, value: int) -> None:
+def test_replication_setting_is_applied(setting: str, text: str, field: str, value: int) -> None:
     def of(given: dict[str, str]) -> Any:
         return getattr(replication_settings(Config(given), 1, SPOKEN, "PLAINTEXT"), field)
 
@@ -59,7 +59,7 @@ def test_replication_is_set(setting: str, text: str, field: str, value: int) -> 
         ("delete.topic.enable", "false", "delete_topic_enable", False),
     ],
 )
-def test_the_controller_is_set(setting: str, text: str, field: str, value: object) -> None:
+def test_controller_setting_is_applied(setting: str, text: str, field: str, value: object) -> None:
     def of(given: dict[str, str]) -> Any:
         return getattr(controller_config(Config(given), SPOKEN, 1), field)
 

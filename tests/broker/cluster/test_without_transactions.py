@@ -1,4 +1,4 @@
-"""Where brokers speak as before 0.11 nobody has transactions, as beside a Kafka 3.9.2 that does."""
+"""Before inter.broker.protocol.version 0.11 transactions are unavailable, as in Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ REFUSED: list[tuple[str, int, dict[str, Any], dict[str, Any]]] = [
         },
     ),
 ]
-"""What is asked, and what the answer has of it."""
+"""API, version, request, and the fields that the answer must have."""
 NAMES = {name for name, *_ in REFUSED}
 
 
 @pytest.mark.parametrize(("version", "has_them"), [("0.10.2", False), ("0.11.0", True)])
-async def test_transactions_are_offered_where_brokers_speak_of_them(
+async def test_transactions_are_offered_from_protocol_version_0_11(
     tmp_path: Path, version: str, has_them: bool
 ) -> None:
     settings = {
@@ -128,7 +128,7 @@ async def test_transactions_are_offered_where_brokers_speak_of_them(
 SOFTWARE = {"client_software_name": "tester", "client_software_version": "1"}
 
 
-def test_the_rest_is_served_as_elsewhere() -> None:
+def test_other_apis_are_served_without_transactions() -> None:
     assert [*SERVED_WITHOUT_TRANSACTIONS] == [*SERVED_IN_CLUSTER]
     changed = {
         row.api.name

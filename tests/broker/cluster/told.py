@@ -1,4 +1,4 @@
-"""What a controller tells a cache, in short: for tests of what a broker makes of it."""
+"""Short forms of a controller's requests to a metadata cache, for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTROLLER = 1
 
 
 def brokers(ids: Iterable[int], racks: Mapping[int, str] | None = None) -> list[BrokerFact]:
-    """Live brokers, each at a host of its own."""
+    """Live brokers, each at its own host."""
     return [
         BrokerFact(each, each, (Endpoint(LISTENER, f"h{each}", 9092),), (racks or {}).get(each))
         for each in ids
@@ -27,7 +27,7 @@ def topic(
     topic_id: bytes | None = None,
     replicas: Sequence[int] | None = None,
 ) -> ShownTopic:
-    """A topic with a leader for each partition, which has ``replicas``, or itself alone."""
+    """A topic with a leader for each partition, on ``replicas`` or on the leader alone."""
     partitions = [
         ShownPartition(
             index, 1, leader, 0, tuple(replicas or [leader]), 0, tuple(replicas or [leader]), ()
@@ -38,7 +38,6 @@ def topic(
 
 
 def deleted(name: str, partitions: int, topic_id: bytes | None = None) -> ShownTopic:
-    """A topic that is being deleted."""
     return topic(name, [LEADER_OF_DELETED] * partitions, topic_id)
 
 
@@ -48,6 +47,5 @@ def tell(
     alive: Sequence[BrokerFact] = (),
     controller: int = CONTROLLER,
 ) -> Learnt:
-    """One UpdateMetadata."""
     live = alive or brokers((1, 2, 3))
     return cache.update(UpdateMetadataRequest(1, -1, controller, 1, live, topics))

@@ -1,4 +1,4 @@
-"""The topic ``orders`` of a served broker, with one partition to look at, altered as clients do."""
+"""The topic ``orders`` of a broker in this process, with one partition, altered as clients do."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NAME = "orders"
 def records(
     *values: bytes | None, timestamp_ms: int = -1, key: bytes | None = None, **fields: Any
 ) -> bytes:
-    """One batch with these values, all of one time and key."""
+    """One batch with these values; all records have the same timestamp and key."""
     rows = [Record(i, timestamp_ms, key, value) for i, value in enumerate(values)]
     return encode_batch(rows, base_offset=0, **fields)
 
 
 class Orders:
-    """What tests do to the topic, over the wire, and its log of partition 0."""
+    """Requests of a client for the topic, and the log of its partition 0."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -49,11 +49,11 @@ class Orders:
         return await self.served.client.call(BY_NAME[api].key, version, **value)
 
     async def alter(self, settings: dict[str, str | None], name: str = NAME) -> None:
-        """Sets, or by None deletes, settings of a topic."""
+        """Sets settings of a topic; the value None deletes the setting."""
         await self._alter(TOPIC, name, settings)
 
     async def alter_broker(self, settings: dict[str, str | None], name: str = "") -> None:
-        """The same of every broker, or of one."""
+        """Sets settings of one broker, or by default the dynamic defaults of all brokers."""
         await self._alter(BROKER, name, settings)
 
     async def _alter(self, kind: int, name: str, settings: dict[str, str | None]) -> None:
@@ -67,19 +67,20 @@ class Orders:
         assert entry["error_code"] == 0, entry["error_message"]
 
     async def produce(self, batch: bytes | None = None, acks: int = -1) -> dict[str, Any]:
-        """Sends one batch; the partition's answer. Its records are of now unless given."""
+        """Sends one batch, by default with one record of the current time, and returns the
+        partition's response."""
         data = records(b"x" * 100, timestamp_ms=self.now_ms) if batch is None else batch
         answer = await self.call("Produce", 9, produce_request(NAME, data, acks=acks))
         entry: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
         return entry
 
     async def fill(self, batches: int = 3) -> None:
-        """Appends so many batches of one record."""
+        """Appends ``batches`` batches of one record each."""
         for _ in range(batches):
             assert (await self.produce())["error_code"] == 0
 
-    async def refused(self, **fields: Any) -> int:
-        """The error of producing one record."""
+    async def error_of_produce(self, **fields: Any) -> int:
+        """Produces one record and returns the error code."""
         code: int = (await self.produce(records(b"v", **fields)))["error_code"]
         return code
 
@@ -91,7 +92,7 @@ class Orders:
 
 @asynccontextmanager
 async def orders_of(directory: Path, **settings: Any) -> AsyncIterator[Orders]:
-    """The topic of a broker with these properties (``_`` for ``.``)."""
+    """Serves the topic in a broker with these properties (``_`` in a name means ``.``)."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     async with serving(directory, named) as served:
         yield Orders(served)

@@ -1,4 +1,4 @@
-"""A whole broker in this process, configured by Kafka's property names, with a clock to move."""
+"""A whole broker in this process, configured by Kafka's property names, with a mock clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def shows(*settings: str) -> Callable[[Test], Test]:
-    """Says which settings' effect a test shows: it fails when one of them is ignored."""
+    """Declares the settings that a test covers: the test fails when one of them is ignored."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -38,7 +38,7 @@ def shows(*settings: str) -> Callable[[Test], Test]:
 
 
 def alters(*settings: str) -> Callable[[Test], Test]:
-    """Says which topic settings' effect a test shows after a change at run time."""
+    """Declares the topic settings that a test covers when they change at run time."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -47,8 +47,8 @@ def alters(*settings: str) -> Callable[[Test], Test]:
     return unchanged
 
 
-def said(decorator: str) -> Iterator[str]:
-    """What the tests of this folder say by ``shows`` or ``alters``."""
+def declared_settings(decorator: str) -> Iterator[str]:
+    """The settings that the tests of this folder declare by this decorator."""
     for path in Path(__file__).parent.glob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -68,20 +68,20 @@ class Served:
 
     @property
     def hosted(self) -> HostedShard:
-        """The shard of GROUP beside its log."""
+        """The shard of GROUP and its log."""
         found = self.broker.groups.hosted_for(GROUP)
         assert found is not None
         return found
 
     def pass_ms(self, milliseconds: int) -> None:
-        """Moves both clocks and has the broker do what is due then."""
+        """Advances both clocks and runs the broker's work that is due then."""
         self.time.move(milliseconds)
         self.broker.groups.tick()
         for partition in self.broker.logs.all():
             partition.expire()
 
     def send_join(self, group_id: str = GROUP, session_timeout_ms: int = 30_000) -> Any:
-        """A new member's JoinGroup, of a version without KIP-394's second round."""
+        """Sends JoinGroup for a new member, in a version without the second round of KIP-394."""
         return self.client.send(
             JOIN_GROUP.key,
             3,
@@ -94,12 +94,12 @@ class Served:
         )
 
     async def join(self, **more: Any) -> int:
-        """The error of a JoinGroup."""
+        """Joins the group and returns the error code."""
         code: int = (await self.client.receive(self.send_join(**more)))["error_code"]
         return code
 
     async def described(self) -> dict[str, dict[str, Any]]:
-        """DescribeConfigs of this broker, by name."""
+        """The response to DescribeConfigs of this broker, by setting name."""
         node_id = str(self.broker.registry.node_id)
         reply = await self.client.call(
             DESCRIBE_CONFIGS.key,
@@ -120,7 +120,7 @@ class Served:
 
     @contextmanager
     def held_flush(self) -> Iterator[None]:
-        """Has flushes of GROUP's log wait until the block ends."""
+        """Blocks flushes of GROUP's log until the context ends."""
         gate, log = threading.Event(), self.hosted.log
         flush = log.flush
 
@@ -137,7 +137,7 @@ class Served:
 
 
 def config(directory: Path, **settings: Any) -> Config:
-    """These properties and those of a small broker on a free port; None leaves one unset."""
+    """A small broker on a free port with these properties; None leaves a property unset."""
     given = {
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "log.dirs": directory,
@@ -157,7 +157,8 @@ async def serving(
     fs: FileSystem | None = None,
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
-    """A broker on ``directory`` with these properties, loaded; ``opened`` is called before that."""
+    """Serves a loaded broker on ``directory`` with these properties; calls ``opened`` before the
+    load."""
     time = MockTime()
     wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}
     broker = Broker(config(directory, **wanted), fs=fs, time=time)

@@ -1,4 +1,4 @@
-"""The settings of the authorizer: Kafka's classes are taken, and nothing protects by halves."""
+"""The settings of the authorizer: Kafka's own classes are accepted, any other class is an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refusal(*sets: str) -> str:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_classes_of_kafka_are_taken(name: str) -> None:
+def test_authorizer_classes_of_kafka_are_accepted(name: str) -> None:
     config = load(None, {}, [f"authorizer.class.name={name}", "super.users=User:a;User:b"], {})
     assert config["authorizer.class.name"] == name
     assert config["super.users"] == "User:a;User:b"
@@ -26,21 +26,21 @@ def test_the_classes_of_kafka_are_taken(name: str) -> None:
     assert config.unknown == []
 
 
-def test_any_other_class_ends_the_start() -> None:
+def test_unsupported_authorizer_class_is_refused() -> None:
     assert refusal("authorizer.class.name=org.apache.ranger.Authorizer") == (
         "authorizer.class.name=org.apache.ranger.Authorizer: not supported; the only"
         " authorizer is Kafka's own, org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     )
 
 
-def test_super_users_without_an_authorizer_end_the_start() -> None:
+def test_super_users_without_an_authorizer_are_refused() -> None:
     assert refusal("super.users=User:admin") == (
         "super.users has no effect without authorizer.class.name: set"
         f" authorizer.class.name={STANDARD}, or remove super.users"
     )
 
 
-def test_a_super_user_is_a_principal() -> None:
+def test_super_user_that_is_not_a_principal_is_refused() -> None:
     assert refusal(CLASS, "super.users=admin") == (
         "super.users: 'admin' is not a principal such as User:alice"
     )
@@ -50,15 +50,15 @@ def test_a_super_user_is_a_principal() -> None:
     "pair",
     [
         "allow.everyone.if.no.acl.found=true",
-        "allow.everyone.if.no.acl.found=false",  # Kafka's default, spelt out
+        "allow.everyone.if.no.acl.found=false",  # Kafka's default, set explicitly
         "super.users=",
     ],
 )
-def test_what_asks_for_nothing_needs_none(pair: str) -> None:
+def test_settings_without_effect_need_no_authorizer(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []
 
 
-def test_closing_without_an_authorizer_is_said_to_have_no_effect() -> None:
+def test_allow_everyone_false_without_an_authorizer_is_reported_as_ineffective() -> None:
     name = "allow.everyone.if.no.acl.found"
 
     assert "without authorizer.class.name" in Config({name: "false"}).not_followed[name]

@@ -1,4 +1,4 @@
-"""Changes of one topic that meet each other, and a disk that does not take them."""
+"""Concurrent changes of one topic, and changes that fail because the disk is full."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ ALTER = alter_request(TOPIC, NAME, "retention.ms", "5")
 
 
 @contextmanager
-def held_disk(orders: Orders) -> Iterator[Callable[[], int]]:
-    """Changes wait for the disk until the block ends; gives how many do."""
+def blocked_stores(orders: Orders) -> Iterator[Callable[[], int]]:
+    """Blocks stores of changes until the context ends; yields a function that counts the blocked
+    ones."""
     gate, waiting = threading.Event(), []
     store = orders.broker.registry.store
 
@@ -51,12 +52,14 @@ def held_disk(orders: Orders) -> Iterator[Callable[[], int]]:
         gate.set()
 
 
-async def together(orders: Orders, *requests: tuple[str, int, dict[str, Any]]) -> list[Any]:
+async def send_concurrently(
+    orders: Orders, *requests: tuple[str, int, dict[str, Any]]
+) -> list[Any]:
     """Sends requests, each on its own connection, while the first still waits for the disk."""
     port = orders.broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in requests]
     sent = []
-    with held_disk(orders) as waiting:
+    with blocked_stores(orders) as waiting:
         for client, (api, version, value) in zip(clients, requests, strict=True):
             sent.append(client.send(BY_NAME[api].key, version, **value))
             await eventually(waiting)
@@ -67,9 +70,9 @@ async def together(orders: Orders, *requests: tuple[str, int, dict[str, Any]]) -
     return answers
 
 
-async def test_a_topic_that_is_deleted_while_it_is_altered_is_gone(tmp_path: Path) -> None:
+async def test_topic_deleted_while_it_is_altered_does_not_exist_afterwards(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
-        altered, deleted = await together(
+        altered, deleted = await send_concurrently(
             orders, ("IncrementalAlterConfigs", 1, ALTER), ("DeleteTopics", 6, DELETE)
         )
         assert altered["responses"][0]["error_code"] == NONE
@@ -81,11 +84,13 @@ async def test_a_topic_that_is_deleted_while_it_is_altered_is_gone(tmp_path: Pat
     assert NAME not in [topic["name"] for topic in stored]
 
 
-async def test_growing_and_altering_at_once_lose_neither(tmp_path: Path) -> None:
+async def test_concurrent_create_partitions_and_alter_configs_both_take_effect(
+    tmp_path: Path,
+) -> None:
     requests = [("CreatePartitions", 3, GROW), ("IncrementalAlterConfigs", 1, ALTER)]
     for place, order in enumerate((requests, requests[::-1])):
         async with orders_of(tmp_path / str(place)) as orders:
-            await together(orders, *order)
+            await send_concurrently(orders, *order)
             topic = orders.broker.registry.topic(NAME)
             assert topic is not None
             assert (topic.partitions, topic.configs) == (5, {"retention.ms": "5"})
@@ -94,7 +99,7 @@ async def test_growing_and_altering_at_once_lose_neither(tmp_path: Path) -> None
 
 
 class FullDisk(OsFileSystem):
-    """A disk that takes no new file while ``full``."""
+    """A disk that refuses to create files while ``full`` is set."""
 
     full = False
 
@@ -108,7 +113,7 @@ class FullDisk(OsFileSystem):
     ("kind", "name", "setting"),
     [(TOPIC, NAME, "retention.ms"), (BROKER, "1", "log.retention.ms"), (BROKER, "", "log.roll.ms")],
 )
-async def test_what_can_not_be_written_down_does_not_hold(
+async def test_alter_configs_has_no_effect_when_the_disk_is_full(
     tmp_path: Path, kind: int, name: str, setting: str
 ) -> None:
     fs = FullDisk()

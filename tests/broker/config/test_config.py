@@ -1,4 +1,4 @@
-"""Configuration: the order of its sources, what values are taken, and what follows from them."""
+"""Configuration: precedence of sources, accepted values, and the settings derived from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configured(*sets: str, **flags: str) -> Config:
 # -- sources
 
 
-def test_later_sources_are_stronger(tmp_path: Path) -> None:
+def test_flags_override_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=1\nlog.segment.bytes=1000\nlog.roll.ms=1\nlog.dir=/a\n")
     environment = {"MUSTER_LOG_SEGMENT_BYTES": "2000", "MUSTER_LOG_ROLL_MS": "2", "PATH": "/bin"}
@@ -42,7 +42,7 @@ def test_later_sources_are_stronger(tmp_path: Path) -> None:
     assert config["log.retention.hours"] == 168
 
 
-def test_what_kafka_does_not_know_is_listed_and_does_no_harm(tmp_path: Path) -> None:
+def test_unknown_settings_are_listed_and_do_not_end_the_start(tmp_path: Path) -> None:
     of_commands = {"MUSTER_BOOTSTRAP": "b", "MUSTER_HTTP": "h", "MUSTER_SOURCE": "s"}
     settings = {"MUSTER_NO_SUCH": "1", "MUSTER_HTTP_LISTENER": "127.0.0.1:1"}
     config = load(None, of_commands | settings, ["nor.this=2"], {})
@@ -63,10 +63,10 @@ OF_A_SERVICE = {
     "MUSTER_HTTP_SERVICE_HOST": "10.0.0.2",
     "MUSTER_SSL_PORT": "tcp://10.0.0.3:9093",
 }
-"""What Kubernetes sets beside services called muster, muster-http and muster-ssl."""
+"""The variables that Kubernetes sets for services called muster, muster-http and muster-ssl."""
 
 
-def test_what_kubernetes_says_of_services_is_no_setting() -> None:
+def test_service_variables_of_kubernetes_are_not_settings() -> None:
     meant = {"MUSTER_NUM_PARTITIONS": "3", "MUSTER_NUM_PARTITION": "3"}
     written = {"MUSTER_PORT_9093_TCP_PORT": "here", "MUSTER_ADVERTISED_PORT": "9092"}
 
@@ -81,11 +81,11 @@ def test_what_kubernetes_says_of_services_is_no_setting() -> None:
     assert of_services(OF_A_SERVICE | meant | written) == sorted(OF_A_SERVICE)
 
 
-def test_a_port_that_a_person_wrote_is_said_to_be_unknown() -> None:
+def test_muster_port_variable_without_service_variables_is_unknown() -> None:
     assert load(None, {"MUSTER_PORT": "9092"}, [], {}).unknown == ["MUSTER_PORT"]
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"--config .*none can't be read: No such file"):
         load(tmp_path / "none", {}, [], {})
     with pytest.raises(BadConfig, match="--config /dev/zero is larger than 16 MiB"):
@@ -93,12 +93,12 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", ["num.partitions", "=3"])
-def test_a_set_without_a_name_or_a_value_is_refused(pair: str) -> None:
+def test_set_option_without_a_name_or_a_value_is_refused(pair: str) -> None:
     with pytest.raises(BadConfig, match="write it as --set NAME=VALUE"):
         configured(pair)
 
 
-def test_properties_files_are_javas() -> None:
+def test_properties_files_have_javas_syntax() -> None:
     text = "# one\n! two\n a = 1\nb: 2\nc 3\nlong=one,\\\n   two\nu=\\u00e4\\t\\=\nempty=\nkey\n"
 
     assert parse(text) == {
@@ -163,14 +163,14 @@ def test_properties_files_are_javas() -> None:
         ("log.format=yaml", "it must be one of console, json"),
     ],
 )
-def test_a_value_that_is_not_taken_is_refused_with_a_sentence(pair: str, sentence: str) -> None:
+def test_invalid_value_is_refused_with_the_reason(pair: str, sentence: str) -> None:
     with pytest.raises(BadConfig) as refused:
         configured(pair)
 
     assert sentence in str(refused.value)
 
 
-def test_every_fault_is_said_and_none_that_another_explains() -> None:
+def test_each_fault_is_reported_once_without_its_consequences() -> None:
     with pytest.raises(BadConfig) as refused:
         configured(
             "num.partitions=0",
@@ -198,7 +198,7 @@ def test_every_fault_is_said_and_none_that_another_explains() -> None:
     assert "'here' is not NAME://HOST:PORT" in listeners.sentence
 
 
-def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> None:
+def test_reference_to_a_config_provider_is_refused_when_providers_are_set() -> None:
     value = "log.dirs=${env:DATA}"
     assert configured(value).directories == ["${env:DATA}"], "as in Kafka without a provider"
 
@@ -209,8 +209,11 @@ def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> 
 @pytest.mark.parametrize(
     ("pair", "instead"),
     [
-        ("process.roles=controller", "Muster does not join a controller, nor is it one"),
-        ("process.roles=broker", "Muster does not join a controller, nor is it one"),
+        (
+            "process.roles=controller",
+            "Muster neither connects to a KRaft controller nor can be one",
+        ),
+        ("process.roles=broker", "Muster neither connects to a KRaft controller nor can be one"),
         (
             "controller.quorum.voters=1@a:1,2@b:1",
             "Muster does not join a quorum: it runs standalone",
@@ -228,7 +231,9 @@ def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> 
         ),
     ],
 )
-def test_what_a_setting_asks_for_in_vain_is_known(pair: str, instead: str) -> None:
+def test_setting_that_is_not_followed_is_reported_with_what_happens(
+    pair: str, instead: str
+) -> None:
     ((name, said),) = configured(pair).not_followed.items()
 
     assert name == pair.partition("=")[0]
@@ -244,22 +249,22 @@ def test_what_a_setting_asks_for_in_vain_is_known(pair: str, instead: str) -> No
         "num.io.threads=8",
     ],
 )
-def test_what_asks_for_nothing_more_is_not_spoken_of(pair: str) -> None:
+def test_value_that_matches_the_behavior_is_not_reported(pair: str) -> None:
     assert configured(pair).not_followed == {}
 
 
-def test_settings_that_contradict_each_other_are_refused() -> None:
+def test_contradictory_settings_are_refused() -> None:
     with pytest.raises(BadConfig, match=r"must not be above group\.max"):
         configured("group.min.session.timeout.ms=9", "group.max.session.timeout.ms=8")
     with pytest.raises(BadConfig, match="the same setting, but have different values"):
         configured("broker.id=1", "node.id=2")
 
 
-def test_minus_one_beside_the_bounds_is_taken() -> None:
+def test_gzip_level_minus_one_is_accepted() -> None:
     assert configured("compression.gzip.level=-1")["compression.gzip.level"] == -1
 
 
-def test_ids_have_two_names() -> None:
+def test_broker_id_and_node_id_set_the_same_id() -> None:
     assert configured().configured_id is None
     assert configured("broker.id=0").configured_id == 0
     assert configured("node.id=5").configured_id == 5
@@ -281,7 +286,9 @@ def test_ids_have_two_names() -> None:
         ),
     ],
 )
-def test_what_clients_are_told(listeners: str, advertised: str | None, told: list[str]) -> None:
+def test_advertised_addresses_follow_listeners_and_advertised_listeners(
+    listeners: str, advertised: str | None, told: list[str]
+) -> None:
     sets = [f"listeners={listeners}"]
     sets += [f"advertised.listeners={advertised}"] if advertised else []
     sets += ["listener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,OUT:PLAINTEXT"]
@@ -292,7 +299,9 @@ def test_what_clients_are_told(listeners: str, advertised: str | None, told: lis
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
-def test_who_listens_everywhere_is_told_by_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listener_on_all_addresses_is_advertised_by_host_name(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "this.example")
 
     (told,) = configured(f"listeners=PLAINTEXT://{host}:9092").advertised([9092])
@@ -300,7 +309,7 @@ def test_who_listens_everywhere_is_told_by_name(host: str, monkeypatch: pytest.M
     assert told.address == "this.example:9092"
 
 
-def test_port_0_is_told_as_what_it_became() -> None:
+def test_port_0_is_advertised_as_the_bound_port() -> None:
     (told,) = configured("listeners=PLAINTEXT://127.0.0.1:0").advertised([40000])
 
     assert told.address == "127.0.0.1:40000"
@@ -326,13 +335,13 @@ def test_port_0_is_told_as_what_it_became() -> None:
         (["log.cleanup.policy=compact, delete"], "cleanup.policy", "compact,delete"),
     ],
 )
-def test_a_topic_without_its_own_setting_has_the_brokers(
+def test_topic_without_its_own_setting_has_the_brokers_value(
     sets: list[str], setting: str, value: object
 ) -> None:
     assert topic_settings(configured(*sets), {})[setting] == value
 
 
-def test_a_topics_own_setting_is_stronger() -> None:
+def test_topics_own_setting_overrides_the_brokers() -> None:
     settings = topic_settings(configured("log.retention.ms=3"), {"retention.ms": "4"})
 
     assert settings["retention.ms"] == 4
@@ -349,7 +358,7 @@ def test_unknown_topic_settings_are_refused() -> None:
         topic_settings(configured(), {"colour": "red"})
 
 
-def test_the_old_name_of_the_timestamp_bounds_counts_where_the_new_ones_are_silent() -> None:
+def test_timestamp_difference_max_applies_where_the_new_bounds_are_unset() -> None:
     config = configured("log.message.timestamp.difference.max.ms=5")
 
     assert timestamp_bounds(topic_settings(config, {})) == (5, 5)
@@ -364,7 +373,7 @@ OUR_OWN_DEFAULTS = {"listeners", "log.dir", "group.coordinator.append.linger.ms"
 LONG_LISTS = {"inter.broker.protocol.version", "log.message.format.version"}
 
 
-def test_the_broker_table_is_kafkas() -> None:
+def test_broker_table_has_kafkas_types_defaults_and_bounds() -> None:
     for row in KAFKA["broker (3.9.2)"]:
         setting = BROKER[row["name"]]
         assert setting.type == row["type"], row["name"]
@@ -375,7 +384,7 @@ def test_the_broker_table_is_kafkas() -> None:
             assert setting.valid == row["valid"], row["name"]
 
 
-def test_the_topic_table_is_kafkas() -> None:
+def test_topic_table_has_kafkas_names_types_and_defaults() -> None:
     assert set(TOPIC) == {row["name"] for row in KAFKA["topic (3.9.2)"]}
     for row in KAFKA["topic (3.9.2)"]:
         setting = TOPIC[row["name"]]
@@ -383,11 +392,11 @@ def test_the_topic_table_is_kafkas() -> None:
         assert render(setting, setting.default) == row["default"], row["name"]
 
 
-def test_every_group_and_offsets_setting_of_newer_kafkas_is_known() -> None:
+def test_group_and_offsets_settings_of_kafka_4_3_are_known() -> None:
     assert {row["name"] for row in KAFKA["group coordinator (4.3.1)"]} <= set(BROKER)
 
 
-def test_what_the_table_says_has_an_effect_is_read_somewhere() -> None:
+def test_broker_settings_with_an_effect_are_read_by_the_source() -> None:
     readers = [*(ROOT / "broker").rglob("*.py"), ROOT / "verdicts/thresholds.py"]
     sources = "".join(
         path.read_text()
@@ -397,7 +406,9 @@ def test_what_the_table_says_has_an_effect_is_read_somewhere() -> None:
     through_topics = {name for names in BROKER_NAME_OF_TOPIC_SETTING.values() for name in names}
 
     def is_read(name: str) -> bool:
-        rest = name.removeprefix("http.").removeprefix("sasl.oauthbearer.")  # written once
+        rest = name.removeprefix("http.").removeprefix(
+            "sasl.oauthbearer."
+        )  # the source names the prefix once
         return any(f'"{each}"' in sources for each in (name, rest))
 
     unread = [
@@ -409,7 +420,7 @@ def test_what_the_table_says_has_an_effect_is_read_somewhere() -> None:
     assert unread == []
 
 
-def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
+def test_topic_settings_with_an_effect_are_read_by_the_source() -> None:
     read_by_logs = {field.replace("_", ".") for field in LogConfig.__dataclass_fields__}
     sources = "".join(
         (ROOT / "broker" / name).read_text()
@@ -434,7 +445,7 @@ def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
     assert unread == []
 
 
-def test_the_page_of_settings_is_what_the_tables_say() -> None:
+def test_page_of_settings_is_generated_from_the_tables() -> None:
     done = subprocess.run(
         [sys.executable, "tools/make_configuration.py", "--check"],
         cwd=ROOT,

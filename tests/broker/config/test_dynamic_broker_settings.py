@@ -1,4 +1,4 @@
-"""Broker settings that no topic takes do what they say from the moment they are altered."""
+"""Broker settings that are not topic defaults take effect as soon as they are altered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFSETS = "__consumer_offsets"
 
 
 def reconfigures(*settings: str) -> Callable[[Test], Test]:
-    """Says which settings' effect a test shows."""
+    """Declares the settings that a test covers."""
     assert settings
 
     def unchanged(test: Test) -> Test:
@@ -35,7 +35,7 @@ def reconfigures(*settings: str) -> Callable[[Test], Test]:
 
 
 async def admitted(orders: Orders) -> bool:
-    """Whether one more connection gets an answer."""
+    """Opens one more connection and returns whether it is answered."""
     client = await Client.connect(orders.broker.sockets.addresses()[0][1])
     try:
         client.send(18, 0)
@@ -55,7 +55,7 @@ async def admitted(orders: Orders) -> bool:
     ],
 )
 @reconfigures("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides")
-async def test_connections_are_held_to_what_was_altered(
+async def test_altered_connection_limit_applies_to_new_connections(
     tmp_path: Path, setting: str, text: str
 ) -> None:
     async with orders_of(tmp_path) as orders:
@@ -68,7 +68,7 @@ async def test_connections_are_held_to_what_was_altered(
 
 
 @reconfigures("max.connection.creation.rate")
-async def test_connections_come_in_no_faster_than_was_altered(tmp_path: Path) -> None:
+async def test_altered_max_connection_creation_rate_delays_new_connections(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter_broker({"max.connection.creation.rate": "0"})
         rates = orders.broker.server.listener_rates
@@ -82,7 +82,9 @@ async def test_connections_come_in_no_faster_than_was_altered(tmp_path: Path) ->
 
 
 @reconfigures("producer.id.expiration.ms")
-async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Path) -> None:
+async def test_idle_producers_expire_after_the_altered_producer_id_expiration(
+    tmp_path: Path,
+) -> None:
     async with orders_of(tmp_path) as orders:
         idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         await orders.produce(records(b"v", timestamp_ms=orders.now_ms, **idempotent))
@@ -95,8 +97,11 @@ async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Pat
 
 
 @reconfigures("transaction.partition.verification.enable")
-async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Path) -> None:
-    """A produce by the rules before KIP-890, in a transaction that does not have the partition."""
+async def test_altered_verification_enable_decides_whether_partitions_are_verified(
+    tmp_path: Path,
+) -> None:
+    """The produce request is of a version before KIP-890; the transaction does not have the
+    partition."""
     async with orders_of(tmp_path) as orders:
         await orders.broker.topics.ensure(TRANSACTION_TOPIC)
         looked_up = []
@@ -124,7 +129,7 @@ async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Pat
     "group.verdict.lagging.ms",
     "group.verdict.stalled.ms",
 )
-async def test_groups_are_judged_by_the_thresholds_that_were_altered(tmp_path: Path) -> None:
+async def test_altered_verdict_thresholds_apply_to_groups(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         for name, field in SETTINGS.items():
             await orders.alter_broker({name: "7"})
@@ -146,7 +151,7 @@ async def test_groups_are_judged_by_the_thresholds_that_were_altered(tmp_path: P
     "log.cleaner.io.buffer.load.factor",
     "log.cleaner.io.max.bytes.per.second",
 )
-async def test_the_next_cleaning_gets_its_memory_and_its_pace(
+async def test_altered_cleaner_memory_and_rate_apply_to_the_next_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[CleanJob] = []
@@ -178,7 +183,7 @@ async def test_the_next_cleaning_gets_its_memory_and_its_pace(
 
 
 @reconfigures("log.cleaner.backoff.ms")
-async def test_dirty_logs_are_looked_for_so_often(tmp_path: Path) -> None:
+async def test_altered_cleaner_backoff_applies_at_once(tmp_path: Path) -> None:
     async with orders_of(tmp_path, log_cleaner_backoff_ms=3_600_000) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await orders.produce(records(b"1", key=b"k"))
@@ -188,7 +193,7 @@ async def test_dirty_logs_are_looked_for_so_often(tmp_path: Path) -> None:
 
 
 @reconfigures("num.recovery.threads.per.data.dir")
-async def test_the_next_start_opens_logs_with_so_many_threads(
+async def test_altered_recovery_threads_apply_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[int] = []
@@ -209,7 +214,7 @@ async def test_the_next_start_opens_logs_with_so_many_threads(
 # -- the offsets topic
 
 
-async def test_the_coordinator_is_held_to_the_offsets_topics_max_message_bytes(
+async def test_commit_above_the_altered_max_message_bytes_is_refused(
     tmp_path: Path,
 ) -> None:
     async with orders_of(tmp_path) as orders:
@@ -224,7 +229,7 @@ async def test_the_coordinator_is_held_to_the_offsets_topics_max_message_bytes(
         assert await client.commit(GROUP, 4) == NONE
 
 
-async def test_the_offsets_topic_is_written_in_its_compression_type(tmp_path: Path) -> None:
+async def test_commits_are_compressed_by_the_altered_compression_type(tmp_path: Path) -> None:
     async with orders_of(tmp_path, offsets_topic_compression_codec=1) as orders:
         client = orders.served.client
         assert await client.commit(GROUP, 1) == NONE
@@ -238,10 +243,10 @@ async def test_the_offsets_topic_is_written_in_its_compression_type(tmp_path: Pa
         assert last.compression == 3, "it is kept"
 
 
-async def test_the_offsets_topic_has_the_times_that_its_timestamp_type_says(
+async def test_commits_have_the_timestamps_of_the_altered_timestamp_type(
     tmp_path: Path,
 ) -> None:
-    """As Apache Kafka 4.3.1 writes it; groups are loaded from either."""
+    """Apache Kafka 4.3.1 writes the same; groups are loaded from both types."""
     async with orders_of(tmp_path) as orders:
         client = orders.served.client
         assert await client.commit(GROUP, 1) == NONE

@@ -1,4 +1,4 @@
-"""No setting of groups and offsets that Kafka 3.9.2 has is without a test of its effect."""
+"""Every setting of groups and offsets of Kafka 3.9.2 has a test of its effect."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Any
 
 from broker.config.config_table import BROKER
 from tests.broker.config import test_other_protocols_settings as other_protocols
-from tests.broker.config.served import DEFAULT_SOURCE, STATIC_BROKER_SOURCE, said, serving
+from tests.broker.config.served import (
+    DEFAULT_SOURCE,
+    STATIC_BROKER_SOURCE,
+    declared_settings,
+    serving,
+)
 
 OWN_DEFAULTS = {"group.coordinator.append.linger.ms": "0"}
-"""Where Muster's default is not Kafka's; docs/operate/settings-of-groups.md says why."""
+"""The settings whose default is not Kafka's; docs/operate/settings-of-groups.md gives the reason.
+"""
 
 SET = {
     "group.coordinator.append.linger.ms": "1",
@@ -42,7 +48,7 @@ def test_every_setting_has_a_test_that_shows_its_effect() -> None:
     names = {row["name"] for row in kafkas()}
 
     assert len(names) == 38
-    assert set(said("shows")) | set(other_protocols.REFUSED) == names
+    assert set(declared_settings("shows")) | set(other_protocols.REFUSED) == names
 
 
 def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
@@ -53,7 +59,7 @@ def test_the_table_has_kafkas_types_defaults_and_bounds() -> None:
         assert setting.valid == (row["valid"] or ""), setting.name
 
 
-async def test_describe_configs_shows_every_value_and_where_it_comes_from(tmp_path: Path) -> None:
+async def test_describe_configs_shows_every_value_and_its_source(tmp_path: Path) -> None:
     async with serving(tmp_path, SET) as served:
         described = await served.described()
 

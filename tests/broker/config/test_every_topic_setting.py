@@ -1,4 +1,4 @@
-"""No topic setting is without a test of its effect; each reaches open logs from every source."""
+"""Every topic setting has a test of its effect, and reaches open logs from every source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOP
 from broker.config.config_value import parse_value
 from broker.config.dynamic_settings import DYNAMIC
 from tests.broker.config.orders import NAME, Orders, orders_of
-from tests.broker.config.served import said
+from tests.broker.config.served import declared_settings
 
 KAFKA_1_0 = [
     "cleanup.policy",
@@ -79,10 +79,10 @@ VALUES = {
     "segment.ms": "77",
     "unclean.leader.election.enable": "true",
 }
-"""A value for each setting that is not its default."""
+"""A value for each setting that differs from its default."""
 
 
-def test_the_settings_of_kafka_1_0_are_all_there() -> None:
+def test_topic_table_has_every_setting_of_kafka_1_0() -> None:
     assert set(KAFKA_1_0) <= set(TOPIC) == set(VALUES)
 
 
@@ -92,49 +92,50 @@ IN_CLUSTER = {
     "min.insync.replicas",
     "unclean.leader.election.enable",
 }
-"""Those of no effect for a broker alone: test_topic_settings_of_clusters.py alters them."""
+"""Settings without effect in a cluster of one broker; test_topic_settings_of_clusters.py covers
+them."""
 
 
 def test_every_setting_with_an_effect_has_a_test_that_alters_it() -> None:
-    altered = set(said("alters")) | IN_CLUSTER
+    altered = set(declared_settings("alters")) | IN_CLUSTER
     assert altered == {name for name, row in TOPIC.items() if row.has_effect}
 
 
-def holding(orders: Orders, name: str) -> list[Any]:
-    """A setting as handlers and as the open log have it."""
+def values_in_use(orders: Orders, name: str) -> list[Any]:
+    """The values of a setting that the handlers and the open log use."""
     entry = orders.broker.logs.topics[NAME]
     field = name.replace(".", "_")
     return [entry.settings[name], getattr(orders.log.config, field, entry.settings[name])]
 
 
-async def test_an_altered_topic_holds_every_setting_at_once(tmp_path: Path) -> None:
+async def test_altered_topic_setting_applies_to_handlers_and_logs_at_once(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         for name, text in VALUES.items():
-            before = holding(orders, name)
+            before = values_in_use(orders, name)
             expected = parse_value(TOPIC[name], text)
             assert expected not in before, name
             await orders.alter({name: text})
-            assert holding(orders, name) == [expected] * 2, name
+            assert values_in_use(orders, name) == [expected] * 2, name
             await orders.alter({name: None})
-            assert holding(orders, name) == before, name
+            assert values_in_use(orders, name) == before, name
 
 
-async def test_an_altered_default_reaches_every_topic_at_once(tmp_path: Path) -> None:
+async def test_altered_broker_default_applies_to_topics_at_once(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         names = {topic: names[0] for topic, names in BROKER_NAME_OF_TOPIC_SETTING.items()}
         for name, broker_name in names.items():
             if broker_name not in DYNAMIC:
                 continue
-            before = holding(orders, name)
+            before = values_in_use(orders, name)
             expected = parse_value(TOPIC[name], VALUES[name])
             await orders.alter_broker({broker_name: VALUES[name]})
-            assert holding(orders, name) == [expected] * 2, name
+            assert values_in_use(orders, name) == [expected] * 2, name
             await orders.alter_broker({broker_name: None})
-            assert holding(orders, name) == before, name
+            assert values_in_use(orders, name) == before, name
 
 
 @pytest.mark.parametrize("name", sorted(BROKER_NAME_OF_TOPIC_SETTING))
-def test_a_default_of_the_file_is_that_of_topics(name: str) -> None:
+def test_broker_setting_is_the_default_of_topics(name: str) -> None:
     broker_name = BROKER_NAME_OF_TOPIC_SETTING[name][0]
     config = Config({broker_name: VALUES[name]})
 
@@ -163,18 +164,18 @@ HOUR_MS, MINUTE_MS = 3_600_000, 60_000
         ({"log.flush.scheduler.interval.ms": "5", "log.flush.interval.ms": "6"}, "flush.ms", 6),
     ],
 )
-def test_milliseconds_are_stronger_than_minutes_and_these_than_hours(
+def test_milliseconds_override_minutes_which_override_hours(
     given: dict[str, str], name: str, value: int
 ) -> None:
     assert topic_settings(Config(given), {})[name] == value
 
 
 THROTTLES = {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
-"""The same of a broker's settings."""
+"""Dynamic settings of the broker that the tests of replication quotas cover."""
 
 
 def test_every_setting_that_changes_at_run_time_has_a_test() -> None:
     defaults = {names[0] for names in BROKER_NAME_OF_TOPIC_SETTING.values()}
 
     assert set(BROKER) >= DYNAMIC
-    assert set(said("reconfigures")) | THROTTLES == DYNAMIC - defaults
+    assert set(declared_settings("reconfigures")) | THROTTLES == DYNAMIC - defaults

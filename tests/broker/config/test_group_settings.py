@@ -1,4 +1,4 @@
-"""Settings of groups: from the property's name to what members see."""
+"""The settings of groups, tested from the property to the responses that members receive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
 
 
 @shows("group.min.session.timeout.ms")
-async def test_a_session_shorter_than_the_least_is_refused(tmp_path: Path) -> None:
+async def test_session_timeout_below_the_minimum_is_refused(tmp_path: Path) -> None:
     settings = {**NO_DELAY, "group.min.session.timeout.ms": 7_000}
     async with serving(tmp_path, settings) as served:
         assert await served.join(session_timeout_ms=6_999) == INVALID_SESSION_TIMEOUT
@@ -29,14 +29,14 @@ async def test_a_session_shorter_than_the_least_is_refused(tmp_path: Path) -> No
 
 
 @shows("group.min.session.timeout.ms")
-async def test_a_session_below_kafkas_default_least_may_be_allowed(tmp_path: Path) -> None:
+async def test_minimum_session_timeout_can_be_below_kafkas_default(tmp_path: Path) -> None:
     settings = {**NO_DELAY, "group.min.session.timeout.ms": 100}
     async with serving(tmp_path, settings) as served:
         assert await served.join(session_timeout_ms=100) == NONE
 
 
 @shows("group.max.session.timeout.ms")
-async def test_a_session_longer_than_the_greatest_is_refused(tmp_path: Path) -> None:
+async def test_session_timeout_above_the_maximum_is_refused(tmp_path: Path) -> None:
     settings = {**NO_DELAY, "group.max.session.timeout.ms": 8_000}
     async with serving(tmp_path, settings) as served:
         assert await served.join(session_timeout_ms=8_001) == INVALID_SESSION_TIMEOUT
@@ -44,7 +44,7 @@ async def test_a_session_longer_than_the_greatest_is_refused(tmp_path: Path) -> 
 
 
 @shows("group.initial.rebalance.delay.ms")
-async def test_the_first_join_of_an_empty_group_waits_for_others(tmp_path: Path) -> None:
+async def test_first_join_of_an_empty_group_waits_for_the_initial_delay(tmp_path: Path) -> None:
     settings = {"group.initial.rebalance.delay.ms": 20_000}
     async with serving(tmp_path, settings) as served:
         join = served.send_join()
@@ -63,7 +63,7 @@ async def test_without_the_delay_the_first_join_is_answered_at_once(tmp_path: Pa
 
 
 @shows("group.max.size")
-async def test_a_group_takes_no_more_members_than_its_greatest_size(tmp_path: Path) -> None:
+async def test_join_is_refused_when_the_group_has_max_size_members(tmp_path: Path) -> None:
     async with serving(tmp_path, {**NO_DELAY, "group.max.size": 1}) as served:
         assert await served.join() == NONE
         assert await served.join() == GROUP_MAX_SIZE_REACHED
@@ -86,7 +86,7 @@ async def test_a_turn_lingers_for_more_records_before_it_appends(tmp_path: Path)
 
 
 @shows("group.coordinator.append.linger.ms")
-async def test_unset_there_is_no_linger(tmp_path: Path) -> None:
+async def test_commits_are_appended_separately_when_linger_is_unset(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in (1, 2):
             assert await served.client.commit(GROUP, offset) == NONE
@@ -94,7 +94,7 @@ async def test_unset_there_is_no_linger(tmp_path: Path) -> None:
 
 
 class ReadingOrder(OsFileSystem):
-    """Notes which partitions of the offsets topic are read, in order."""
+    """A disk that records which partitions of the offsets topic are read, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,21 +111,23 @@ class _NotedFile(OsFile):
 
     def read(self, position: int, length: int) -> bytes:
         folder = Path(self.path).parent.name
-        if folder.startswith("__consumer_offsets-"):  # not the checkpoints of the data directory
+        if folder.startswith(
+            "__consumer_offsets-"
+        ):  # excludes the checkpoints of the data directory
             self.disk.read.append(folder)
         return super().read(position, length)
 
 
-async def called_at_once(_: MockTime, work: Callable[..., Any], *arguments: Any) -> Any:
+async def call_without_a_thread(_: MockTime, work: Callable[..., Any], *arguments: Any) -> Any:
     return work(*arguments)
 
 
 @pytest.mark.parametrize(("threads", "one_by_one"), [(1, True), (2, False)])
 @shows("group.coordinator.threads")
-async def test_so_many_partitions_are_loaded_at_the_same_time(
+async def test_coordinator_threads_limit_the_concurrent_loads_of_partitions(
     threads: int, one_by_one: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One after the other, the reader goes to another partition once; side by side, often."""
+    """With one thread, the reader changes the partition once; with more threads, often."""
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             for offset in range(20):
@@ -133,8 +135,8 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
         assert all(hosted.appended == 20 for hosted in served.broker.groups.hosted_shards)
 
     monkeypatch.setattr(loading, "SLICE_NS", 0)
-    # A thread that is late to look for a snapshot must not let the other partition get ahead.
-    monkeypatch.setattr(MockTime, "in_thread", called_at_once)
+    # A thread that checks late for a snapshot must not let the other partition load first.
+    monkeypatch.setattr(MockTime, "in_thread", call_without_a_thread)
     disk = ReadingOrder()
     settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
     async with serving(tmp_path, settings, fs=disk, opened=disk.read.clear) as served:
@@ -154,7 +156,7 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
     ],
 )
 @shows("group.coordinator.rebalance.protocols")
-def test_protocols_that_are_not_served_are_refused_at_start(
+def test_unsupported_rebalance_protocols_are_refused_at_start(
     protocols: str, sentence: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -164,12 +166,12 @@ def test_protocols_that_are_not_served_are_refused_at_start(
 
 
 @shows("group.coordinator.rebalance.protocols")
-def test_the_protocol_that_is_served_is_taken(tmp_path: Path) -> None:
+def test_classic_rebalance_protocol_is_accepted(tmp_path: Path) -> None:
     name = "group.coordinator.rebalance.protocols"
     assert config(tmp_path, **{name: "classic"})[name] == "classic"
 
 
-async def test_so_much_of_the_journal_is_kept_on_disk_and_of_0_nothing(tmp_path: Path) -> None:
+async def test_journal_file_max_bytes_limits_the_files_and_0_writes_none(tmp_path: Path) -> None:
     async with serving(tmp_path, {**NO_DELAY, "group.journal.file.max.bytes": 0}) as served:
         await served.join()
     assert not list(tmp_path.glob("groups.journal*"))

@@ -1,4 +1,4 @@
-"""Settings of one listener or mechanism: which value holds, and which names are of no use."""
+"""Settings of one listener or SASL mechanism: their precedence, and names without effect."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def refusal(given: dict[str, str]) -> str:
     return str(refused.value)
 
 
-# -- which value holds
+# -- precedence
 
 
-def test_a_listeners_own_setting_is_stronger_than_the_brokers() -> None:
+def test_listeners_own_setting_overrides_the_brokers() -> None:
     config = Config(
         {
             **TWO,
@@ -44,7 +44,7 @@ def test_a_listeners_own_setting_is_stronger_than_the_brokers() -> None:
     assert config.unknown == []
 
 
-def test_an_empty_value_of_a_listener_takes_the_brokers_away() -> None:
+def test_empty_value_of_a_listener_overrides_the_brokers() -> None:
     own = "listener.name.inside.ssl.truststore.location"
     config = Config({**TWO, "ssl.truststore.location": "/all", own: ""})
 
@@ -52,7 +52,7 @@ def test_an_empty_value_of_a_listener_takes_the_brokers_away() -> None:
     assert config.of_listener("OUT.SIDE-1")["ssl.truststore.location"] == "/all"
 
 
-def test_of_a_mechanism_the_most_special_setting_holds() -> None:
+def test_most_specific_setting_of_a_mechanism_applies() -> None:
     name = "connections.max.reauth.ms"
     weak_to_strong = [
         name,
@@ -85,7 +85,7 @@ def test_of_a_mechanism_the_most_special_setting_holds() -> None:
         ("PLAIN_SASL_JAAS_CONFIG", "plain.sasl.jaas.config"),
     ],
 )
-def test_a_variable_means_the_listener_that_there_is(variable: str, name: str) -> None:
+def test_variable_sets_the_configured_listener(variable: str, name: str) -> None:
     pairs = [f"{key}={text}" for key, text in TWO.items()]
 
     config = load(None, {f"MUSTER_{variable}": "x"}, pairs, {})
@@ -93,7 +93,7 @@ def test_a_variable_means_the_listener_that_there_is(variable: str, name: str) -
     assert (config[name], config.unknown) == ("x", [])
 
 
-def test_a_variable_is_stronger_than_the_file_and_weaker_than_a_flag(tmp_path: Path) -> None:
+def test_variable_overrides_the_file_and_a_flag_overrides_the_variable(tmp_path: Path) -> None:
     name, variable = (
         "listener.name.plaintext.max.connections",
         "MUSTER_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",
@@ -106,16 +106,17 @@ def test_a_variable_is_stronger_than_the_file_and_weaker_than_a_flag(tmp_path: P
     assert load(file, {variable: "2"}, [f"{name}=3"], {})[name] == 3
 
 
-def test_a_variable_that_two_listeners_could_mean_ends_the_start() -> None:
+def test_variable_that_matches_two_listeners_is_refused() -> None:
     pairs = ["listeners=A.B://:1,A-B://:2", "listener.security.protocol.map=A.B:SSL,A-B:SSL"]
 
     with pytest.raises(BadConfig, match="MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH"):
         load(None, {"MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH": "required"}, pairs, {})
 
 
-# -- names of no use
+# -- names without effect
 
 
+@pytest.mark.proves("security 1")
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -138,7 +139,9 @@ def test_a_variable_that_two_listeners_could_mean_ends_the_start() -> None:
         ("listener.name.inside.plain.ssl.client.auth", "listener INSIDE.PLAIN does not exist"),
     ],
 )
-def test_trap_1_a_name_that_nobody_would_look_up_ends_the_start(name: str, says: str) -> None:
+def test_trap_1_setting_of_an_unknown_listener_or_mechanism_is_refused(
+    name: str, says: str
+) -> None:
     said = refusal({name: "required" if name.endswith("auth") else "secret-1"})
 
     assert name in said
@@ -146,7 +149,7 @@ def test_trap_1_a_name_that_nobody_would_look_up_ends_the_start(name: str, says:
     assert "secret-1" not in said
 
 
-def test_the_listener_of_a_controller_may_have_settings() -> None:
+def test_settings_of_a_controller_listener_are_accepted() -> None:
     given = {
         **TWO,
         "listeners": f"{TWO['listeners']},CTL://:1",
@@ -156,7 +159,7 @@ def test_the_listener_of_a_controller_may_have_settings() -> None:
     assert Config(given).unknown == []
 
 
-# -- what does not fit
+# -- inconsistent settings
 
 TLS = {
     "listener.security.protocol.map": "INSIDE:SSL,OUT.SIDE-1:SASL_PLAINTEXT",
@@ -166,7 +169,7 @@ TLS = {
 }
 
 
-def test_a_secured_broker_is_taken() -> None:
+def test_secured_listeners_are_accepted_and_advertised() -> None:
     config = Config({**TWO, **TLS})
 
     assert [each.protocol for each in config.listeners] == ["SSL", "SASL_PLAINTEXT"]
@@ -231,7 +234,7 @@ def test_a_secured_broker_is_taken() -> None:
         ),
     ],
 )
-def test_settings_that_do_not_fit_end_the_start(given: dict[str, str], says: str) -> None:
+def test_inconsistent_tls_and_sasl_settings_are_refused(given: dict[str, str], says: str) -> None:
     told = refusal({**TLS, **given})
     assert says in told
     assert "planted" not in told

@@ -1,4 +1,5 @@
-"""Settings of committed offsets and of their topic: from the property's name to disk and client."""
+"""Settings of committed offsets and of their topic, tested from the property to the disk and the
+client."""
 
 from __future__ import annotations
 
@@ -46,20 +47,20 @@ async def commit_metadata(served: Served, metadata: str) -> int:
 
 
 @shows("offset.metadata.max.bytes")
-async def test_metadata_longer_than_the_most_is_refused(tmp_path: Path) -> None:
+async def test_metadata_longer_than_the_maximum_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 10}) as served:
         assert await commit_metadata(served, "0123456789") == NONE
         assert await commit_metadata(served, "0123456789a") == OFFSET_METADATA_TOO_LARGE
 
 
 @shows("offset.metadata.max.bytes")
-async def test_metadata_longer_than_kafkas_default_may_be_allowed(tmp_path: Path) -> None:
+async def test_maximum_of_metadata_can_be_above_kafkas_default(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offset.metadata.max.bytes": 5000}) as served:
         assert await commit_metadata(served, "m" * 5000) == NONE
 
 
 @shows("offsets.retention.minutes")
-async def test_offsets_expire_after_so_many_minutes(tmp_path: Path) -> None:
+async def test_offsets_expire_after_the_retention_minutes(tmp_path: Path) -> None:
     settings = {
         "offsets.retention.minutes": 30,
         "offsets.retention.check.interval.ms": MINUTE_MS,
@@ -74,7 +75,7 @@ async def test_offsets_expire_after_so_many_minutes(tmp_path: Path) -> None:
 
 
 @shows("offsets.retention.check.interval.ms")
-async def test_expired_offsets_are_looked_for_only_so_often(tmp_path: Path) -> None:
+async def test_expired_offsets_are_removed_at_the_check_interval(tmp_path: Path) -> None:
     settings = {
         "offsets.retention.minutes": 1,
         "offsets.retention.check.interval.ms": 30 * MINUTE_MS,
@@ -89,7 +90,7 @@ async def test_expired_offsets_are_looked_for_only_so_often(tmp_path: Path) -> N
 
 
 @shows("offsets.topic.num.partitions")
-async def test_the_offsets_topic_is_made_with_so_many_partitions(tmp_path: Path) -> None:
+async def test_offsets_topic_is_created_with_the_configured_partitions(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.topic.num.partitions": 7}) as served:
         reply = await served.client.call(METADATA.key, 1, topics=[{"name": "__consumer_offsets"}])
 
@@ -99,7 +100,7 @@ async def test_the_offsets_topic_is_made_with_so_many_partitions(tmp_path: Path)
 
 
 @shows("offsets.topic.num.partitions")
-async def test_on_an_existing_directory_another_number_is_ignored_with_a_warning(
+async def test_changed_number_of_partitions_is_ignored_with_a_warning(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.num.partitions": 2}) as served:
@@ -113,7 +114,7 @@ async def test_on_an_existing_directory_another_number_is_ignored_with_a_warning
 
 
 @shows("offsets.topic.segment.bytes")
-async def test_a_segment_of_the_offsets_topic_ends_at_so_many_bytes(tmp_path: Path) -> None:
+async def test_segment_of_the_offsets_topic_rolls_at_segment_bytes(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.topic.segment.bytes": 1000}) as served:
         for offset in range(30):
             assert await served.client.commit(GROUP, offset) == NONE
@@ -125,7 +126,7 @@ async def test_a_segment_of_the_offsets_topic_ends_at_so_many_bytes(tmp_path: Pa
 
 
 @shows("offsets.topic.replication.factor")
-async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
+async def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 3}) as served:
@@ -139,7 +140,7 @@ async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
 
 
 @shows("offsets.topic.replication.factor")
-async def test_a_replication_factor_of_one_needs_no_line(tmp_path: Path, lines: list[Any]) -> None:
+async def test_replication_factor_of_one_is_not_logged(tmp_path: Path, lines: list[Any]) -> None:
     async with serving(tmp_path, {"offsets.topic.replication.factor": 1}):
         pass
     assert not [line for line in lines if "replication.factor" in line["event"]]
@@ -147,7 +148,9 @@ async def test_a_replication_factor_of_one_needs_no_line(tmp_path: Path, lines: 
 
 @pytest.mark.parametrize("codec", range(5))
 @shows("offsets.topic.compression.codec")
-async def test_batches_of_the_offsets_topic_carry_the_codec(codec: int, tmp_path: Path) -> None:
+async def test_batches_of_the_offsets_topic_are_compressed_by_the_codec(
+    codec: int, tmp_path: Path
+) -> None:
     async with serving(tmp_path, {"offsets.topic.compression.codec": codec}) as served:
         assert await served.client.commit(GROUP, 5) == NONE
         ((_, header),) = served.hosted.log.scan()
@@ -157,13 +160,13 @@ async def test_batches_of_the_offsets_topic_carry_the_codec(codec: int, tmp_path
 
 
 @shows("offsets.topic.compression.codec")
-def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_unknown_codec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"offsets.topic.compression.codec=5: it must be 0 \(none"):
         config(tmp_path, **{"offsets.topic.compression.codec": 5})
 
 
 @shows("offsets.commit.timeout.ms")
-async def test_a_commit_waits_so_long_for_its_flush(tmp_path: Path) -> None:
+async def test_commit_fails_when_its_flush_exceeds_the_commit_timeout(tmp_path: Path) -> None:
     settings = {**FLUSHED, "offsets.commit.timeout.ms": 700}
     async with serving(tmp_path, settings) as served:
         assert await served.client.commit(GROUP, 1) == NONE
@@ -180,7 +183,7 @@ async def test_a_commit_waits_so_long_for_its_flush(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("acks", [-1, 1])
 @shows("offsets.commit.required.acks")
-async def test_a_commit_is_answered_when_its_record_is_stable(acks: int, tmp_path: Path) -> None:
+async def test_commit_is_answered_after_its_record_is_flushed(acks: int, tmp_path: Path) -> None:
     async with serving(tmp_path, {**FLUSHED, "offsets.commit.required.acks": acks}) as served:
         with served.held_flush():
             commit = served.client.send_commit(GROUP, 2)
@@ -191,7 +194,7 @@ async def test_a_commit_is_answered_when_its_record_is_stable(acks: int, tmp_pat
 
 
 @shows("offsets.commit.required.acks")
-async def test_with_no_acks_a_commit_is_answered_at_once(tmp_path: Path) -> None:
+async def test_commit_is_answered_before_the_flush_when_required_acks_is_0(tmp_path: Path) -> None:
     async with serving(tmp_path, {**FLUSHED, "offsets.commit.required.acks": 0}) as served:
         with served.held_flush():
             assert await served.client.commit(GROUP, 2) == NONE
@@ -201,13 +204,13 @@ async def test_with_no_acks_a_commit_is_answered_at_once(tmp_path: Path) -> None
 
 @shows("offsets.commit.required.acks")
 @pytest.mark.parametrize("acks", [-2, 2])
-def test_other_acks_are_refused(acks: int, tmp_path: Path) -> None:
+def test_required_acks_outside_the_bounds_are_refused(acks: int, tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=f"required.acks={acks}: it must be -1, 0 or 1"):
         config(tmp_path, **{"offsets.commit.required.acks": acks})
 
 
 class ReadSizes(OsFileSystem):
-    """Notes how much is read from segments at once."""
+    """A disk that records the size of each read from a segment."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,7 +233,7 @@ class _MeasuredFile(OsFile):
 
 
 @shows("offsets.load.buffer.size")
-async def test_groups_are_loaded_so_many_bytes_at_a_time(tmp_path: Path) -> None:
+async def test_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         for offset in range(50):
             assert await served.client.commit(GROUP, offset) == NONE

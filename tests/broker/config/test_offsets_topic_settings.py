@@ -1,4 +1,4 @@
-"""The ``offsets.topic.*`` settings, each seen from outside: ignoring one fails its test."""
+"""The ``offsets.topic.*`` settings, tested over the wire: ignoring one fails its test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Brokers = Callable[..., Broker]
 
 
 def commit(wire: Wire, group: str, offset: int = 1) -> int:
-    """Commit one offset of a simple consumer; the error code."""
+    """Commits one offset of a simple consumer and returns the error code."""
     wire.call("FindCoordinator", 3, {"key": group, "key_type": 0})
     metadata(wire, "t")
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "x" * 100}
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int = 1) -> int:
 
 
 def committed(wire: Wire, group: str) -> int:
-    """The committed offset, once the group has been loaded."""
+    """Waits until the group is loaded and returns its committed offset."""
     asked = {"group_id": group, "topics": [{"name": "t", "partition_indexes": [0]}]}
 
     def answered() -> dict[str, Any] | None:
@@ -56,7 +56,7 @@ def segments(broker: Broker, partition: int) -> list[Path]:
     return sorted(broker.partition_folder("__consumer_offsets", partition).glob("*.log"))
 
 
-def test_num_partitions(brokers: Brokers) -> None:
+def test_offsets_topic_has_the_configured_number_of_partitions(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.num.partitions": "7"})
     with Wire(broker.port) as wire:
         assert commit(wire, "g") == 0
@@ -68,7 +68,7 @@ def test_num_partitions(brokers: Brokers) -> None:
 
 
 @pytest.mark.campaign
-def test_a_changed_num_partitions_is_ignored_with_one_warning(brokers: Brokers) -> None:
+def test_changed_num_partitions_is_ignored_with_one_warning(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.num.partitions": "3"})
     with Wire(broker.port) as wire:
         commit(wire, "g", 41)
@@ -86,7 +86,7 @@ def test_a_changed_num_partitions_is_ignored_with_one_warning(brokers: Brokers) 
     assert len(warnings) == 1
 
 
-def test_segment_bytes(brokers: Brokers) -> None:
+def test_segments_of_the_offsets_topic_roll_at_segment_bytes(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.segment.bytes": "1000", "offsets.topic.num.partitions": "1"})
     with Wire(broker.port) as wire:
         for offset in range(20):
@@ -99,7 +99,9 @@ def test_segment_bytes(brokers: Brokers) -> None:
 @pytest.mark.parametrize(
     ("codec", "name"), [(0, "none"), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd")]
 )
-def test_compression_codec(brokers: Brokers, codec: int, name: str) -> None:
+def test_compression_codec_applies_and_its_batches_can_be_loaded(
+    brokers: Brokers, codec: int, name: str
+) -> None:
     broker = brokers(
         {"offsets.topic.compression.codec": str(codec), "offsets.topic.num.partitions": "1"}
     )
@@ -115,7 +117,7 @@ def test_compression_codec(brokers: Brokers, codec: int, name: str) -> None:
 
 
 @pytest.mark.parametrize(("factor", "lines"), [("3", 1), ("1", 0)])
-def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
+def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
     brokers: Brokers, factor: str, lines: int
 ) -> None:
     broker = brokers({"offsets.topic.replication.factor": factor})
@@ -129,7 +131,7 @@ def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
     assert len(said) == lines
 
 
-def test_the_settings_of_the_offsets_topic_are_kafkas(brokers: Brokers) -> None:
+def test_offsets_topic_has_kafkas_settings(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.segment.bytes": "5000"})
     with Wire(broker.port) as wire:
         commit(wire, "g")

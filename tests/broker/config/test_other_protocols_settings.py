@@ -1,4 +1,4 @@
-"""Settings of protocols that are not served: shown as set, and refused where Kafka refuses them."""
+"""Settings of unsupported protocols: shown as set, and refused where Kafka refuses them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE = Path(__file__).parents[2] / "data" / "settings" / "group-settings.json"
 CONSUMER, SHARE = "group.consumer.", "group.share."
 HEARTBEAT, SESSION, LOCK = "heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms"
 
-TAKEN = {
+ACCEPTED = {
     "group.consumer.assignors": "range",
     "group.consumer.heartbeat.interval.ms": "6000",
     "group.consumer.max.heartbeat.interval.ms": "16000",
@@ -39,7 +39,7 @@ TAKEN = {
     "group.share.record.lock.duration.ms": "31000",
     "group.share.session.timeout.ms": "46000",
 }
-"""A value for each that is not its default; together they fit."""
+"""A value for each setting that differs from its default; the values are consistent."""
 
 REFUSED = {
     "group.consumer.assignors": ("org.example.Mine", "unknown assignor"),
@@ -76,7 +76,7 @@ REFUSED = {
     "group.share.record.lock.duration.ms": ("14999", "must not be above group.share.record.lock"),
     "group.share.session.timeout.ms": ("60001", "must not be above group.share.max.session"),
 }
-"""A value for each that its bounds, or another setting at its default, do not allow."""
+"""An invalid value for each setting: outside its bounds, or inconsistent with another's default."""
 
 
 def rows() -> list[dict[str, Any]]:
@@ -84,15 +84,15 @@ def rows() -> list[dict[str, Any]]:
     return [row for row in found if row["name"].startswith((CONSUMER, SHARE))]
 
 
-def test_no_setting_is_missing_here() -> None:
+def test_every_setting_of_other_protocols_has_test_values() -> None:
     names = {row["name"] for row in rows()}
 
-    assert set(TAKEN) == names
+    assert set(ACCEPTED) == names
     assert set(REFUSED) == names
 
 
 @pytest.mark.parametrize(("name", "value", "reason"), [(n, *REFUSED[n]) for n in REFUSED])
-def test_a_value_that_kafka_refuses_is_refused_by_one_sentence_that_names_it(
+def test_value_that_kafka_refuses_is_refused_with_its_name_and_reason(
     name: str, value: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -115,8 +115,10 @@ def test_a_value_outside_its_bounds_is_refused(least: dict[str, Any], tmp_path: 
 
 
 async def test_describe_configs_shows_what_was_set(tmp_path: Path) -> None:
-    async with serving(tmp_path, TAKEN) as served:
+    async with serving(tmp_path, ACCEPTED) as served:
         described = await served.described()
 
-    shown = {name: (described[name]["value"], described[name]["config_source"]) for name in TAKEN}
-    assert shown == {name: (value, STATIC_BROKER_SOURCE) for name, value in TAKEN.items()}
+    shown = {
+        name: (described[name]["value"], described[name]["config_source"]) for name in ACCEPTED
+    }
+    assert shown == {name: (value, STATIC_BROKER_SOURCE) for name, value in ACCEPTED.items()}

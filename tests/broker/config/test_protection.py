@@ -1,4 +1,4 @@
-"""Settings that protect: a broker that can't follow them does not start, and names every one."""
+"""Unsupported security settings end the start, and the error names each of them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def refusal(*sets: str) -> str:
 @pytest.mark.parametrize(
     ("pair", "lacking"), [(pair, lacking) for lacking, pairs in GIVEN.items() for pair in pairs]
 )
-def test_a_broker_that_is_given_what_protects_does_not_start(pair: str, lacking: str) -> None:
+def test_unsupported_security_setting_ends_the_start(pair: str, lacking: str) -> None:
     name, _, value = pair.partition("=")
 
     said = refusal(pair)
@@ -135,7 +135,7 @@ def test_a_broker_that_is_given_what_protects_does_not_start(pair: str, lacking:
     assert value in name or value not in said, "it may be a secret"
 
 
-def test_one_sentence_names_all_of_them() -> None:
+def test_error_names_every_unsupported_security_setting() -> None:
     said = refusal("ssl.provider=BC", "principal.builder.class=a.B", "ssl.engine.factory.class=x")
 
     assert said == (
@@ -155,12 +155,12 @@ def test_one_sentence_names_all_of_them() -> None:
         "MUSTER_GSSAPI_SASL_JAAS_CONFIG",
     ],
 )
-def test_the_environment_protects_no_less_than_a_file(variable: str) -> None:
+def test_unsupported_security_setting_in_the_environment_ends_the_start(variable: str) -> None:
     with pytest.raises(BadConfig, match="security settings"):
         load(None, {variable: "required"}, [], {})
 
 
-def test_a_file_protects_no_less_than_a_flag(tmp_path: Path) -> None:
+def test_unsupported_security_setting_in_a_file_ends_the_start(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listener.name.plaintext.ssl.provider = BC\n")
 
@@ -171,12 +171,12 @@ def test_a_file_protects_no_less_than_a_flag(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", HARMLESS)
-def test_a_value_that_asks_for_nothing_is_no_obstacle(pair: str) -> None:
+def test_security_setting_with_a_harmless_value_is_accepted(pair: str) -> None:
     assert load(None, {}, [*INTERNAL, pair], {}).unknown == []
 
 
-def test_a_file_with_every_default_of_kafka_is_taken() -> None:
-    """As `kafka-configs --describe --all` shows them."""
+def test_file_with_every_default_of_kafka_is_accepted() -> None:
+    """The defaults are as `kafka-configs --describe --all` shows them."""
     ours = {"listeners", "log.dir", "log.dirs"}
     defaults = {
         row["name"]: row["default"]
@@ -188,7 +188,7 @@ def test_a_file_with_every_default_of_kafka_is_taken() -> None:
     assert Config(defaults).unknown == []
 
 
-def test_every_setting_of_kafka_that_sounds_like_protection_was_judged() -> None:
+def test_every_setting_with_a_security_name_is_classified() -> None:
     sound = {row["name"] for row in KAFKA if PROTECTIVE.search(row["name"])}
 
     served = {name for name in OF_LISTENERS if not protects(name)}
@@ -196,7 +196,7 @@ def test_every_setting_of_kafka_that_sounds_like_protection_was_judged() -> None
     assert protects("ssl.engine.factory.class"), "not every one of them is served"
 
 
-def test_settings_of_other_programs_are_unknown_and_no_obstacle() -> None:
+def test_security_settings_of_other_programs_are_unknown_and_not_refused() -> None:
     name = "confluent.metrics.reporter.ssl.truststore.location"
 
     assert load(None, {}, [f"{name}=/a"], {}).unknown == [name]
@@ -213,7 +213,9 @@ def test_settings_of_other_programs_are_unknown_and_no_obstacle() -> None:
         "listener.name.internal.ssl.provider",
     ],
 )
-def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, name: str) -> None:
+def test_unsupported_security_setting_is_refused_at_run_time(
+    wire: Wire, broker_id: str, name: str
+) -> None:
     for code, message in (
         alter(wire, broker_id, (name, SET, "5"), kind=BROKER),
         alter(wire, broker_id, (name, DELETE, None), kind=BROKER),
@@ -226,8 +228,8 @@ def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, na
         )
 
 
-def test_what_a_newer_muster_stored_ends_the_start(tmp_path: Path) -> None:
-    """After a step back to this version, what was set at run time is there and not followed."""
+def test_unsupported_security_setting_in_configs_json_ends_the_start(tmp_path: Path) -> None:
+    """A newer version can have stored it before a downgrade."""
     given = {"log.dirs": str(tmp_path), "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
     first = Broker(Config(given))
     first.open()

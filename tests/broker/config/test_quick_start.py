@@ -1,4 +1,4 @@
-"""Without a file Muster is configured as by the server.properties that Kafka ships."""
+"""Without a file, Muster uses the values of the server.properties that Kafka ships."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ DELAY = "group.initial.rebalance.delay.ms"
 
 
 @shows("group.initial.rebalance.delay.ms")
-def test_without_a_file_the_first_rebalance_does_not_wait() -> None:
+def test_initial_rebalance_delay_is_0_without_a_file() -> None:
     assert load(None, {}, [], {})[DELAY] == 0
 
 
 @shows("group.initial.rebalance.delay.ms")
-def test_a_file_that_does_not_set_the_delay_leaves_kafkas_default(tmp_path: Path) -> None:
+def test_initial_rebalance_delay_is_kafkas_default_with_a_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("broker.id=3\n")
 
     assert load(file, {}, [], {})[DELAY] == 3000
 
 
-def test_every_other_source_is_stronger_than_the_quick_start(tmp_path: Path) -> None:
+def test_every_other_source_overrides_the_quick_start_delay(tmp_path: Path) -> None:
     assert load(None, {"MUSTER_GROUP_INITIAL_REBALANCE_DELAY_MS": "7"}, [], {})[DELAY] == 7
     assert load(None, {}, [f"{DELAY}=8"], {})[DELAY] == 8
 
 
-async def test_describe_configs_shows_what_holds(tmp_path: Path) -> None:
+async def test_describe_configs_shows_the_quick_start_delay(tmp_path: Path) -> None:
     quick = load(None, {}, [], {})
     async with serving(tmp_path, dict(quick.given)) as served:
         entry = (await served.described())[DELAY]

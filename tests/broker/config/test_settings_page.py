@@ -1,4 +1,4 @@
-"""The page of settings names every one with the default that holds, and its example is true."""
+"""The page of settings shows every setting with its default, and its example is correct."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_page_has_every_setting_of_groups_and_offsets_with_its_default() -> 
     assert written == defaults
 
 
-def test_the_example_is_what_serve_says() -> None:
+def test_example_of_the_page_is_the_error_of_serve() -> None:
     command, said = re.findall(r"^    (.*)$", PAGE, re.M)
     sets = re.findall(r"--set (\S+)", command)
 

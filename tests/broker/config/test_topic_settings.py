@@ -1,7 +1,7 @@
-"""Every topic setting does what it says from the moment it is altered: ignoring one fails its test.
+"""Every topic setting takes effect as soon as it is altered: ignoring one fails its test.
 
-Each test first sees the topic without the setting, then alters it by IncrementalAlterConfigs on the
-running broker, whose logs stay open.
+Each test first reads the topic without the setting, then alters it by IncrementalAlterConfigs on
+the running broker, whose logs stay open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.broker.edge import eventually
 
 GIB = 1 << 30
 
-# -- what is taken
+# -- accepted records
 
 
 @alters("max.message.bytes")
@@ -55,10 +55,10 @@ async def test_batches_are_stored_in_the_codec_of_compression_type(tmp_path: Pat
     ("codec", "fast", "thorough"), [("gzip", "1", "9"), ("lz4", "9", "10"), ("zstd", "-50", "19")]
 )
 @alters("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
-async def test_batches_are_compressed_as_hard_as_the_level_of_their_codec_says(
+async def test_batches_are_compressed_at_the_level_of_their_codec(
     tmp_path: Path, codec: str, fast: str, thorough: str
 ) -> None:
-    """For lz4 the level 9, its default, is the fast compressor, as in Kafka."""
+    """For lz4, level 9 (the default) is the fast compressor, as in Kafka."""
     chance = random.Random(7)
     words = records(b" ".join(b"%d" % chance.randrange(500) for _ in range(5000)))
     async with orders_of(tmp_path) as orders:
@@ -71,7 +71,7 @@ async def test_batches_are_compressed_as_hard_as_the_level_of_their_codec_says(
 
 
 @alters("message.format.version")
-async def test_records_are_stored_in_the_form_of_message_format_version(tmp_path: Path) -> None:
+async def test_records_are_stored_in_the_message_format_version(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         for version, magic in ((None, 2), ("0.10.2", 1), ("0.9.0", 0)):
             await orders.alter({"message.format.version": version})
@@ -82,12 +82,12 @@ async def test_records_are_stored_in_the_form_of_message_format_version(tmp_path
 
 
 @alters("cleanup.policy")
-async def test_a_compacted_topic_takes_no_record_without_a_key(tmp_path: Path) -> None:
+async def test_compacted_topic_refuses_a_record_without_a_key(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
-        assert await orders.refused() == NONE
+        assert await orders.error_of_produce() == NONE
         await orders.alter({"cleanup.policy": "compact"})
-        assert await orders.refused() == INVALID_RECORD
-        assert await orders.refused(key=b"k") == NONE
+        assert await orders.error_of_produce() == INVALID_RECORD
+        assert await orders.error_of_produce(key=b"k") == NONE
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ async def test_timestamps_too_far_from_the_clock_are_refused(
 ) -> None:
     async with orders_of(tmp_path) as orders:
         far, near = orders.now_ms + distance_ms, orders.now_ms + distance_ms // 4
-        assert await orders.refused(timestamp_ms=far) == NONE
+        assert await orders.error_of_produce(timestamp_ms=far) == NONE
         await orders.alter({setting: "1000"})
-        assert await orders.refused(timestamp_ms=far) == INVALID_TIMESTAMP
-        assert await orders.refused(timestamp_ms=near) == NONE
+        assert await orders.error_of_produce(timestamp_ms=far) == INVALID_TIMESTAMP
+        assert await orders.error_of_produce(timestamp_ms=near) == NONE
 
 
 @alters("message.timestamp.type")
-async def test_records_get_the_time_of_their_append(tmp_path: Path) -> None:
+async def test_records_have_append_times_when_type_is_log_append_time(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         early = records(b"v", timestamp_ms=5)
         assert (await orders.produce(early))["log_append_time_ms"] == -1
@@ -126,7 +126,7 @@ async def test_records_get_the_time_of_their_append(tmp_path: Path) -> None:
 
 
 @alters("message.downconversion.enable")
-async def test_old_consumers_are_refused_where_nothing_is_converted(tmp_path: Path) -> None:
+async def test_old_fetch_is_refused_when_downconversion_is_disabled(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         assert (await orders.fetch(3))["error_code"] == NONE
@@ -139,7 +139,7 @@ async def test_old_consumers_are_refused_where_nothing_is_converted(tmp_path: Pa
 
 
 @alters("segment.bytes")
-async def test_a_segment_ends_at_segment_bytes(tmp_path: Path) -> None:
+async def test_segment_rolls_at_segment_bytes(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(3)
         assert len(orders.log.segments) == 1
@@ -149,7 +149,7 @@ async def test_a_segment_ends_at_segment_bytes(tmp_path: Path) -> None:
 
 
 @alters("segment.ms")
-async def test_a_segment_ends_at_segment_ms(tmp_path: Path) -> None:
+async def test_segment_rolls_at_segment_ms(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         orders.pass_ms(10_000)
@@ -161,7 +161,7 @@ async def test_a_segment_ends_at_segment_ms(tmp_path: Path) -> None:
 
 
 @alters("segment.jitter.ms")
-async def test_chance_takes_up_to_segment_jitter_ms_off(
+async def test_segment_jitter_ms_shortens_segment_ms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(random.Random, "randrange", lambda _, most: most - 1)
@@ -176,7 +176,7 @@ async def test_chance_takes_up_to_segment_jitter_ms_off(
 
 
 @alters("segment.index.bytes")
-async def test_a_segment_ends_with_a_full_index(tmp_path: Path) -> None:
+async def test_segment_rolls_when_its_index_is_full(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter({"index.interval.bytes": "0", "segment.index.bytes": "36"})
         orders.log.roll()
@@ -198,7 +198,7 @@ async def test_the_index_gets_an_entry_each_index_interval_bytes(tmp_path: Path)
 
 
 @alters("preallocate")
-async def test_the_room_of_a_segment_is_taken_at_once_and_its_rest_given_back(
+async def test_preallocated_segment_returns_its_unused_space_when_it_rolls(
     tmp_path: Path,
 ) -> None:
     def taken() -> int:
@@ -222,7 +222,7 @@ async def test_the_room_of_a_segment_is_taken_at_once_and_its_rest_given_back(
 
 
 @alters("flush.messages")
-async def test_records_are_flushed_before_they_are_acknowledged(tmp_path: Path) -> None:
+async def test_records_are_flushed_after_flush_messages(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         assert orders.log.recovery_point == 0
@@ -234,7 +234,7 @@ async def test_records_are_flushed_before_they_are_acknowledged(tmp_path: Path) 
 
 
 @alters("flush.ms")
-async def test_records_are_flushed_when_they_are_old(tmp_path: Path) -> None:
+async def test_records_are_flushed_after_flush_ms(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.fill(1)
         await orders.alter({"flush.ms": "1000"})
@@ -247,7 +247,7 @@ async def test_records_are_flushed_when_they_are_old(tmp_path: Path) -> None:
         await eventually(lambda: orders.log.recovery_point == 1)
 
 
-# -- what goes
+# -- retention
 
 
 async def segments_of(orders: Orders, count: int) -> None:
@@ -257,7 +257,7 @@ async def segments_of(orders: Orders, count: int) -> None:
 
 
 @alters("retention.ms")
-async def test_old_segments_go_after_retention_ms(tmp_path: Path) -> None:
+async def test_old_segments_are_deleted_after_retention_ms(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 2)
         orders.pass_ms(10_000)
@@ -270,7 +270,7 @@ async def test_old_segments_go_after_retention_ms(tmp_path: Path) -> None:
 
 
 @alters("retention.bytes")
-async def test_the_first_segments_go_above_retention_bytes(tmp_path: Path) -> None:
+async def test_oldest_segments_are_deleted_above_retention_bytes(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 5)
         await orders.broker.maintenance.run_retention()
@@ -282,7 +282,7 @@ async def test_the_first_segments_go_above_retention_bytes(tmp_path: Path) -> No
 
 @alters("cleanup.policy")
 @pytest.mark.parametrize("policy", ["compact", ""])
-async def test_nothing_old_goes_without_the_policy_delete(tmp_path: Path, policy: str) -> None:
+async def test_old_segments_are_kept_without_the_policy_delete(tmp_path: Path, policy: str) -> None:
     async with orders_of(tmp_path) as orders:
         await segments_of(orders, 2)
         orders.pass_ms(10_000)
@@ -314,7 +314,7 @@ async def test_files_of_deleted_segments_stay_for_file_delete_delay_ms(tmp_path:
 
 
 async def dirty(orders: Orders, *values: bytes | None) -> None:
-    """Appends values of one key and closes their segment, so that a cleaner may have it."""
+    """Appends values of one key and closes their segment, so that the cleaner may clean it."""
     for value in values:
         batch = records(value, key=b"k", timestamp_ms=orders.now_ms)
         assert (await orders.produce(batch))["error_code"] == NONE
@@ -336,7 +336,7 @@ async def test_a_log_is_cleaned_above_min_cleanable_dirty_ratio(tmp_path: Path) 
 
 
 @alters("min.compaction.lag.ms", "max.compaction.lag.ms")
-async def test_the_lags_say_what_may_and_what_must_be_cleaned(tmp_path: Path) -> None:
+async def test_compaction_lags_decide_what_can_and_must_be_cleaned(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:
         await orders.alter({"cleanup.policy": "compact"})
         await dirty(orders, b"1")

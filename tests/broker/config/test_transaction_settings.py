@@ -1,4 +1,4 @@
-"""The settings of `__transaction_state` and of its coordinator have their effect."""
+"""Each setting of `__transaction_state` and of its coordinator has its effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from transactions.calls import TV1, InitProducerId
 ONE = {"transaction.state.log.num.partitions": "1"}
 
 
-async def test_another_number_of_partitions_is_ignored_with_a_warning(tmp_path: Path) -> None:
+async def test_changed_number_of_partitions_is_ignored_with_a_warning(tmp_path: Path) -> None:
     async with serving(tmp_path, {"transaction.state.log.num.partitions": "2"}) as broker:
         await served(broker)
     with capture_logs() as lines:
@@ -39,7 +39,7 @@ async def test_another_number_of_partitions_is_ignored_with_a_warning(tmp_path: 
     assert (warning["log_level"], warning["wanted"], warning["partitions"]) == ("warning", 3, 2)
 
 
-async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
+async def test_replication_factor_above_the_brokers_is_lowered_with_one_warning(
     tmp_path: Path,
 ) -> None:
     with capture_logs() as lines:
@@ -49,7 +49,7 @@ async def test_a_replication_factor_above_the_brokers_is_lowered_with_one_line(
     assert line["wanted"] == 3
 
 
-async def test_a_segment_ends_at_so_many_bytes(tmp_path: Path) -> None:
+async def test_segment_of_the_transaction_topic_rolls_at_segment_bytes(tmp_path: Path) -> None:
     settings = {
         **ONE,
         "transaction.state.log.segment.bytes": "1000",
@@ -67,7 +67,7 @@ async def test_a_segment_ends_at_so_many_bytes(tmp_path: Path) -> None:
         assert broker.transactions.hosted_shards[0].core.view.known() == 40
 
 
-async def test_a_load_reads_so_many_bytes_at_a_time(tmp_path: Path) -> None:
+async def test_load_buffer_size_limits_each_read_of_a_load(tmp_path: Path) -> None:
     reads: list[int] = []
 
     class Counted(OsFile):
@@ -94,7 +94,7 @@ async def test_a_load_reads_so_many_bytes_at_a_time(tmp_path: Path) -> None:
         assert sum(loads) >= size
 
 
-async def test_a_timeout_above_the_maximum_is_refused(tmp_path: Path) -> None:
+async def test_transaction_timeout_above_the_maximum_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, {**ONE, "transaction.max.timeout.ms": "5000"}) as broker:
         await served(broker)
         request = {
@@ -108,7 +108,9 @@ async def test_a_timeout_above_the_maximum_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interval_ms", [10_000, 50_000])
-async def test_timeouts_are_looked_for_this_often(tmp_path: Path, interval_ms: int) -> None:
+async def test_timed_out_transactions_are_aborted_at_the_interval(
+    tmp_path: Path, interval_ms: int
+) -> None:
     time = MockTime()
     name = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     async with serving(tmp_path, {**ONE, name: str(interval_ms)}, time=time) as broker:
@@ -124,7 +126,7 @@ async def test_timeouts_are_looked_for_this_often(tmp_path: Path, interval_ms: i
         await eventually("its abort", lambda: state_now(broker, "t") == "CompleteAbort")
 
 
-async def test_ids_that_nobody_uses_expire(tmp_path: Path) -> None:
+async def test_unused_transactional_ids_expire(tmp_path: Path) -> None:
     time = MockTime()
     settings = {
         **ONE,
@@ -143,7 +145,7 @@ async def test_ids_that_nobody_uses_expire(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "version"), [("0", 0), ("1", 1), ("2", 1)])
-async def test_the_level_of_the_feature_decides_the_version_of_records(
+async def test_transaction_version_decides_the_version_of_records(
     tmp_path: Path, level: str, version: int
 ) -> None:
     async with serving(tmp_path, {**ONE, "transaction.version": level}) as broker:

@@ -1,4 +1,4 @@
-"""What the start and `config check` say of names that Kafka does not know."""
+"""The messages of the start and of `config check` for names that Kafka does not have."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ from cli.config.check import rows_of
         ("nothing.like.it", None),
     ],
 )
-def test_an_unknown_name_has_a_hint_where_one_is_near(name: str, expected: str | None) -> None:
+def test_unknown_name_has_a_hint_when_a_known_name_is_similar(
+    name: str, expected: str | None
+) -> None:
     assert hint(name) == expected
 
 
-def test_every_name_of_a_topics_setting_leads_to_the_brokers() -> None:
+def test_topic_setting_name_has_the_broker_setting_as_hint() -> None:
     for name in TOPIC:
         for written in {name, f"log.{name}"} - BROKER.keys():
             if "throttled.replicas" not in name and not name.startswith("remote."):

@@ -1,4 +1,4 @@
-"""Variables of the environment: those of the commands, and those of Kafka's container images."""
+"""Environment variables of the commands and of Kafka's container images."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_listeners_of_a_compose_file_are_the_advertised_ports_on_all_addresses()
     assert {each.host for each in config.listeners} == {"127.0.0.1"}
 
 
-def test_the_stronger_variable_wins_whatever_their_order() -> None:
+def test_precedence_of_variables_does_not_depend_on_their_order() -> None:
     weak_to_strong = [
         ("KAFKA_NUM_PARTITIONS", "2"),
         ("KAFKA_CFG_NUM_PARTITIONS", "3"),
@@ -100,7 +100,7 @@ def test_underscores_and_dashes_of_a_listeners_setting_are_read_as_the_images_do
 @pytest.mark.parametrize(
     "variable", ["KAFKA_SSL_KEYSTORE_FILENAME", "KAFKA_CFG_SSL_PROVIDER", "KAFKA_TLS_CLIENT_AUTH"]
 )
-def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str) -> None:
+def test_unsupported_security_variable_ends_the_start(variable: str) -> None:
     with pytest.raises(BadConfig, match="security settings are never ignored"):
         load(None, {variable: "required"}, [], {}, kafka_env=True)
 
@@ -117,7 +117,7 @@ def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str
         ),
     ],
 )
-def test_variable_of_an_image_that_protects_ends_the_start_with_what_to_do(
+def test_security_variable_of_an_image_ends_the_start_with_a_remedy(
     variables: dict[str, str], said: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
@@ -159,7 +159,7 @@ def test_wrong_advertised_listeners_are_one_fault_where_nothing_sets_listeners(t
     assert fault.sentence.endswith(" (from KAFKA_ADVERTISED_LISTENERS)")
 
 
-def test_an_unknown_variable_of_an_image_is_named_as_it_is_written() -> None:
+def test_unknown_variable_of_an_image_is_reported_as_written() -> None:
     given = {"KAFKA_CREATE_TOPICS": "a:1:1", "KAFKA_CFG_LOG_RENTENTION_MS": "1"}
 
     config = load(None, given, [], {}, kafka_env=True)
@@ -204,7 +204,7 @@ def test_variables_of_commands_are_not_settings() -> None:
 
 
 def _variables(command: Any) -> Iterator[str]:
-    """The variables that a command and the commands below it read."""
+    """Yields the variables that a command and its subcommands read."""
     for parameter in command.params:
         if parameter.envvar:
             yield parameter.envvar

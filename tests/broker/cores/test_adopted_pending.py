@@ -1,6 +1,6 @@
-"""A directory of Apache Kafka 4.3.1 taken over in the middle of a transaction that commits offsets.
+"""A data directory of Apache Kafka 4.3.1 with an open transaction that commits offsets.
 
-tests/data/kafka-groups/README.md says what is in it: transactions that committed, aborted, were
+tests/data/kafka-groups/README.md describes it: transactions that committed, aborted, or were
 overtaken by plain commits, and one that is open.
 """
 
@@ -28,7 +28,7 @@ from tests.broker.edge import EdgeBroker, Taker, eventually
 KAFKAS = Path(__file__).parents[2] / "data" / "kafka-groups"
 PARTITIONS = 3
 PRODUCER = 1
-"""Whose transaction is open."""
+"""The producer id of the open transaction."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def fetched(broker: EdgeBroker, *, stable: bool) -> dict[int, tuple[int, i
     }
 
 
-async def test_what_kafka_left_committed_and_pending_is_so_here(adopted: Path) -> None:
+async def test_committed_and_pending_offsets_of_kafka_are_loaded(adopted: Path) -> None:
     told = json.loads((KAFKAS / "told.json").read_text())["committed"]
     async with EdgeBroker(adopted, partitions=PARTITIONS) as broker:
         await eventually(lambda: not broker.groups.life.loading)
@@ -71,7 +71,7 @@ async def test_what_kafka_left_committed_and_pending_is_so_here(adopted: Path) -
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_the_transaction_ends_here(adopted: Path, committed: bool) -> None:
+async def test_open_transaction_of_kafka_can_be_ended(adopted: Path, committed: bool) -> None:
     ended = {0: (99 if committed else 30, NONE), 1: (32, NONE)}
     async with EdgeBroker(adopted, partitions=PARTITIONS) as broker:
         await eventually(lambda: not broker.groups.life.loading)
@@ -89,7 +89,7 @@ async def test_the_transaction_ends_here(adopted: Path, committed: bool) -> None
 
 
 def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
-    """Kafka's transactional commits and markers of one partition."""
+    """Kafka's transactional commits and markers of partition 1."""
     data = (adopted / "__consumer_offsets-1" / f"{0:020}.log").read_bytes()
     return [
         (data[header.position : header.end], header)
@@ -98,8 +98,8 @@ def own_batches(adopted: Path) -> list[tuple[bytes, BatchHeader]]:
     ]
 
 
-def test_a_marker_has_kafkas_bytes_and_a_commit_kafkas_header(adopted: Path) -> None:
-    """The values differ: Kafka 4.3 writes version 4 of them, and this broker version 3."""
+def test_marker_has_the_bytes_and_commit_the_header_of_kafka(adopted: Path) -> None:
+    """The values of commits differ: Kafka 4.3 writes their version 4, and Muster version 3."""
     found = own_batches(adopted)
     markers = 0
     for data, header in found:
@@ -120,7 +120,8 @@ def test_a_marker_has_kafkas_bytes_and_a_commit_kafkas_header(adopted: Path) -> 
     assert len(found) > 2 * markers - 2
 
 
-def test_the_log_of_kafka_knows_what_is_open(adopted: Path) -> None:
+@pytest.mark.proves("transactions 37")
+def test_first_unstable_offset_of_kafkas_log_is_known(adopted: Path) -> None:
     broker = EdgeBroker(adopted, partitions=PARTITIONS)
     logs: list[PartitionLog] = [partition.log for partition in broker.open_partitions()]
     assert logs[0].first_unstable_offset == 2

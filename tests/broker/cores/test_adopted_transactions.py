@@ -1,4 +1,4 @@
-"""Consumers of committed records on a topic whose transactions another broker wrote."""
+"""Reads of committed records in a topic whose transactions another broker wrote."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def adopted(brokers: Callable[..., Broker]) -> Broker:
     return broker.start()
 
 
-def test_fetch_tells_what_was_aborted_and_stops_at_an_open_transaction(adopted: Broker) -> None:
+def test_fetch_returns_aborted_transactions_and_ends_at_an_open_one(adopted: Broker) -> None:
     with Wire(adopted.port) as wire:
         answer = fetch(wire, "t", isolation_level=READ_COMMITTED)
         assert (answer["high_watermark"], answer["last_stable_offset"]) == (6, 4)
@@ -65,7 +65,7 @@ def test_fetch_tells_what_was_aborted_and_stops_at_an_open_transaction(adopted: 
         assert keys == [b"a", b"b", b"c", b"d"], "who reads uncommitted records reads all"
 
 
-def test_list_offsets_ends_at_an_open_transaction(adopted: Broker) -> None:
+def test_list_offsets_of_committed_records_ends_at_an_open_transaction(adopted: Broker) -> None:
     def asked(timestamp: int, isolation_level: int) -> int:
         with Wire(adopted.port) as wire:
             request = {
@@ -88,7 +88,7 @@ def test_list_offsets_ends_at_an_open_transaction(adopted: Broker) -> None:
     assert asked(newest, READ_COMMITTED) == 0
 
 
-def test_describe_producers_tells_where_a_transaction_began(adopted: Broker) -> None:
+def test_describe_producers_returns_the_start_offset_of_a_transaction(adopted: Broker) -> None:
     with Wire(adopted.port) as wire:
         topics = [{"name": "t", "partition_indexes": [0]}]
         [topic] = wire.call("DescribeProducers", 0, {"topics": topics})["topics"]
@@ -101,10 +101,10 @@ def test_describe_producers_tells_where_a_transaction_began(adopted: Broker) -> 
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_what_is_committed_is_read_where_a_later_coordinator_has_been(
+def test_committed_records_are_read_after_a_later_coordinator_epoch(
     brokers: Callable[..., Broker], rules: int
 ) -> None:
-    """The directory comes from a cluster whose coordinators had come to epoch 40."""
+    """The directory comes from a cluster whose coordinator epoch was 40."""
     broker = brokers()
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t")["error_code"] == 0

@@ -1,4 +1,4 @@
-"""The runtime hosts any core: here a counter, which keeps its increments in a topic of its own."""
+"""The runtime hosts any core: here a counter, which stores its increments in a topic of its own."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Read:
 
 @dataclass
 class Wait:
-    """Is parked, and answered when WAIT_MS have passed."""
+    """Is parked, and answered after WAIT_MS."""
 
     ticket: Any
 
 
 class Answer:
-    """A ticket that a test looks at."""
+    """A ticket that keeps its replies for the test."""
 
     def __init__(self) -> None:
         self.replies: list[Any] = []
@@ -76,7 +76,7 @@ class Answer:
         return reply
 
 
-class OneMore:
+class IncrementRun:
     """The run of an increment: a record with the counter's name as its key."""
 
     def __init__(self, name: str) -> None:
@@ -87,7 +87,7 @@ class OneMore:
 
 
 class CounterCore:
-    """Counts, and nothing but its records is what it remembers."""
+    """Counters whose only state is what their records say."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -105,7 +105,7 @@ class CounterCore:
         match call:
             case Increment():
                 reply = (NONE, self.counts[call.name] + 1)
-                return [OneMore(call.name)], [(call.ticket, reply)], [f"{call.name} goes up"]
+                return [IncrementRun(call.name)], [(call.ticket, reply)], [f"{call.name} goes up"]
             case Read():
                 return (), [(call.ticket, (NONE, self.counts[call.name]))], ()
         self.parked[call.ticket] = now.mono_ms + WAIT_MS
@@ -119,7 +119,7 @@ class CounterCore:
         del self.parked[connection]
         return (), (), ()
 
-    def replay(self, run: OneMore, base_offset: int) -> None:
+    def replay(self, run: IncrementRun, base_offset: int) -> None:
         self.counts[run.name] += 1
 
     def restore(self, *part: Any) -> None:
@@ -153,13 +153,13 @@ class CounterReader:
         self.skipped: Counter[int] = Counter()
         self.replay = core.replay
 
-    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, OneMore]]:
+    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[tuple[int, IncrementRun]]:
         for record in records_of(data, header):
             assert record.key is not None
-            yield record.offset, OneMore(bytes(record.key).decode())
+            yield record.offset, IncrementRun(bytes(record.key).decode())
 
 
-def encode(run: OneMore, first_delta: int) -> bytes:
+def encode(run: IncrementRun, first_delta: int) -> bytes:
     section, _ = encode_section([Record(first_delta, 0, run.name.encode(), b"")], 0, 0)
     return section
 
@@ -185,7 +185,7 @@ COUNTERS: Kind[CounterCore] = Kind(
 
 
 class NoDuties:
-    """Counters do what they are called for, and nothing else."""
+    """Counters have no work besides their calls."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -209,7 +209,9 @@ class NoDuties:
 CounterRuntime = Runtime[CounterCore, NoDuties]
 
 
-def opened(directory: Path, disk: FullDisk, flush_messages: int = 2**63 - 1) -> list[PartitionLog]:
+def open_logs(
+    directory: Path, disk: FullDisk, flush_messages: int = 2**63 - 1
+) -> list[PartitionLog]:
     config = LogConfig(cleanup_policy="compact", flush_messages=flush_messages)
     places = [(n, str(directory / f"{TOPIC}-{n}")) for n in range(PARTITIONS)]
     return [PartitionLog.open(disk, place, TOPIC, n, config) for n, place in places]
@@ -223,7 +225,7 @@ async def counting(
     flush_messages: int = 2**63 - 1,
     fatal: list[str] | None = None,
 ) -> AsyncIterator[CounterRuntime]:
-    logs = opened(directory, disk or FullDisk(), flush_messages)
+    logs = open_logs(directory, disk or FullDisk(), flush_messages)
     time = Time()
     settings = RuntimeSettings(SimpleNamespace(max_record_bytes=1 << 20))
     runtime = Runtime(COUNTERS, NoDuties, settings, time, Slicer(time), hooks=hooks or Hooks())
@@ -248,7 +250,7 @@ async def count(runtime: CounterRuntime, name: str) -> Any:
     return await answer.reply()
 
 
-async def test_increments_of_a_turn_are_one_append_and_are_there_after_a_load(
+async def test_calls_of_a_turn_are_one_append_and_are_loaded_after_a_restart(
     tmp_path: Path,
 ) -> None:
     disk = FullDisk()
@@ -274,17 +276,17 @@ async def test_increments_of_a_turn_are_one_append_and_are_there_after_a_load(
 
 
 def error_at_once(runtime: CounterRuntime) -> int:
-    """What a read gets at once."""
+    """The error that a read gets without waiting."""
     answer = Answer()
     runtime.submit("ab", Read(answer, "ab"))
     ((error, _),) = answer.replies
     return int(error)
 
 
-async def test_a_failed_append_fails_what_depends_on_it_and_the_core_is_loaded_again(
+async def test_failed_append_fails_dependent_replies_and_reloads_the_core(
     tmp_path: Path,
 ) -> None:
-    """Law 6, with the kind's own errors; the other partition feels nothing of it."""
+    """Law 6, with the error codes of the kind; the other partition is not affected."""
     disk = FullDisk()
     async with counting(tmp_path, disk) as runtime:
         assert await increment(runtime, "ab") == await increment(runtime, "a") == (NONE, 1)
@@ -304,7 +306,7 @@ async def test_a_failed_append_fails_what_depends_on_it_and_the_core_is_loaded_a
         assert await increment(runtime, "ab") == (NONE, 2)
 
 
-async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
+async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
     disk = FullDisk()
     reasons: list[str] = []
     async with counting(tmp_path, disk, None, 1, reasons) as runtime:
@@ -316,7 +318,7 @@ async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
         disk.broken = False
 
 
-async def test_the_timer_answers_what_is_due_and_unloading_what_waits(tmp_path: Path) -> None:
+async def test_timer_answers_due_calls_and_unload_answers_parked_calls(tmp_path: Path) -> None:
     waiting = Answer()
     async with counting(tmp_path) as runtime:
         due = Answer()
@@ -330,7 +332,7 @@ async def test_the_timer_answers_what_is_due_and_unloading_what_waits(tmp_path: 
     assert (gone.replies, waiting.replies) == ([], [(NOT_COORDINATOR, 0)])
 
 
-async def test_a_bug_of_a_core_costs_one_load(tmp_path: Path) -> None:
+async def test_core_is_loaded_again_after_an_exception(tmp_path: Path) -> None:
     async with counting(tmp_path) as runtime:
         assert await increment(runtime, "ab") == (NONE, 1)
         assert await increment(runtime, "ab") == (NONE, 2)

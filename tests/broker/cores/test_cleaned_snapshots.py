@@ -1,7 +1,7 @@
-"""The real cleaner and the snapshots together, in a whole broker, while commits come and groups go.
+"""The cleaner and the snapshots together, in a whole broker, during commits and group deletions.
 
-After every cleaning, and after every snapshot, the partition's directory is copied as it is then,
-as a crash would leave it, and loaded twice: from its snapshot and the tail, and from the log alone.
+After each cleaning and each snapshot, the partition's directory is copied as a crash would leave
+it, and loaded twice: from its snapshot and the tail, and from the log alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Content = tuple[dict[str, Any], dict[str, Any]]
 
 
 def content(shard: GroupShard) -> Content:
-    """All that a shard has from its log."""
+    """All state that a shard has from its log."""
     cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
     return entries, dict(shard.view.recorded)
@@ -58,8 +58,8 @@ def open_copy(directory: Path) -> PartitionLog:
     return PartitionLog.open(OsFileSystem(), str(directory), OFFSETS_TOPIC, 0, config)
 
 
-async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
-    """What a start finds there, and where its snapshot began; without an id it has none."""
+async def content_loaded_from(directory: Path, topic_id: bytes | None) -> tuple[Content, int]:
+    """The loaded content and the offset where its snapshot began; without a topic id, -1."""
     hosted = HostedShard(KIND, GroupShard(GROUPS), partition_for(open_copy(directory)), 1)
     found = None
     if topic_id is not None:
@@ -69,7 +69,7 @@ async def loaded(directory: Path, topic_id: bytes | None) -> tuple[Content, int]
 
 
 class Copies:
-    """Copies of the offsets partition, made between two turns, each with what was live then."""
+    """Copies of the offsets partition, made between two turns, each with the live content."""
 
     def __init__(self, broker: Broker, directory: Path) -> None:
         self.broker = broker
@@ -80,13 +80,13 @@ class Copies:
         hosted = self.broker.groups.hosted_shards[0]
         settled = hosted.accepted == hosted.appended
         there = self.directory / str(len(self.made))
-        # What threads and the cleaner make or remove just now; a start would drop it, too.
+        # Files that threads and the cleaner are writing or removing; a start would drop them, too.
         not_yet_or_no_more = shutil.ignore_patterns("*.cleaned", "*.swap", "*.deleted", "*.tmp")
         shutil.copytree(hosted.log.directory, there, ignore=not_yet_or_no_more)
         self.made.append((there, content(hosted.core) if settled else None))
 
     def make_after(self, patch: pytest.MonkeyPatch) -> None:
-        """Make one after each cleaning and each snapshot from now on."""
+        """From now on, makes a copy after each cleaning and each snapshot."""
         cleaner, images = self.broker.cleaning, self.broker.groups.life.snapshots
         assert images is not None
         succeeded, write = cleaner._succeeded, images.write
@@ -117,7 +117,7 @@ async def ready(broker: Broker) -> Client:
 
 
 async def churn(client: Client, number: int) -> None:
-    """Commits of a few groups, and a group that comes and goes."""
+    """Commits of 8 groups, and a group that is created and deleted."""
     handles = [client.send_commit(f"group-{n}", number, partitions=20) for n in range(8)]
     handles.append(client.send_commit(f"brief-{number}", number, partitions=3))
     for handle in handles:
@@ -156,8 +156,8 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     begins = []
     compared = 0
     for directory, live in copies.made:
-        full, _ = await loaded(directory, None)
-        quick, begin = await loaded(directory, topic_id)
+        full, _ = await content_loaded_from(directory, None)
+        quick, begin = await content_loaded_from(directory, topic_id)
         assert quick == full, directory
         assert live is None or full == live, directory
         begins.append(begin)
@@ -166,19 +166,21 @@ async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     assert max(begins) >= 0, "some snapshot was of use"
     assert compared
 
-    quick, begin = await loaded(Path(hosted.log.directory), topic_id)
-    assert quick == (await loaded(Path(hosted.log.directory), None))[0] == alive, "after the stop"
+    quick, begin = await content_loaded_from(Path(hosted.log.directory), topic_id)
+    assert quick == (await content_loaded_from(Path(hosted.log.directory), None))[0] == alive, (
+        "after the stop"
+    )
     assert begin >= 0
 
 
-async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
+async def test_snapshot_begins_after_the_cleaned_part_when_a_cleaning_succeeds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a start right after the exchange need not read the whole log."""
+    """A start right after the replacement of the segments need not read the whole log."""
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only requested snapshots are written
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
         [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
@@ -201,18 +203,20 @@ async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
         topic_id = broker.logs.topics[OFFSETS_TOPIC].topic.topic_id
 
     directory, _ = copies.made[0]
-    quick, begin = await loaded(directory, topic_id)
+    quick, begin = await content_loaded_from(directory, topic_id)
     assert begin > 1
-    assert quick == (await loaded(directory, None))[0]
+    assert quick == (await content_loaded_from(directory, None))[0]
 
 
-async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: Path) -> None:
-    """Kafka's own cleaner, say, which knows nothing of our snapshot and drops old tombstones."""
+async def test_snapshot_is_dropped_when_a_foreign_cleaner_passed_its_begin_offset(
+    tmp_path: Path,
+) -> None:
+    """Kafka's cleaner does not know the snapshot and drops old tombstones."""
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
         await client.commit("a", 1, partitions=3)
         await client.commit("b", 1, partitions=3)
-        await client.commit("d", 4)  # what lies right below the snapshot's beginning stays as it is
+        await client.commit("d", 4)  # the batch before the begin offset stays
         [hosted], images = broker.groups.hosted_shards, broker.groups.life.snapshots
         assert images is not None
         assert await images.write(hosted)
@@ -224,20 +228,20 @@ async def test_a_foreign_cleaner_that_went_past_its_beginning_is_seen(tmp_path: 
 
     directory = Path(hosted.log.directory)
     (directory / IMAGE).write_bytes(image)
-    assert (await loaded(directory, topic_id))[1] >= 0, "so far it is good"
+    assert (await content_loaded_from(directory, topic_id))[1] >= 0, "so far it is good"
     log = open_copy(directory)
     log.roll()
-    for now_ms in (2**42, 2**42 + 86_400_001):  # marks the tombstones, and drops them a day later
+    for now_ms in (2**42, 2**42 + 86_400_001):  # mark tombstones, drop them
         clean_log(log, 0, now_ms)
     log.close()
 
-    entries, _ = (await loaded(directory, None))[0]
+    entries, _ = (await content_loaded_from(directory, None))[0]
     assert sorted(entries) == ["b", "c", "d"]
-    assert await loaded(directory, topic_id) == ((entries, {}), -1)
+    assert await content_loaded_from(directory, topic_id) == ((entries, {}), -1)
     assert not (directory / IMAGE).exists()
 
 
-async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
+async def test_snapshots_and_cleanings_wait_for_the_settling_time_after_a_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path, SETTINGS | {"log.cleaner.enable": "false"}) as broker:

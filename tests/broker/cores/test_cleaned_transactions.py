@@ -1,4 +1,4 @@
-"""`__transaction_state` is cleaned when its dead records outweigh the live, and loses nothing."""
+"""Cleaning of `__transaction_state`: due when dead records outweigh live ones; loses no state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(broker: Broker) -> dict[str, Any]:
 
 
 async def churn(broker: Broker, rounds: int) -> None:
-    """Transactions of three ids; one id is used once, and one has a transaction open."""
+    """Transactions of the three ids t0 to t2."""
     producers = [await initialised(broker, f"t{n}") for n in range(3)]
     for number in range(rounds):
         for index, producer in enumerate(producers):
@@ -40,7 +40,9 @@ async def churn(broker: Broker, rounds: int) -> None:
             )
 
 
-async def test_disk_use_follows_what_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cleaning_bounds_the_log_by_its_live_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
     monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
@@ -65,7 +67,7 @@ async def test_disk_use_follows_what_lives(tmp_path: Path, monkeypatch: pytest.M
         assert state_now(broker, "open") == "Ongoing"
 
 
-async def test_an_expired_id_is_gone_and_its_tombstone_goes_too(
+async def test_expired_id_and_its_tombstone_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 100)

@@ -1,4 +1,4 @@
-"""Committed offsets of deleted topics are gone for good, whenever the process is killed."""
+"""Committed offsets of deleted topics stay deleted, whenever the process is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.wire import Wire
 SETTINGS = {"offsets.topic.num.partitions": "4", "log.cleaner.enable": "false"}
 DATA = "/data"
 GROUPS = [f"group-{number}" for number in range(12)]
-"""In all four partitions."""
+"""Groups in all four partitions."""
 
 
 def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: int = 1) -> int:
@@ -39,7 +39,7 @@ def commit(wire: Wire, group: str, offset: int, topic: str = "t", partitions: in
 
 
 def committed(wire: Wire, group: str, topic: str = "t") -> int:
-    """The group's offset of the first partition, once its shard is loaded."""
+    """The group's offset of partition 0, once its shard is loaded."""
     answer: dict[str, Any] = {}
     topics = [{"name": topic, "partition_indexes": [0]}]
 
@@ -58,21 +58,21 @@ def commit_for_all(wire: Wire, offset: int, groups: list[str] = GROUPS) -> None:
         until_done(lambda group=group: commit(wire, group, offset))
 
 
-def make(wire: Wire) -> None:
+def create_topics_and_commit(wire: Wire) -> None:
     for topic in ("t", "other"):
         assert create_topic(wire, topic)["error_code"] == NONE
     commit_for_all(wire, 5)
     assert commit(wire, GROUPS[0], 6, "other") == NONE
 
 
-def forgotten(broker: Broker) -> bool:
+def no_deletion_pending(broker: Broker) -> bool:
     return not broker.registry.dying
 
 
-async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
+async def test_no_offset_is_left_when_killed_between_mark_and_tombstones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next topic of the name would begin where somebody had got to in the old one."""
+    """Otherwise consumers of a new topic of the name would start at offsets of the old one."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     drop = DroppedOffsets.drop
@@ -83,10 +83,10 @@ async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
-        await asked(broker, make)
+        await asked(broker, create_topics_and_commit)
         monkeypatch.setattr(DroppedOffsets, "drop", kill_and_drop)
         await asked(broker, lambda wire: delete(wire, "t"))
-        assert forgotten(broker)
+        assert no_deletion_pending(broker)
         assert await asked(broker, lambda wire: committed(wire, GROUPS[0])) == -1
         assert await asked(broker, lambda wire: committed(wire, GROUPS[0], "other")) == 6
     monkeypatch.undo()
@@ -100,19 +100,19 @@ async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
             commit_for_all(wire, 7)
 
         await asked(broker, begin_anew)
-        await eventually("nothing is left of it", lambda: forgotten(broker))
+        await eventually("nothing is left of it", lambda: no_deletion_pending(broker))
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
         assert found == [7] * len(GROUPS)
 
 
 @pytest.mark.parametrize("power", [False, True])
-async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_the_old(
+async def test_offsets_of_a_recreated_topic_are_kept_while_old_ones_remain(
     power: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the shards could not drop them before the kill; each knows where the new ones begin.
 
-    With power lost too, a log may end below where that was, and begins the new ones there.
+    After a power loss a log may end before that offset; its new offsets begin at the new end.
     """
     fs = SimulatedFiles()
     begin = DroppedOffsets._begin
@@ -128,7 +128,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
     monkeypatch.setattr(DroppedOffsets, "_begin", only_some)
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
-        await asked(broker, make)
+        await asked(broker, create_topics_and_commit)
         ends = [hosted.log.log_end_offset for hosted in broker.groups.hosted_shards]
 
         def again(wire: Wire) -> None:
@@ -144,7 +144,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
         killed = fs.as_killed()
     monkeypatch.undo()
     if power:
-        for partition in range(4):  # the new commits, and a part of the old ones
+        for partition in range(4):  # the new commits and a part of the old ones
             inode = killed.names[f"{DATA}/__consumer_offsets-{partition}/{0:020d}.log"]
             del inode.data[:]
     async with serving(DATA, SETTINGS, fs=killed) as broker:
@@ -154,7 +154,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
             await asked(broker, lambda wire: commit_for_all(wire, 7, GROUPS[::2]))
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
         assert found == [7, -1] * (len(GROUPS) // 2)
-        await eventually("nothing is left of it", lambda: forgotten(broker))
+        await eventually("nothing is left of it", lambda: no_deletion_pending(broker))
         killed = killed.as_killed()
     async with serving(DATA, SETTINGS, fs=killed) as broker:
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
@@ -162,18 +162,18 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
         assert json.loads(killed.written(f"{DATA}/topics.json"))["version"] == 1
 
 
-async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -> None:
-    """The topic is deleted and made anew meanwhile; its entry stays until the tombstones do."""
+async def test_shard_drops_offsets_later_when_the_disk_was_full() -> None:
+    """The topic is recreated; its registry entry stays until the tombstones are written."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
-        await asked(broker, make)
+        await asked(broker, create_topics_and_commit)
         taken = fs.room(0)
         fs.capacity_bytes -= taken
 
         assert await asked(broker, lambda wire: delete(wire, "t")) == {"t": NONE}
 
-        assert not forgotten(broker)
+        assert not no_deletion_pending(broker)
         killed = fs.as_killed()
         fs.capacity_bytes += taken
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -181,7 +181,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
             "every shard takes writes again",
             lambda: all(hosted.phase is Phase.ACTIVE for hosted in broker.groups.hosted_shards),
         )
-        await eventually("nothing is left of it", lambda: forgotten(broker))
+        await eventually("nothing is left of it", lambda: no_deletion_pending(broker))
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
         assert found == [-1] * len(GROUPS)
     killed.capacity_bytes += taken
@@ -191,8 +191,8 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
         assert found == [-1] * len(GROUPS)
 
 
-async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> None:
-    """A new topic of the name would be read from where somebody had got to in the old one."""
+async def test_undropped_offsets_are_not_returned_when_the_disk_is_full() -> None:
+    """Otherwise consumers of a new topic of the name would start at offsets of the old one."""
     fs = SimulatedFiles()
     partitions = 2000
 
@@ -207,7 +207,7 @@ async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> No
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
-        await asked(broker, make)
+        await asked(broker, create_topics_and_commit)
         broker.registry.topics["t"] = broker.registry.topics["t"].with_partitions(partitions)
         await asked(broker, lambda wire: commit(wire, GROUPS[0], 7, partitions=partitions))
         broker.registry.topics["t"] = broker.registry.topics["t"].with_partitions(1)
@@ -238,11 +238,11 @@ async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> No
             assert answers[-1] == (NONE, {"t": {-1}})
 
         await asked(broker, look_until_all_is_dropped)
-        await eventually("nothing is left of it", lambda: forgotten(broker))
+        await eventually("nothing is left of it", lambda: no_deletion_pending(broker))
 
 
-async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -> None:
-    """Each piece of the work, and each end of a turn, is a small part of the whole."""
+async def test_offsets_of_a_deleted_topic_are_dropped_in_small_appends() -> None:
+    """No append has more than 500 of the 5,000 tombstones, so that a heartbeat is not delayed."""
     fs = SimulatedFiles()
     partitions = 5000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -275,7 +275,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
         assert not hosted.core.view.offsets.count()
 
 
-async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answered_once() -> None:
+async def test_offset_delete_of_many_partitions_is_split_and_answered_once() -> None:
     fs = SimulatedFiles()
     partitions = 2000
     async with serving(DATA, SETTINGS, fs=fs) as broker:

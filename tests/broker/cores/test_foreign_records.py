@@ -1,4 +1,4 @@
-"""What Kafka's admin client writes into ``__consumer_offsets``: read before it is appended."""
+"""Records that Kafka's admin client writes to ``__consumer_offsets``: checked before the append."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GROUP = GroupValue("consumer", 3, "range", "m", 1, [MEMBER])
 
 
 def no_members(count: int) -> bytes:
-    """A group value that claims so many members and has none."""
+    """A group value that claims ``count`` members and has none."""
     value = group_value(dataclasses.replace(GROUP, members=[]))
     return value[:-4] + count.to_bytes(4, "big", signed=True)
 
@@ -104,12 +104,12 @@ def commits_of(run: Run, **fields: Any) -> bytes:
     return assemble_batch(run_records(run, 0), len(run), 0, 1_000, 1_000, **fields)
 
 
-async def put(broker: Broker, data: bytes, **fields: Any) -> dict[str, Any]:
+async def produce_as_admin(broker: Broker, data: bytes, **fields: Any) -> dict[str, Any]:
     return await asked(broker, lambda wire: produce(wire, TOPIC, data, HERE, **fields), ADMIN)
 
 
 async def begin(broker: Broker) -> None:
-    """A topic, and the group ``g`` with offset 1 of it."""
+    """Creates the topic ``t`` and commits offset 1 of it for the group ``g``."""
     await asked(broker, lambda wire: create_topic(wire, "t"))
     await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
     assert await asked(broker, lambda wire: commit(wire, 1)) == NONE
@@ -117,7 +117,7 @@ async def begin(broker: Broker) -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP, LZ4], ids=["plain", "gzip", "lz4"])
 @pytest.mark.parametrize("what", UNREADABLE)
-async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_was(
+async def test_unreadable_record_is_refused_and_the_log_is_unchanged(
     tmp_path: Path, what: str, compression: int
 ) -> None:
     key, value, why = UNREADABLE[what]
@@ -126,7 +126,7 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
         await begin(broker)
         before = broker.groups.hosted_shards[HERE].log.read(0, 10_000).data
 
-        answer = await put(broker, data)
+        answer = await produce_as_admin(broker, data)
 
         assert answer["error_code"] == INVALID_RECORD
         assert why in answer["error_message"]
@@ -164,16 +164,18 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
     ],
     ids=["tombstone", "group", "a kind to come", "control", "transactional"],
 )
-async def test_what_a_load_takes_is_taken(tmp_path: Path, data: bytes, code: int) -> None:
+async def test_record_is_accepted_when_a_load_would_accept_it(
+    tmp_path: Path, data: bytes, code: int
+) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
-        assert (await put(broker, data))["error_code"] == code
+        assert (await produce_as_admin(broker, data))["error_code"] == code
         await eventually("the load", lambda: not broker.groups.life.loading)
         assert broker.groups.hosted_shards[HERE].log.log_end_offset == (1 if code else 2)
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_nobody_else_may_write_there(tmp_path: Path) -> None:
+async def test_other_clients_cannot_write_the_offsets_topic(tmp_path: Path) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         answer = await asked(broker, lambda wire: produce(wire, TOPIC, records((KEY, VALUE)), HERE))
@@ -181,7 +183,7 @@ async def test_nobody_else_may_write_there(tmp_path: Path) -> None:
 
 
 async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Path) -> None:
-    """Also those of other topics; each is appended, or refused, for itself."""
+    """Each partition, also of other topics, is appended or refused on its own."""
     async with serving(tmp_path, SETTINGS) as broker:
         await begin(broker)
         good, bad = records((KEY, VALUE)), records((b"", VALUE))
@@ -209,10 +211,10 @@ async def test_many_partitions_of_one_request_are_answered_in_order(tmp_path: Pa
         assert await asked(broker, committed) == 41
 
 
-async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted(
+async def test_foreign_records_are_appended_at_turn_end_after_accepted_commits(
     tmp_path: Path,
 ) -> None:
-    """And by no handler: what others of the same turn were promised is kept."""
+    """No handler appends them, so that offsets promised in the same turn are kept."""
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -229,7 +231,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
 
         ends: list[int] = []
         foreign = asyncio.ensure_future(edge.groups.append_foreign(0, append))
-        for offset in (1, 2):  # both behind it, in the same turn
+        for offset in (1, 2):  # both after the foreign append, in the same turn
             asyncio.get_running_loop().call_soon(edge.groups.submit, hosted, commit_of(offset))
             asyncio.get_running_loop().call_soon(lambda: ends.append(hosted.log.log_end_offset))
         info = await foreign
@@ -240,7 +242,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
         assert await (await edge.client()).fetch("g") == 41
 
 
-async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None:
+async def test_foreign_append_fails_while_the_shard_loads(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as edge:
         await edge.ensure_offsets_topic()
         (hosted,) = edge.groups.hosted_shards
@@ -253,14 +255,14 @@ async def test_while_a_shard_loads_nobody_writes_its_log(tmp_path: Path) -> None
             await edge.groups.append_foreign(0, pytest.fail)
 
 
-async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() -> None:
-    """The shard is probed as after its own, and serves again when there is room."""
+async def test_failed_foreign_append_unloads_the_shard_as_its_own_would() -> None:
+    """The shard is probed as after its own failed append, and serves again when there is room."""
     fs = SimulatedFiles()
     async with serving("/data", SETTINGS, fs) as broker:
         await begin(broker)
         fs.fail("write", f"{TOPIC}-{HERE}/00000000000000000000.log", code=28)
 
-        answer = await put(broker, records((KEY, VALUE)))
+        answer = await produce_as_admin(broker, records((KEY, VALUE)))
 
         assert answer["error_code"] == KAFKA_STORAGE_ERROR
         hosted = broker.groups.hosted_shards[HERE]
@@ -269,10 +271,10 @@ async def test_a_full_disk_under_a_foreign_record_is_the_shards_failed_append() 
         assert await asked(broker, lambda wire: commit(wire, 2)) == NONE
 
 
-async def test_it_is_acknowledged_when_it_is_on_the_disk(tmp_path: Path) -> None:
+async def test_foreign_record_is_flushed_before_its_acknowledgement(tmp_path: Path) -> None:
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
     async with serving(tmp_path, settings) as broker:
         await begin(broker)
-        assert (await put(broker, records((KEY, VALUE))))["error_code"] == NONE
+        assert (await produce_as_admin(broker, records((KEY, VALUE))))["error_code"] == NONE
         log = broker.groups.hosted_shards[HERE].log
         assert (log.log_end_offset, log.recovery_point) == (2, 2)

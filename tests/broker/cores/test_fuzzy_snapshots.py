@@ -1,8 +1,8 @@
-"""Snapshot plus tail equals full replay, at every point of any history, however it was sliced.
+"""Loading a snapshot and the log after it equals a full replay, for any history and any slices.
 
-The history is of the pure core: runs at log offsets. The snapshot is begun before some run and
-taken slice by slice, so many runs coming in between; it is loaded when the log has any later end,
-as it was written or after a cleaning below the snapshot's beginning.
+A history is a list of runs at log offsets, which a core replays. The snapshot begins before any of
+the runs and is written in slices, between which the core replays further runs. It is loaded with
+any later end of the log. The log is unchanged, or cleaned below the snapshot's begin offset.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ histories = st.lists(
 
 
 class Case(NamedTuple):
-    """When the snapshot is begun and how it goes on."""
+    """A history, the run before which the snapshot begins, and the runs between its slices."""
 
     runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
-    """Runs that come between two slices, slice by slice; none when the list has ended."""
+    """The number of runs before each slice but the first; 0 after the end of the list."""
 
 
 @st.composite
@@ -90,7 +90,7 @@ def content(shard: GroupShard) -> object:
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:
-    """The snapshot, and how many runs were in the log when it was whole."""
+    """The snapshot, and the number of runs in the log at its end."""
     shard = live_shard()
     for offset, run in log[: case.begin]:
         shard.replay(run, offset)
@@ -143,21 +143,24 @@ def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> N
 @pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.data())
-def test_a_cleaning_below_its_beginning_changes_nothing(case: Case, data: st.DataObject) -> None:
-    """What is dead at some point at or before the beginning goes, of tombstones any.
+def test_cleaning_before_the_begin_offset_does_not_change_what_is_loaded(
+    case: Case, data: st.DataObject
+) -> None:
+    """The cleaning removes overwritten records below the begin offset, in some cases also the
+    tombstones.
 
-    No cleaner goes past the beginning of a transaction that has not ended.
+    A cleaner stops at the start of an open transaction.
     """
     log = based(case.runs)
     image, _ = take(case, log)
     ends = ends_of(log)
     unstable = [at for at, each in enumerate(ends) if each is None]
     cleaned_to = data.draw(st.integers(0, min([case.begin, *unstable])), "runs cleaned")
-    with_tombstones = data.draw(st.booleans(), "tombstones go too")
+    drop_tombstones = data.draw(st.booleans(), "tombstones are removed")
     committed = [
         entry for entry, end in zip(log[:cleaned_to], ends, strict=False) if end is not False
     ]
-    cleaned = clean(committed, with_tombstones) + log[cleaned_to:]
+    cleaned = clean(committed, drop_tombstones) + log[cleaned_to:]
 
     assert content(load(None, cleaned)) == content(load(None, log)), "the cleaner of this test"
     assert content(load(image, cleaned)) == content(load(None, cleaned))
@@ -166,7 +169,7 @@ def test_a_cleaning_below_its_beginning_changes_nothing(case: Case, data: st.Dat
 @pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(cases())
-def test_a_loaded_shard_makes_the_same_snapshot_again(case: Case) -> None:
+def test_snapshot_of_a_loaded_shard_equals_the_original(case: Case) -> None:
     log = based(case.runs)
     image, _ = take(case, log)
     again = Case(case.runs, len(case.runs), [])
@@ -180,7 +183,9 @@ def test_a_loaded_shard_makes_the_same_snapshot_again(case: Case) -> None:
 
 
 def ends_of(log: Based) -> list[bool | None]:
-    """Of each run whether its transaction was committed, None before its end; others were."""
+    """For each run whether its transaction was committed, None while it is open; True for plain
+    runs.
+    """
     ends: list[bool | None] = []
     for at, (_, run) in enumerate(log):
         end: bool | None = True
@@ -195,8 +200,10 @@ def ends_of(log: Based) -> list[bool | None]:
     return ends
 
 
-def clean(log: Based, with_tombstones: bool) -> Based:
-    """The last record of each key, as single runs, and the markers; tombstones if they stay."""
+def clean(log: Based, drop_tombstones: bool) -> Based:
+    """Returns the last record of each key, each as a run of its own, and all markers; without
+    tombstones if ``drop_tombstones``.
+    """
     last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:
         match run:
@@ -219,14 +226,14 @@ def clean(log: Based, with_tombstones: bool) -> Based:
     kept = [
         (offset, run)
         for offset, run in last.values()
-        if not with_tombstones
+        if not drop_tombstones
         or not (isinstance(run, OffsetTombstones) or (isinstance(run, GroupRun) and not run.value))
     ]
     return sorted(kept, key=lambda entry: entry[0])
 
 
 def singles(run: OffsetRun, base: int) -> dict[tuple[object, ...], tuple[int, OffsetRun]]:
-    """The records of a run one by one, by key, with their log offsets."""
+    """The records of a run as single runs, by key, with their log offsets."""
     return {
         (run.group_id, run.topic, partition): (base + index, single(run, index))
         for index, partition in enumerate(run.partitions)

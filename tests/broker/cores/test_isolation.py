@@ -1,4 +1,4 @@
-"""Law 10: telling never fails doing, and an error in one place harms no other."""
+"""Law 10: reporting never fails the work, and an error in one place harms no other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.broker.serving import asked, serving
 
 
 class Bug(Exception):
-    """What the tests plant."""
+    """The exception that the tests raise."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +49,12 @@ def fails(*_: object, **__: object) -> Any:
     raise Bug
 
 
-def told(lines: list[Any]) -> list[str]:
-    """The places of the caught errors that have a line."""
+def logged_places(lines: list[Any]) -> list[str]:
+    """The places of the internal errors that were logged."""
     return [line["place"] for line in lines if line["event"] == "internal error"]
 
 
-async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_observer(
+async def test_failing_observer_changes_no_reply_and_no_other_observer(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -74,10 +74,12 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
         assert seen[0] == "MemberJoined"
         assert seen[-1] == "OffsetsMovedBack"
         assert broker.groups.errors.counts["observer"] == len(seen)
-        assert len(told(lines)) < len(seen), "what happens again and again is told less often"
+        assert len(logged_places(lines)) < len(seen), (
+            "what happens again and again is told less often"
+        )
 
 
-async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way(
+async def test_events_are_reported_after_records_are_accepted_and_replies_queued(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -94,7 +96,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         assert seen == [(2, 1)]
 
 
-async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: Path) -> None:
+async def test_failing_reply_does_not_affect_other_replies_of_its_turn(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -114,7 +116,7 @@ async def test_a_reply_that_cannot_be_made_harms_no_other_of_its_turn(tmp_path: 
 @pytest.mark.parametrize(
     ("where", "bug"), [(Group, "next_generation"), (coordinator.classic.group, "vote")]
 )
-async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded_again(
+async def test_exception_within_a_step_answers_all_and_reloads_the_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[Any], where: Any, bug: str
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -138,10 +140,10 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
         assert await one.fetch("plain") == 5
         joined = await other.receive(other.send_join("another"))
         assert joined["error_code"] == NONE
-        assert told(lines) == ["shard"]
+        assert logged_places(lines) == ["shard"]
 
 
-async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
+async def test_exception_keeps_what_was_accepted_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
@@ -152,7 +154,7 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
         handle = hosted.core.handle
 
         class Broken:
-            """The next call but one of this turn meets a bug."""
+            """A core that raises on a call for the group THERE."""
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(real, name)
@@ -170,7 +172,7 @@ async def test_a_bug_takes_nothing_back_that_was_accepted_before_it(
         assert (await other.fetch(HERE), await other.fetch(THERE)) == (5, -1)
 
 
-async def test_a_read_that_meets_a_bug_fails_alone(
+async def test_exception_in_a_read_fails_only_that_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -187,7 +189,7 @@ async def test_a_read_that_meets_a_bug_fails_alone(
         assert await client.heartbeat(HERE, member_id, generation_id) == NONE
 
 
-async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_no_other(
+async def test_shard_pauses_when_its_deadline_fails_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = MockTime()
@@ -216,7 +218,7 @@ async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_n
         assert await client.commit("plain", 5) == NONE
 
 
-async def test_a_connection_that_cannot_be_written_to_ends_alone(
+async def test_failed_write_to_a_connection_closes_only_that_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
@@ -239,7 +241,7 @@ async def test_a_connection_that_cannot_be_written_to_ends_alone(
         assert await other.commit(HERE, 7) == NONE, "writes are not held back afterwards"
 
 
-async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
+async def test_failed_fsync_stops_the_broker_when_logging_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FullDisk()
@@ -264,7 +266,9 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
         assert "can't be written safely any more" in broker.fatal
 
 
-async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: Path) -> None:
+async def test_failing_callback_of_a_topic_deletion_does_not_skip_the_others(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as broker:
         gone: list[str] = []
         broker.topics.on_deleted[:0] = [fails]
@@ -276,7 +280,7 @@ async def test_who_forgets_a_deleted_topic_does_so_whatever_others_do(tmp_path: 
         assert broker.internal_errors.counts["topic_gone"] == 1
 
 
-async def test_what_one_part_cannot_end_keeps_no_other_from_its_own(
+async def test_failing_stop_of_one_part_does_not_keep_others_from_stopping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""The journal on disk: what a start finds after a kill, damage, rotations and a full disk."""
+"""The journal on disk: its content after a kill, damage, rotations and a full disk."""
 
 from __future__ import annotations
 
@@ -39,119 +39,119 @@ def numbers(kept: Iterator[Kept], group: str | None = None) -> list[int]:
     ]
 
 
-def opened(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile:
+def open_journal(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile:
     return JournalFile(FORM, fs, DIRECTORY, size)
 
 
-def test_what_is_appended_is_there_for_the_next_one_in_its_order(fs: SimulatedFiles) -> None:
-    file = opened(fs)
+def test_appended_entries_are_read_in_order_after_a_kill(fs: SimulatedFiles) -> None:
+    file = open_journal(fs)
     assert list(file.read()) == []
     file.append([note("g", 1), note("h", 2)])
     file.append([note("g", 3)])
     fs.kill()
-    again = opened(fs)
+    again = open_journal(fs)
     assert list(again.read()) == [note("g", 1), note("h", 2), note("g", 3)]
     again.append([note("g", 4)])
-    assert numbers(opened(fs).read()) == [1, 2, 3, 4]
+    assert numbers(open_journal(fs).read()) == [1, 2, 3, 4]
     assert fs.written(PATH).count(HEADER) == 1
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20, 60])
-def test_a_torn_tail_is_passed_over_and_what_follows_is_read(fs: SimulatedFiles, cut: int) -> None:
-    opened(fs).append([note("g", number) for number in range(4)])
+def test_torn_tail_is_skipped_and_later_entries_are_read(fs: SimulatedFiles, cut: int) -> None:
+    open_journal(fs).append([note("g", number) for number in range(4)])
     fs.put(PATH, fs.written(PATH)[:-cut])
     with capture_logs() as lines:
-        assert numbers(opened(fs).read()) == ([0, 1, 2, 3] if cut == 1 else [0, 1, 2])
+        assert numbers(open_journal(fs).read()) == ([0, 1, 2, 3] if cut == 1 else [0, 1, 2])
     assert [line["event"] for line in lines] == (
         [] if cut == 1 else ["unreadable journal lines skipped"]
     )
-    opened(fs).append([note("g", 9)])
-    assert numbers(opened(fs).read())[-2:] == [3 if cut == 1 else 2, 9]
+    open_journal(fs).append([note("g", 9)])
+    assert numbers(open_journal(fs).read())[-2:] == [3 if cut == 1 else 2, 9]
 
 
-def test_damage_in_the_middle_costs_the_lines_that_it_touches(fs: SimulatedFiles) -> None:
-    opened(fs).append([note("g", number) for number in range(100)])
+def test_damage_in_the_middle_loses_only_the_damaged_lines(fs: SimulatedFiles) -> None:
+    open_journal(fs).append([note("g", number) for number in range(100)])
     whole = fs.written(PATH)
     for position in range(0, len(whole) - 300, 997):
         damaged = bytearray(whole)
         damaged[position : position + 200] = bytes(200)
         fs.put(PATH, bytes(damaged))
-        found = numbers(opened(fs).read())
+        found = numbers(open_journal(fs).read())
         assert 94 <= len(found) < 100
         assert found == sorted(found)
     fs.put(PATH, bytes(5_000_000))
-    assert list(opened(fs).read()) == []
-    opened(fs).append([note("g", 7)])
-    assert numbers(opened(fs).read()) == [7]
+    assert list(open_journal(fs).read()) == []
+    open_journal(fs).append([note("g", 7)])
+    assert numbers(open_journal(fs).read()) == [7]
 
 
-def test_the_files_stay_within_their_size_and_the_newest_lines_stay(fs: SimulatedFiles) -> None:
-    file = opened(fs, SMALL)
+def test_files_stay_within_their_size_and_keep_the_newest_lines(fs: SimulatedFiles) -> None:
+    file = open_journal(fs, SMALL)
     for number in range(3000):
         file.append([note("g", number, 100)])
         assert len(fs.written(PATH)) <= HALF_BYTES_MIN
         assert fs.room(0) >= fs.capacity_bytes - SMALL
-    found = numbers(opened(fs, SMALL).read())
+    found = numbers(open_journal(fs, SMALL).read())
     assert found == list(range(found[0], 3000)), "no gap"
     assert len(found) > HALF_BYTES_MIN // 300
 
 
-def test_quiet_groups_are_carried_over_with_their_last_lines_and_removed_ones_are_not(
+def test_rotation_keeps_last_lines_of_idle_groups_but_not_of_removed_ones(
     fs: SimulatedFiles,
 ) -> None:
-    file = opened(fs, SMALL)
+    file = open_journal(fs, SMALL)
     file.append([note("quiet", number) for number in range(20)])
     file.append([note("gone", 1), ("gone", Note(2, "group_removed", "x"))])
     file.append([note("anew", 1), ("anew", Note(2, "group_removed", "x")), note("anew", 3)])
     for number in range(2000):
         file.append([note("busy", number, 200)])
-    again = opened(fs, SMALL)
+    again = open_journal(fs, SMALL)
     assert numbers(again.read(), "quiet") == list(range(20 - CARRIED_LINES, 20))
     assert numbers(again.read(), "gone") == []
     assert numbers(again.read(), "anew") == [3]
     assert numbers(again.read(), "busy")[-1] == 1999
 
 
-def test_what_is_carried_over_leaves_room(fs: SimulatedFiles) -> None:
-    file = opened(fs, SMALL)
+def test_rotation_leaves_room_when_many_groups_are_carried_over(fs: SimulatedFiles) -> None:
+    file = open_journal(fs, SMALL)
     for number in range(2000):
         file.append([note(f"g{number}", number, 100)])
         assert len(fs.written(PATH)) <= HALF_BYTES_MIN
-    names = [group for group, _ in opened(fs, SMALL).read()]
+    names = [group for group, _ in open_journal(fs, SMALL).read()]
     assert f"g{1999}" in names
 
 
-def test_a_smaller_setting_holds_from_the_next_start(fs: SimulatedFiles) -> None:
-    opened(fs).append([note("g", number, 100) for number in range(3000)])
-    file = opened(fs, SMALL)
+def test_smaller_size_setting_applies_from_the_next_start(fs: SimulatedFiles) -> None:
+    open_journal(fs).append([note("g", number, 100) for number in range(3000)])
+    file = open_journal(fs, SMALL)
     found = numbers(file.read())
     assert found == list(range(found[0], 3000))
     assert 100 < len(found) < 300
     file.append([note("g", number, 100) for number in range(3000, 3600)])
     assert len(fs.written(PATH)) <= HALF_BYTES_MIN
-    assert numbers(opened(fs, SMALL).read())[-1] == 3599
+    assert numbers(open_journal(fs, SMALL).read())[-1] == 3599
 
 
-def test_a_line_that_is_larger_than_the_file_has_room_for_is_left_out(fs: SimulatedFiles) -> None:
-    file = opened(fs, SMALL)
+def test_line_larger_than_the_file_is_left_out(fs: SimulatedFiles) -> None:
+    file = open_journal(fs, SMALL)
     file.append([note("g", 1), note("g", 2, HALF_BYTES_MIN), note("g", 3)])
-    assert numbers(opened(fs, SMALL).read()) == [1, 3]
+    assert numbers(open_journal(fs, SMALL).read()) == [1, 3]
 
 
-def test_a_file_of_another_version_is_not_read_and_not_written_to(fs: SimulatedFiles) -> None:
+def test_file_of_another_version_is_kept_aside_unread(fs: SimulatedFiles) -> None:
     body = b'{"muster_journal":99}'
     theirs = b"%08x %b\nwhatever is in it\n" % (crc32c(body), body)
     fs.put(PATH, theirs)
     with capture_logs() as lines:
-        assert list(opened(fs).read()) == []
+        assert list(open_journal(fs).read()) == []
     assert "version is 99" in lines[0]["why"]
-    opened(fs).append([note("g", 1)])
+    open_journal(fs).append([note("g", 1)])
     assert fs.written(OLD_PATH) == theirs
-    assert numbers(opened(fs).read()) == [1]
+    assert numbers(open_journal(fs).read()) == [1]
 
 
-def test_on_a_full_disk_nothing_is_torn_for_those_that_follow(fs: SimulatedFiles) -> None:
-    file = opened(fs)
+def test_entries_after_a_full_disk_are_readable(fs: SimulatedFiles) -> None:
+    file = open_journal(fs)
     file.append([note("g", 1)])
     used = fs.capacity_bytes - fs.room(0)
     fs.capacity_bytes = used + 30
@@ -160,12 +160,12 @@ def test_on_a_full_disk_nothing_is_torn_for_those_that_follow(fs: SimulatedFiles
             file.append([note("g", number)])
     fs.capacity_bytes = 1 << 40
     file.append([note("g", 5)])
-    assert numbers(opened(fs).read()) == [1, 5]
+    assert numbers(open_journal(fs).read()) == [1, 5]
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "rename", "remove"])
-def test_a_rotation_that_fails_is_made_later(fs: SimulatedFiles, operation: str) -> None:
-    file = opened(fs, SMALL)
+def test_failed_rotation_is_retried(fs: SimulatedFiles, operation: str) -> None:
+    file = open_journal(fs, SMALL)
     failed = 0
     for number in range(1000):
         if number % 50 == 0:
@@ -178,27 +178,27 @@ def test_a_rotation_that_fails_is_made_later(fs: SimulatedFiles, operation: str)
     fs.heal()
     file.append([note("g", 1000, 100)])
     assert failed or operation == "remove"
-    found = numbers(opened(fs, SMALL).read())
+    found = numbers(open_journal(fs, SMALL).read())
     assert found == sorted(found)
     assert found[-1] == 1000
 
 
-def test_files_that_cannot_be_read_are_passed_over(fs: SimulatedFiles) -> None:
-    opened(fs).append([note("g", 1)])
+def test_unreadable_file_is_skipped_and_logged(fs: SimulatedFiles) -> None:
+    open_journal(fs).append([note("g", 1)])
     fs.put(OLD_PATH, HEADER + FORM.line_of(*note("g", 0)))
     fs.fail("read", FORM.file)
     with capture_logs() as lines:
-        assert numbers(opened(fs).read()) == [0]
+        assert numbers(open_journal(fs).read()) == [0]
     (line,) = lines
     assert (line["event"], line["file"]) == ("journal file can't be read", PATH)
 
 
-def test_after_a_loss_of_power_a_start_reads_what_there_is(fs: SimulatedFiles) -> None:
+def test_journal_is_readable_after_a_power_loss(fs: SimulatedFiles) -> None:
     import random
 
     for seed in range(50):
-        file = opened(fs, SMALL)
+        file = open_journal(fs, SMALL)
         file.append([note("g", number, 50) for number in range(40)])
         fs.lose_power(random.Random(seed))
-        found = numbers(opened(fs, SMALL).read())
+        found = numbers(open_journal(fs, SMALL).read())
         assert all(0 <= each < 40 for each in found)

@@ -1,4 +1,4 @@
-"""Why before a restart is why after it; and a disk that takes no journal harms nothing else."""
+"""The journal after a restart is as before it; a failing disk affects only the journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = ("rebalances", "notes", "rejected_commits", "moved_back", "flapping", "re
 
 
 async def some_history(seen: Seen) -> None:
-    """A member that comes, commits, is refused, leaves, and comes back under a new id."""
+    """A member joins, commits, has a commit rejected, leaves, and returns under a new id."""
     member = await Member(seen).alone()
     mine = {"member_id": member.member_id, "generation_id": member.generation}
     for offset in (9, 3):
@@ -37,13 +37,13 @@ async def some_history(seen: Seen) -> None:
     seen.pass_ms(11_000)
 
 
-async def told(seen: Seen, group: str = GROUP) -> dict[str, Any]:
+async def journal_of(seen: Seen, group: str = GROUP) -> dict[str, Any]:
     journal: dict[str, Any] = await got(seen, f"/api/groups/{group}/journal")
     return {name: journal[name] for name in TOLD}
 
 
 def as_seen(value: Any) -> Any:
-    """The same as if this run had seen it."""
+    """The journal with each source replaced by ``seen``."""
     if isinstance(value, dict):
         return {key: "seen" if key == "source" else as_seen(each) for key, each in value.items()}
     return [as_seen(each) for each in value] if isinstance(value, list) else value
@@ -56,22 +56,22 @@ def sources(value: Any) -> set[str]:
     return set().union(*map(sources, value)) if isinstance(value, list) else set()
 
 
-async def written(seen: Seen) -> None:
-    """All that has happened is in the file."""
+async def wait_until_saved(seen: Seen) -> None:
+    """Waits until the file has all entries."""
     keeper = seen.broker.keeper
     await eventually(lambda: not keeper._unsaved and not keeper._due)
 
 
-async def test_after_a_stop_the_journal_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_journal_continues_after_a_stop(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
-        before = await told(seen)
+        before = await journal_of(seen)
     assert len(before["rebalances"]) == 5
     assert len(before["rejected_commits"]) == len(before["returning"]) == 1
     assert before["moved_back"]["commits"] == 1
     assert sources(before) == {"seen"}
     async with seeing(tmp_path) as seen:
-        after = await told(seen)
+        after = await journal_of(seen)
         summary = await got(seen, "/api/groups")
     assert sources(after) == {"kept"}
     assert as_seen(after) == before
@@ -79,17 +79,17 @@ async def test_after_a_stop_the_journal_goes_on_where_it_was(tmp_path: Path) -> 
     assert summary["groups"][0]["last_why"] == before["rebalances"][-1]["why"]
 
 
-async def test_what_a_killed_process_left_is_the_same(tmp_path: Path) -> None:
+async def test_journal_continues_after_a_kill(tmp_path: Path) -> None:
     async with seeing(tmp_path / "data") as seen:
         await some_history(seen)
-        before = await told(seen)
-        await written(seen)
+        before = await journal_of(seen)
+        await wait_until_saved(seen)
         shutil.copytree(tmp_path / "data", tmp_path / "killed")
     async with seeing(tmp_path / "killed") as seen:
-        after = await told(seen)
+        after = await journal_of(seen)
         assert as_seen(after) == before
         member = await Member(seen).alone()
-        more = await told(seen)
+        more = await journal_of(seen)
     assert sources(after) == {"kept"}
     numbers = [each["number"] for each in more["rebalances"]]
     assert numbers == list(range(1, len(before["rebalances"]) + 2))
@@ -99,12 +99,12 @@ async def test_what_a_killed_process_left_is_the_same(tmp_path: Path) -> None:
     )
 
 
-async def test_without_its_files_the_journal_begins_with_the_generations_of_the_log(
+async def test_journal_without_its_file_starts_with_the_generations_of_the_log(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
-        before = (await told(seen))["rebalances"]
+        before = (await journal_of(seen))["rebalances"]
     (tmp_path / FORM.file).unlink()
     async with seeing(tmp_path) as seen:
         after = await got(seen, f"/api/groups/{GROUP}/journal")
@@ -116,14 +116,14 @@ async def test_without_its_files_the_journal_begins_with_the_generations_of_the_
     assert after["restored"]["generations"][-1]["generation"] == before[-1]["generation"]
 
 
-async def test_a_deleted_group_does_not_come_back(tmp_path: Path) -> None:
+async def test_deleted_group_is_not_restored(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
         shard = seen.broker.groups.hosted_for(GROUP).core
         (error,) = await deleted(seen)
         assert error == 0
         await eventually(lambda: GROUP not in shard.view.groups)
-        before = await told(seen)
+        before = await journal_of(seen)
     assert before["notes"][-1]["kind"] == "group_removed"
     async with seeing(tmp_path) as seen:
         assert (await got(seen, "/api/groups"))["groups"] == []
@@ -140,11 +140,11 @@ async def deleted(seen: Seen) -> list[int]:
     return [each["error_code"] for each in reply["results"]]
 
 
-# -------------------------------------------------------------------------- disks that take none
+# -------------------------------------------------------------------------- a failing disk
 
 
-class NoJournal(OsFileSystem):
-    """A file system that refuses the journal's files, as long as it is told to."""
+class FailingJournalFiles(OsFileSystem):
+    """A file system that refuses the journal's files while ``refuses`` is set."""
 
     def __init__(self, operation: str) -> None:
         super().__init__()
@@ -154,13 +154,13 @@ class NoJournal(OsFileSystem):
     def open(self, path: str, create: bool = False) -> OsFile:
         if "groups.journal" in path and self.refuses and self.operation == "open":
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-        return Refusing(path, create, self) if "groups.journal" in path else OsFile(path, create)
+        return FailingFile(path, create, self) if "groups.journal" in path else OsFile(path, create)
 
 
-class Refusing(OsFile):
-    """A file that takes nothing."""
+class FailingFile(OsFile):
+    """A file whose writes fail halfway."""
 
-    def __init__(self, path: str, create: bool, fs: NoJournal) -> None:
+    def __init__(self, path: str, create: bool, fs: FailingJournalFiles) -> None:
         super().__init__(path, create)
         self.fs = fs
 
@@ -172,15 +172,15 @@ class Refusing(OsFile):
 
 
 @pytest.mark.parametrize("operation", ["open", "write"])
-async def test_a_disk_that_takes_no_journal_is_said_once_and_harms_nothing_else(
+async def test_unwritable_journal_is_logged_once_and_affects_nothing_else(
     tmp_path: Path, operation: str
 ) -> None:
-    fs = NoJournal(operation)
+    fs = FailingJournalFiles(operation)
     with capture_logs() as lines:
         async with seeing(tmp_path, fs=fs) as seen:
             await some_history(seen)
-            await written(seen)
-            before = await told(seen)
+            await wait_until_saved(seen)
+            before = await journal_of(seen)
             assert len(before["rebalances"]) == 5, "it is told all the same"
     assert [line["event"] for line in lines if "journal" in line["event"]] == [
         "journal can't be written, new events are lost at a restart"
@@ -188,45 +188,45 @@ async def test_a_disk_that_takes_no_journal_is_said_once_and_harms_nothing_else(
     fs.refuses = False
     async with seeing(tmp_path, fs=fs) as seen:
         assert await seen.client.fetch(GROUP) == 3
-        assert sources((await told(seen))["rebalances"]) == {"log"}
+        assert sources((await journal_of(seen))["rebalances"]) == {"log"}
         await Member(seen).alone()
-        await written(seen)
+        await wait_until_saved(seen)
     async with seeing(tmp_path, fs=fs) as seen:
-        assert sources((await told(seen))["rebalances"]) == {"log", "kept"}
+        assert sources((await journal_of(seen))["rebalances"]) == {"log", "kept"}
 
 
-async def test_a_damaged_file_stops_no_start(tmp_path: Path) -> None:
+async def test_start_succeeds_when_the_journal_file_is_damaged(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
     data = bytearray((tmp_path / FORM.file).read_bytes())
     data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
     (tmp_path / FORM.file).write_bytes(data)
     async with seeing(tmp_path) as seen:
-        rebalances = (await told(seen))["rebalances"]
+        rebalances = (await journal_of(seen))["rebalances"]
     assert "kept" in sources(rebalances)
     assert [each["generation"] for each in rebalances] == [1, 2, 3, 4, 5]
     (tmp_path / FORM.file).unlink()
     (tmp_path / FORM.file).mkdir()
     async with seeing(tmp_path) as seen:
-        assert sources((await told(seen))["rebalances"]) == {"log"}
+        assert sources((await journal_of(seen))["rebalances"]) == {"log"}
         await Member(seen).alone()
 
 
-async def test_a_second_process_has_no_part_in_the_file(tmp_path: Path) -> None:
+async def test_second_process_does_not_touch_the_journal_file(tmp_path: Path) -> None:
     from broker.broker import Broker
     from log.errors import DirectoryLocked
     from tests.broker.config.served import config
 
     async with seeing(tmp_path) as seen:
         await some_history(seen)
-        await written(seen)
+        await wait_until_saved(seen)
         size = (tmp_path / FORM.file).stat().st_size
         with pytest.raises(DirectoryLocked):
             Broker(config(tmp_path)).open()
         assert (tmp_path / FORM.file).stat().st_size == size
 
 
-async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest() -> None:
+async def test_stop_waits_for_a_running_write_and_writes_the_rest() -> None:
     from broker.loop.background import Background
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, OffsetsExpired
@@ -249,7 +249,7 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     await background.stop()
 
 
-async def test_bug_in_a_fold_is_counted_and_the_other_events_are_written() -> None:
+async def test_event_that_raises_is_counted_and_other_events_are_written() -> None:
     from broker.loop.background import Background
     from broker.loop.internal_errors import InternalErrors
     from broker.loop.watchdog import Watchdog
@@ -274,7 +274,7 @@ async def test_bug_in_a_fold_is_counted_and_the_other_events_are_written() -> No
     await background.stop()
 
 
-async def test_rest_of_a_failed_write_is_written_though_nothing_more_happens(
+async def test_entries_after_a_failed_write_are_written_without_a_new_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from broker.cores import journal_keeper

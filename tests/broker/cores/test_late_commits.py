@@ -1,6 +1,6 @@
-"""A log in which an offset commit lies after the end of its transaction: what a load makes of it.
+"""The load of a log in which an offset commit lies after the end of its transaction.
 
-Versions that judged a commit by what was appended have left such logs.
+Versions that checked a commit against appended records only have left such logs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def offset_run(offset: int) -> OffsetRun:
     return OffsetRun("g", "orders", [0], [offset], [-1], None, 1_000)
 
 
-async def left(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
-    """A log of the group's offset 1 and these, as they were accepted."""
+async def write_log(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
+    """Writes a log with offset 1 of the group and then these runs."""
     async with EdgeBroker(folder, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -32,7 +32,7 @@ async def left(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
         [hosted] = broker.groups.hosted_shards
         for run in runs:
             hosted.accept([run])
-        calls.plain(1, partition=1)  # has the turn end
+        calls.plain(1, partition=1)  # ends the turn
         await calls.answered(2)
 
 
@@ -40,9 +40,9 @@ async def left(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
 async def test_commit_after_a_marker_of_a_higher_epoch_is_left_out(
     tmp_path: Path, ended: bool
 ) -> None:
-    """Under TV2, and where a timeout or a newer producer has ended the transaction."""
+    """Under TV2, and after a timeout or a newer producer has ended the transaction."""
     next_one = (MarkerRun(PRODUCER, 5, 0, True),) if ended else ()
-    await left(
+    await write_log(
         tmp_path,
         TransactionalRun(PRODUCER, 3, [offset_run(10)]),
         MarkerRun(PRODUCER, 4, 0, False),
@@ -62,7 +62,7 @@ async def test_commit_after_a_marker_of_a_higher_epoch_is_left_out(
 
 async def test_commit_after_a_marker_of_its_own_epoch_is_kept(tmp_path: Path) -> None:
     """Under TV1 the next transaction of a producer begins so."""
-    await left(
+    await write_log(
         tmp_path,
         TransactionalRun(PRODUCER, 3, [offset_run(10)]),
         MarkerRun(PRODUCER, 3, 0, False),

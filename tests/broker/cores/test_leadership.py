@@ -1,4 +1,4 @@
-"""Partitions of an internal topic that this broker leads, leads no longer, and leads again."""
+"""Partitions of an internal topic of which this broker loses and regains leadership."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = partition_for(GROUP, 2)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) != HERE)
 
 
-async def test_who_leads_no_longer_answers_not_coordinator_and_the_others_go_on(
+async def test_resigned_shard_answers_not_coordinator_and_others_serve(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -28,7 +28,7 @@ async def test_who_leads_no_longer_answers_not_coordinator_and_the_others_go_on(
         assert await client.fetch(OTHER) == 6
 
 
-async def test_a_partition_that_is_led_again_is_loaded_from_its_log(tmp_path: Path) -> None:
+async def test_regained_partition_is_loaded_from_its_log(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()
@@ -39,12 +39,12 @@ async def test_a_partition_that_is_led_again_is_loaded_from_its_log(tmp_path: Pa
         hosted = broker.groups.life.by_partition[HERE]
         await eventually(lambda: hosted.phase is Phase.ACTIVE)
         assert await client.fetch(GROUP) == 5
-        broker.groups.lead(partition)  # under a newer epoch: it goes on as it is
+        broker.groups.lead(partition)  # under a newer epoch: the shard stays as it is
         assert broker.groups.life.by_partition[HERE] is hosted
 
 
-async def test_a_parked_join_is_told_when_the_partition_is_given_up(tmp_path: Path) -> None:
-    """Trap 27: before the member's next heartbeat."""
+async def test_parked_join_gets_not_coordinator_when_the_shard_resigns(tmp_path: Path) -> None:
+    """Trap 27: the member need not wait for its next heartbeat."""
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()
@@ -57,7 +57,7 @@ async def test_a_parked_join_is_told_when_the_partition_is_given_up(tmp_path: Pa
         assert (await second.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_a_load_that_is_given_up_serves_nobody(tmp_path: Path) -> None:
+async def test_abandoned_load_stays_unloaded(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         await broker.ensure_offsets_topic()

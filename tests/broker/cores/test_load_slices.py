@@ -1,8 +1,7 @@
 """No slice of a load holds the loop for long: the work of each is counted, not timed.
 
-The clock that the loader looks at is driven by the work alone: a microsecond for each record that
-is decoded and for each that is replayed or restored, and five for each group that comes to be.
-That is what they cost on a slow machine.
+The loader's clock advances by work alone: 1 us for each record decoded and for each replayed or
+restored, and 5 us for each group created. These are the costs on a slow machine.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TURN_MAX_NS = 20_000_000
 
 
 class SavingBroker(EdgeBroker):
-    """An edge whose offsets topic has an id, and so snapshots."""
+    """A broker whose offsets topic has an id, and therefore snapshots."""
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:
@@ -38,7 +37,7 @@ class SavingBroker(EdgeBroker):
 
 
 class WorkClock:
-    """Nanoseconds of work so far, and the longest stretch between two pauses of the loader."""
+    """Nanoseconds of work so far, and the longest work between two pauses of the loader."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -53,7 +52,7 @@ class WorkClock:
         self._paused_ns = self.now_ns
 
     def counts(self, work: Callable[..., Any], cost_us: Callable[..., int]) -> Callable[..., Any]:
-        """``work`` that moves the clock by the cost of its result and arguments."""
+        """Wraps ``work`` so that it advances the clock by the cost of its result and arguments."""
 
         def counted(*arguments: Any) -> Any:
             result = work(*arguments)
@@ -72,7 +71,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
         clock.paused()
         await pause(slices)
 
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but the one asked for
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only the requested snapshot is written
     monkeypatch.setattr(Slices, "pause", counted_pause)
     decode = clock.counts(records.runs_of_section, lambda _, *given: given[2])
     monkeypatch.setattr(records, "runs_of_section", decode)
@@ -87,7 +86,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
 
 
 def fill(broker: EdgeBroker) -> None:
-    """A commit of one offset by each of many groups, all in one partition."""
+    """Writes a commit of one offset for each of many groups, all in one partition."""
     log = broker.open_partitions()[0].log
     for start in range(0, GROUPS, RECORDS_A_BATCH):
         section = b"".join(
@@ -99,9 +98,9 @@ def fill(broker: EdgeBroker) -> None:
 
 
 async def load(directory: Path, clock: WorkClock) -> int:
-    """Loads, and writes a snapshot; where the one before began, -1 without.
+    """Loads, writes a snapshot, and returns where the loaded snapshot began, -1 without one.
 
-    ``clock.longest_ns`` then is that of the load.
+    ``clock.longest_ns`` is then that of the load.
     """
     broker = SavingBroker(directory, partitions=1, time=Time(ticks_ns=clock))
     clock.paused()
@@ -117,7 +116,7 @@ async def load(directory: Path, clock: WorkClock) -> int:
 
 
 async def test_no_slice_of_a_load_holds_the_loop(tmp_path: Path, clock: WorkClock) -> None:
-    """Neither from the log nor from a snapshot, many groups coming to be at its end included."""
+    """Neither from the log nor from a snapshot; both create many groups at the end of the load."""
     fill(EdgeBroker(tmp_path, partitions=1))
     for from_snapshot in (False, True):
         began = await load(tmp_path, clock)

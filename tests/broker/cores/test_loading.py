@@ -1,4 +1,4 @@
-"""What a shard makes of its log: transactions, strangers' records, damage."""
+"""The state that a shard loads from its log: transactions, foreign records, damage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 class Writer:
-    """Writes batches as Kafka's coordinator does, a run each."""
+    """Writes batches as Kafka's coordinator does, one run each."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
@@ -84,7 +84,7 @@ def writer(tmp_path: Path) -> Writer:
     return Writer(EdgeBroker(tmp_path, partitions=1).open_partitions()[0].log)
 
 
-async def test_transactional_commits_count_when_their_transaction_committed(
+async def test_transactional_offsets_are_loaded_when_their_transaction_committed(
     tmp_path: Path, writer: Writer
 ) -> None:
     writer.commit(1, "orders")
@@ -101,10 +101,11 @@ async def test_transactional_commits_count_when_their_transaction_committed(
         assert await client.fetch("g", "payments") == 1
 
 
-async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
+@pytest.mark.proves("transactions 26")
+async def test_plain_commit_wins_over_an_earlier_commit_whose_marker_is_later(
     tmp_path: Path, writer: Writer
 ) -> None:
-    """The record with the higher log offset counts, not the one whose marker came last."""
+    """The record with the higher log offset wins, not the one whose marker is last."""
     writer.commit(10, producer_id=7)
     writer.commit(99)
     writer.marker(COMMIT, 7)
@@ -130,8 +131,8 @@ def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TopicColumns, "take_newer", take)
 
 
-ENDS = test_transactional_commits_count_when_their_transaction_committed
-ORDER = test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it
+ENDS = test_transactional_offsets_are_loaded_when_their_transaction_committed
+ORDER = test_plain_commit_wins_over_an_earlier_commit_whose_marker_is_later
 
 
 @pytest.mark.planted("transactions in a load")
@@ -155,7 +156,7 @@ async def test_a_planted_fault_in_the_order_of_transactions_is_found(
         await found_by(tmp_path, writer)
 
 
-async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Writer) -> None:
+async def test_tombstones_are_replayed_in_log_order(tmp_path: Path, writer: Writer) -> None:
     writer.commit(1, "orders")
     writer.commit(2, "payments")
     writer.runs([OffsetTombstones("g", [("orders", 0), ("payments", 0)])])
@@ -167,11 +168,11 @@ async def test_tombstones_are_replayed_in_their_place(tmp_path: Path, writer: Wr
         assert await client.fetch("g", "payments") == 3
 
 
-async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
+async def test_records_of_unknown_types_are_skipped_with_a_warning(
     tmp_path: Path, writer: Writer, logs: list[Any]
 ) -> None:
     writer.commit(5)
-    writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of the new protocol
+    writer.record(b"\x00\x03\x00\x01g", b"\x00\x00")  # a consumer group of KIP-848
     writer.record(b"\x7f\xff", None)
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await eventually(lambda: not broker.groups.life.loading)
@@ -181,7 +182,7 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
     assert warning["kinds"] == {3: 1, 0x7FFF: 1}
 
 
-async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_than_lost(
+async def test_value_of_an_unknown_version_fails_the_load_of_its_partition(
     tmp_path: Path, writer: Writer
 ) -> None:
     writer.commit(5)
@@ -193,14 +194,16 @@ async def test_a_value_of_an_unknown_version_is_refused_with_its_groups_rather_t
         assert await (await broker.client()).fetch("g") == -1000 - NOT_COORDINATOR
 
 
-async def test_damage_in_the_middle_is_never_read_as_empty(tmp_path: Path, writer: Writer) -> None:
+async def test_damage_in_the_middle_of_the_log_fails_the_load(
+    tmp_path: Path, writer: Writer
+) -> None:
     for offset in range(50):
         writer.commit(offset)
     segment = next((tmp_path / "__consumer_offsets-0").glob("*.log"))
     data = bytearray(segment.read_bytes())
     broker = EdgeBroker(tmp_path, partitions=1)
     opened = broker.open_partitions()
-    data[len(data) // 2] ^= 0xFF  # after recovery has looked: the disk turned bad under us
+    data[len(data) // 2] ^= 0xFF  # the disk fails after recovery
     segment.write_bytes(data)
 
     broker.groups.start(opened)
@@ -228,8 +231,8 @@ async def test_offsets_deleted_while_a_transaction_was_open_stay_deleted(
         assert entry.offset == 11
 
 
-async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> None:
-    """One shard loads after the other; the first answers while the second does not yet."""
+async def test_loaded_shard_is_served_while_another_loads(tmp_path: Path) -> None:
+    """The shards load one after the other."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -249,10 +252,8 @@ async def test_shards_are_served_as_soon_as_each_is_loaded(tmp_path: Path) -> No
         two.phase = Phase.ACTIVE
 
 
-async def test_the_chunk_in_which_a_log_is_read_is_the_setting(
-    tmp_path: Path, writer: Writer
-) -> None:
-    """offsets.load.buffer.size."""
+async def test_load_reads_chunks_of_the_configured_size(tmp_path: Path, writer: Writer) -> None:
+    """The setting is offsets.load.buffer.size."""
     from broker.cores.runtime_settings import RuntimeSettings
     from tests.broker.edge import GROUPS
 

@@ -1,4 +1,4 @@
-"""What the broker writes about groups: a line for every transition with its cause, safely."""
+"""Log lines about groups: one for each transition, with its cause, safe against forged names."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SESSION_MS = 4000
 
 
 class SeenBroker(Broker):
-    """A broker process that keeps what /healthz said."""
+    """A broker process that keeps its answer to /healthz."""
 
     health: Any = None
 
     def parsed(self) -> list[dict[str, Any]]:
-        """Its log, parsed; every line but the two of standard output is a JSON object."""
+        """The JSON lines of its log; only the two lines of standard output are not JSON."""
         return [json.loads(line) for line in self.lines() if line.startswith("{")]
 
     def of(self, event: str, group_id: str) -> list[dict[str, Any]]:
-        """The lines of one kind about one group."""
+        """The lines of one event about one group."""
         return [
             line
             for line in self.parsed()
@@ -44,8 +44,8 @@ class SeenBroker(Broker):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
-    """A broker that has seen members come, leave and expire, stopped in the end."""
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
+    """A stopped broker whose log has members that joined, left and expired."""
     settings = {"log.format": "json", "offsets.topic.num.partitions": "1"}
     http = f"127.0.0.1:{free_port()}"
     broker = SeenBroker(tmp_path_factory.mktemp("told") / "data", settings, http=http)
@@ -54,7 +54,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
         first, second = Wire(broker.port, "first"), Wire(broker.port, EVIL)
         with first, second:
             member_id = join(first, "team")
-            waiting = first_rejoins_as_second_comes(first, second, member_id)
+            waiting = rebalance_for_second_member(first, second, member_id)
             leave(second, "team", waiting)
             join(second, EVIL)
         broker.health = httpx.get(f"http://{http}/healthz").json()
@@ -99,7 +99,7 @@ def sync(wire: Wire, group_id: str, member_id: str, generation: int) -> None:
 
 
 def join(wire: Wire, group_id: str) -> str:
-    """Become the only member of a group that is then Stable."""
+    """Joins a group as its only member and makes it Stable; returns the member id."""
     assert wire.call("FindCoordinator", 1, {"key": group_id, "key_type": 0})["error_code"] == 0
     answer = wire.call("JoinGroup", 3, join_request(group_id))
     assert answer["error_code"] == 0
@@ -107,8 +107,8 @@ def join(wire: Wire, group_id: str) -> str:
     return str(answer["member_id"])
 
 
-def first_rejoins_as_second_comes(first: Wire, second: Wire, member_id: str) -> str:
-    """A rebalance by a newcomer, which the old member joins; the newcomer's id."""
+def rebalance_for_second_member(first: Wire, second: Wire, member_id: str) -> str:
+    """A second member joins and the first rejoins; returns the second's id."""
     second.send("JoinGroup", 3, join_request("team"))
     beat = {"group_id": "team", "generation_id": 1, "member_id": member_id}
     until("the newcomer is in", lambda: first.call("Heartbeat", 3, beat)["error_code"] == 27)
@@ -124,17 +124,17 @@ def leave(wire: Wire, group_id: str, member_id: str) -> None:
     assert answer["error_code"] == 0
 
 
-def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
-    plain = [line for line in told.lines() if not line.startswith("{")]
+def test_standard_output_has_the_address_of_the_metrics(logged: SeenBroker) -> None:
+    plain = [line for line in logged.lines() if not line.startswith("{")]
 
     assert len(plain) == 2, plain
     assert "accepts connections" in plain[0]
-    assert plain[1] == f"the page, /metrics and /healthz are on http://{told.http}\n"
-    assert told.health == {"state": "ready"}
+    assert plain[1] == f"the page, /metrics and /healthz are on http://{logged.http}\n"
+    assert logged.health == {"state": "ready"}
 
 
-def test_every_line_of_the_log_is_a_json_object_with_time_and_level(told: SeenBroker) -> None:
-    lines = told.parsed()
+def test_every_line_of_the_log_is_a_json_object_with_time_and_level(logged: SeenBroker) -> None:
+    lines = logged.parsed()
 
     assert len(lines) > 10
     for line in lines:
@@ -142,8 +142,8 @@ def test_every_line_of_the_log_is_a_json_object_with_time_and_level(told: SeenBr
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", line["timestamp"])
 
 
-def test_every_transition_has_its_cause(told: SeenBroker) -> None:
-    transitions = told.of("group state changed", "team")
+def test_each_transition_line_has_its_cause(logged: SeenBroker) -> None:
+    transitions = logged.of("group state changed", "team")
 
     assert [(line["old"], line["new"], line["cause"]) for line in transitions] == [
         ("Empty", "PreparingRebalance", "member_joined"),
@@ -156,15 +156,15 @@ def test_every_transition_has_its_cause(told: SeenBroker) -> None:
         ("PreparingRebalance", "Empty", "nobody_left"),
     ]
     assert all(line["detail"] for line in transitions)
-    first = told.of("member joined", "team")[0]["member"]
+    first = logged.of("member joined", "team")[0]["member"]
     assert transitions[3]["waits_for"] == first, "whom the newcomer has to wait for"
     assert 0 < transitions[3]["wait_ms"] <= 30_000
     assert [line["generation"] for line in transitions] == [0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def test_members_come_and_go_with_name_and_reason(told: SeenBroker) -> None:
-    joined = told.of("member joined", "team")
-    gone = told.of("member removed", "team")
+def test_join_and_removal_lines_have_client_and_cause(logged: SeenBroker) -> None:
+    joined = logged.of("member joined", "team")
+    gone = logged.of("member removed", "team")
 
     assert joined[0]["client"] == "first"
     assert [(line["member"], line["cause"]) for line in gone] == [
@@ -175,25 +175,25 @@ def test_members_come_and_go_with_name_and_reason(told: SeenBroker) -> None:
     assert all(line["detail"] for line in gone)
 
 
-def test_a_generation_says_who_leads_and_how_long_it_took(told: SeenBroker) -> None:
-    formed = told.of("generation formed", "team")
-    joined = told.of("member joined", "team")
+def test_generation_line_has_leader_and_duration(logged: SeenBroker) -> None:
+    formed = logged.of("generation formed", "team")
+    joined = logged.of("member joined", "team")
 
     assert [(line["generation"], line["members"]) for line in formed] == [(1, 1), (2, 2)]
     assert {line["leader"] for line in formed} == {joined[0]["member"]}
     assert all(line["protocol"] == "range" and line["join_ms"] >= 0 for line in formed)
 
 
-def test_what_a_peer_calls_itself_cannot_forge_a_line(told: SeenBroker) -> None:
-    (joined,) = told.of("member joined", EVIL.encode("unicode_escape").decode())
+def test_client_id_cannot_forge_a_log_line(logged: SeenBroker) -> None:
+    (joined,) = logged.of("member joined", EVIL.encode("unicode_escape").decode())
 
     assert joined["client"] == joined["group"]
     assert "all is well" in joined["client"]
-    assert not [line for line in told.lines() if line.startswith("2026-11-21 [info] all is well")]
-    assert not [line for line in told.lines() if "\x1b" in line or "\u202e" in line]
+    assert not [line for line in logged.lines() if line.startswith("2026-11-21 [info] all is well")]
+    assert not [line for line in logged.lines() if "\x1b" in line or "\u202e" in line]
 
 
-async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -> None:
+async def test_commit_that_moves_an_offset_back_is_logged_as_a_warning(tmp_path: Path) -> None:
     structlog.reset_defaults()
     with capture_logs() as lines:
         async with serving(tmp_path) as served:
@@ -219,7 +219,7 @@ configure(Time(), "console", "warning")
 """
 
 
-def test_the_console_form_is_one_line_each_and_as_safe() -> None:
+def test_console_format_has_one_escaped_line_per_event() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CONSOLE.format(sly=EVIL)],
         cwd=CHECKOUT,
@@ -237,7 +237,7 @@ def test_the_console_form_is_one_line_each_and_as_safe() -> None:
     assert re.search(r"\[info +\] member joined ", lines[1])
 
 
-def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
+def test_log_level_omits_less_severe_lines(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", {"log.level": "warning", "no.such.setting": "1"})
     broker.start()
     try:
@@ -251,7 +251,7 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
     assert "no.such.setting" in line
 
 
-def test_a_traceback_keeps_its_lines_and_nothing_else_does() -> None:
+def test_only_a_traceback_spans_several_lines() -> None:
     program = "import structlog; from broker.loop.log_lines import configure\n"
     program += "logger = structlog.get_logger()\n"
     program += "from broker.time import Time; configure(Time(), 'console')\n"

@@ -1,4 +1,4 @@
-"""The markers of transactions: when they are written, by what, and what happens when they can't."""
+"""The markers of transactions: when they are written, and what happens while they can't be."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
 
 
 def held_by(broker: Broker, topic: str, index: int) -> str:
-    """What holds a partition back, in a sentence."""
+    """The sentence that explains why the last stable offset of a partition does not advance."""
     deque(broker.sources.lso_blockers.refresh(), maxlen=0)
     partition = partition_of(broker, topic, index)
     return str(place_view(broker.sources, topic, partition)["sentence"])
@@ -71,7 +71,7 @@ def held_by(broker: Broker, topic: str, index: int) -> str:
 
 @pytest.mark.parametrize(("rules", "epoch"), [(TV1, 0), (TV2, 1)])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_each_partition_gets_its_marker_and_then_the_transaction_is_complete(
+async def test_transaction_is_complete_after_each_partition_has_its_marker(
     rules: int, epoch: int, committed: bool
 ) -> None:
     async with coordinator(SimulatedFiles()) as broker:
@@ -89,10 +89,10 @@ async def test_each_partition_gets_its_marker_and_then_the_transaction_is_comple
         await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
-async def test_who_waits_for_a_transaction_goes_on_as_soon_as_it_is_complete(
+async def test_wait_for_a_transaction_ends_when_its_markers_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A producer's next Produce may be there before the markers of its last transaction are."""
+    """The next Produce may arrive before the markers of the last transaction are written."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -112,7 +112,8 @@ async def test_who_waits_for_a_transaction_goes_on_as_soon_as_it_is_complete(
         assert state_now(broker, "t") == "CompleteCommit"
 
 
-async def test_a_deleted_topic_has_its_marker() -> None:
+@pytest.mark.proves("transactions 29")
+async def test_partition_of_a_deleted_topic_does_not_block_completion() -> None:
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.create("gone", 1, {})
         producer = await initialised(broker, "t")
@@ -129,8 +130,10 @@ async def test_a_deleted_topic_has_its_marker() -> None:
         assert len(markers(broker, 0)) == 1
 
 
-async def test_no_marker_is_written_before_its_prepare_record_is_on_the_disk() -> None:
-    """With flush settings, the state log is flushed first; without power nothing is torn."""
+async def test_marker_is_written_after_its_prepare_record_is_flushed() -> None:
+    """With flush settings the state log is flushed first, so that a power loss tears no
+    transaction.
+    """
     fs = SimulatedFiles()
     async with coordinator(fs, {"log.flush.interval.messages": "1"}) as broker:
         producer = await initialised(broker, "t")
@@ -148,10 +151,12 @@ async def test_no_marker_is_written_before_its_prepare_record_is_on_the_disk() -
         assert ("fsync", f"{DATA}/{state}") in fs.calls[:first]
 
 
-async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_and_no_more(
+async def test_slow_flush_of_the_prepare_record_delays_the_markers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client is told to ask again when `request.timeout.ms` are over; it is not forgotten."""
+    """The client gets COORDINATOR_NOT_AVAILABLE after `request.timeout.ms`; its EndTxn takes
+    effect.
+    """
     monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
     fs, time = SlowFiles(TRANSACTION_TOPIC), MockTime()
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
@@ -179,8 +184,9 @@ async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_an
         assert [end_of(place, broker)[1] for place in range(3)] == [True] * 3
 
 
+@pytest.mark.proves("transactions 29")
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_topic_that_is_deleted_while_its_marker_is_flushed_holds_nothing_up(
+async def test_topic_deletion_during_a_marker_flush_does_not_block_completion(
     tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sentence 29."""
@@ -203,7 +209,7 @@ async def test_a_topic_that_is_deleted_while_its_marker_is_flushed_holds_nothing
         assert broker.fatal is None
 
 
-async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
+async def test_unwritable_log_gets_its_marker_once_it_is_writable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
@@ -233,7 +239,7 @@ async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
         assert [len(markers(broker, place)) for place in range(3)] == [2, 1, 1]
 
 
-async def test_a_prepare_record_that_is_not_written_sends_nothing(
+async def test_no_marker_is_sent_when_the_prepare_record_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
@@ -257,7 +263,9 @@ async def test_a_prepare_record_that_is_not_written_sends_nothing(
         await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
 
 
-async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_marker_is_sent_again_when_the_group_shard_was_loading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -276,8 +284,8 @@ async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.Monke
         assert len(markers(broker, 1, OFFSETS_TOPIC)) == 1
 
 
-async def test_offsets_are_first() -> None:
-    """A consumer that asks for them right behind the answer waits for as short as may be."""
+async def test_markers_of_offsets_are_sent_first() -> None:
+    """A consumer that fetches offsets right after the answer waits as short as possible."""
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
@@ -295,19 +303,23 @@ async def test_offsets_are_first() -> None:
         assert [topic for topic, _ in asked] == [OFFSETS_TOPIC] * 2 + [TOPIC] * 3
 
 
-def outranked(broker: Broker, producer: Producer, place: int, coordinator_epoch: int) -> None:
-    """A partition has had a marker of this producer, by a coordinator that is gone."""
+def append_later_marker(
+    broker: Broker, producer: Producer, place: int, coordinator_epoch: int
+) -> None:
+    """Writes a marker of this producer with a later coordinator epoch into a partition."""
     marker = Marker(producer.producer_id, producer.epoch, coordinator_epoch, committed=False)
     partition_of(broker, TOPIC, place).append_marker(marker, broker.time.now().wall_ms)
 
 
 @pytest.mark.parametrize("rules", [TV1, TV2])
-async def test_a_partition_that_knows_a_later_coordinator_gets_its_marker(rules: int) -> None:
-    """What is committed stays so: this broker is the only coordinator, and takes a higher epoch."""
+async def test_marker_is_written_when_the_partition_knows_a_later_coordinator_epoch(
+    rules: int,
+) -> None:
+    """The only coordinator begins a higher epoch, and the commit stays a commit."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
-        outranked(broker, producer, 1, 7)
-        outranked(broker, producer, 2, 30)
+        append_later_marker(broker, producer, 1, 7)
+        append_later_marker(broker, producer, 2, 30)
         assert await added(broker, producer, rules=rules) == 0
         for place in range(3):
             append(broker, producer, place)
@@ -335,7 +347,7 @@ async def test_a_partition_that_knows_a_later_coordinator_gets_its_marker(rules:
         assert {markers(broker, place)[-1].coordinator_epoch for place in range(3)} == {31}
 
 
-async def test_offsets_get_their_marker_from_a_coordinator_that_begins_a_higher_epoch() -> None:
+async def test_marker_of_offsets_is_written_after_the_coordinator_raises_its_epoch() -> None:
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
@@ -352,12 +364,12 @@ async def test_offsets_get_their_marker_from_a_coordinator_that_begins_a_higher_
         assert ends == [7, 8]
 
 
-async def test_a_higher_epoch_is_on_the_disk_before_its_marker_leaves() -> None:
-    """A loss of power behind the marker must not have the same epoch given out again."""
+async def test_raised_coordinator_epoch_is_flushed_before_its_marker() -> None:
+    """Otherwise a power loss after the marker would assign the same epoch again."""
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         producer = await initialised(broker, "t")
-        outranked(broker, producer, 1, 7)
+        append_later_marker(broker, producer, 1, 7)
         assert await added(broker, producer) == 0
         fs.calls.clear()
 
@@ -371,14 +383,14 @@ async def test_a_higher_epoch_is_on_the_disk_before_its_marker_leaves() -> None:
         assert ("fsync", f"{state}/00000000000000000000.log") in fs.calls[:written]
 
 
-async def test_the_highest_epoch_of_all_is_good_enough() -> None:
-    """None is behind it: no later load may write one that no header has room for."""
+async def test_highest_coordinator_epoch_is_used_again() -> None:
+    """No epoch follows 2**31 - 1: a later load must not write one that fits no batch header."""
     fs = SimulatedFiles()
     highest = 2**31 - 1
     for _ in range(2):
         async with coordinator(fs) as broker:
             producer = await initialised(broker, "t")
-            outranked(broker, producer, 0, highest)
+            append_later_marker(broker, producer, 0, highest)
             assert await added(broker, producer, [(TOPIC, [0])]) == 0
             await ended(broker, producer, committed=True)
             await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
@@ -387,7 +399,7 @@ async def test_the_highest_epoch_of_all_is_good_enough() -> None:
             assert not any(broker.internal_errors.counts.values())
 
 
-async def test_a_disk_that_cannot_keep_the_higher_epoch_delays_the_marker(
+async def test_marker_waits_while_the_raised_epoch_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
@@ -395,7 +407,7 @@ async def test_a_disk_that_cannot_keep_the_higher_epoch_delays_the_marker(
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         producer = await initialised(broker, "t")
-        outranked(broker, producer, 1, 7)
+        append_later_marker(broker, producer, 1, 7)
         assert await added(broker, producer) == 0
         await ended(broker, producer, committed=True)
         fs.fail("rename", "leader-epoch-checkpoint", count=1 << 30)
@@ -409,11 +421,11 @@ async def test_a_disk_that_cannot_keep_the_higher_epoch_delays_the_marker(
         assert markers(broker, 1)[-1].coordinator_epoch > 7
 
 
-async def test_others_transactions_go_on_while_a_higher_epoch_begins() -> None:
-    """Their ends are refused for as long at most, and none is lost."""
+async def test_other_transactions_end_while_the_coordinator_raises_its_epoch() -> None:
+    """Their EndTxn requests are refused until then at most, and none is lost."""
     async with coordinator(SimulatedFiles()) as broker:
         producers = [await initialised(broker, f"t-{number}") for number in range(20)]
-        outranked(broker, producers[0], 0, 7)
+        append_later_marker(broker, producers[0], 0, 7)
         for producer in producers:
             assert await added(broker, producer, [(TOPIC, [0])]) == 0
         replies: list[Any] = []
@@ -433,7 +445,7 @@ async def test_others_transactions_go_on_while_a_higher_epoch_begins() -> None:
 
 
 async def test_a_refused_marker_is_not_sent_again() -> None:
-    """Somebody newer has ended it there."""
+    """A newer epoch of the producer has already ended it there."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -447,10 +459,10 @@ async def test_a_refused_marker_is_not_sent_again() -> None:
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_a_refused_marker_keeps_no_other_partition_from_its_own(
+async def test_other_partitions_get_their_markers_when_one_refuses_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Complete before the last marker would hold that partition's readers back for ever."""
+    """Completion before the last marker would block readers of that partition for ever."""
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
@@ -473,7 +485,7 @@ async def test_a_refused_marker_keeps_no_other_partition_from_its_own(
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
-async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
+async def test_small_transaction_completes_while_markers_of_a_wide_one_are_written() -> None:
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
         await broker.topics.create("wide", 300, {})
@@ -488,20 +500,21 @@ async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
 
         async with asyncio.timeout(120):
             while state_now(broker, "small") != "CompleteCommit":
-                await asyncio.sleep(0)  # each turn of the loop: the wide takes some of them
+                await asyncio.sleep(0)  # each turn of the loop writes some markers of the wide one
         assert state_now(broker, "wide") == "PrepareCommit"
         await eventually("the wide", lambda: state_now(broker, "wide") == "CompleteCommit")
         assert all(len(markers(broker, place, "wide")) == 1 for place in range(300))
 
 
+@pytest.mark.proves("transactions 23")
 @pytest.mark.parametrize("rules", [TV1, TV2])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_crash_at_any_write_of_a_transaction_has_the_same_end(
+async def test_prepared_transaction_is_completed_after_a_crash_at_any_write(
     committed: bool, rules: int
 ) -> None:
-    """Sentence 23: killed behind each write, of each record and each marker and what is between.
+    """Sentence 23: killed after each write: of each record, of each marker, and in between.
 
-    What was prepared is completed by the next start, without its client; what was not is open.
+    The next start completes a prepared transaction without its client; any other stays open.
     """
     fs = SimulatedFiles()
     found: list[SimulatedFiles] = []
@@ -547,9 +560,10 @@ async def test_a_crash_at_any_write_of_a_transaction_has_the_same_end(
     assert states == sorted(states, key=order.index)
 
 
+@pytest.mark.proves("transactions 18")
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_loss_of_power_tears_no_transaction(seed: int) -> None:
-    """Sentence 18 and the two last lines of the table of crashes, with flush settings."""
+async def test_power_loss_leaves_a_transaction_wholly_ended_or_open(seed: int) -> None:
+    """Sentence 18 and the last two lines of the table of crashes, with flush settings."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     settings = {"log.flush.interval.messages": "1"}

@@ -1,4 +1,4 @@
-"""Transactional commits and markers beside plain commits: the batches, and what they come to."""
+"""Transactional commits and markers among plain commits: their batches, and the offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSACTIONAL, CONTROL = 16, 32
 
 
 class Calls:
-    """Calls of one group and one partition, given to the runtime without a connection."""
+    """Calls of one group and one producer, submitted to the runtime without a connection."""
 
     def __init__(self, broker: EdgeBroker) -> None:
         self.broker = broker
@@ -60,14 +60,15 @@ def batches(log: PartitionLog) -> list[tuple[bytes, BatchHeader]]:
 
 
 def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
-    """(base offset, records, producer, attributes) of each batch."""
+    """(base offset, records, producer id, attributes) of each batch."""
     return [
         (header.base_offset, header.record_count, header.producer_id, header.attributes)
         for _, header in batches(log)
     ]
 
 
-async def test_a_turn_keeps_the_order_of_calls_and_merges_only_plain_runs(tmp_path: Path) -> None:
+@pytest.mark.proves("transactions 38")
+async def test_turn_keeps_the_order_of_calls_and_merges_only_plain_runs(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -118,7 +119,7 @@ async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path:
         (False, {"event": "transaction offsets dropped", "log_level": "debug"}),
     ],
 )
-def test_the_end_of_a_transaction_has_a_log_line(committed: bool, line: dict[str, Any]) -> None:
+def test_end_of_transactional_offsets_is_logged(committed: bool, line: dict[str, Any]) -> None:
     structlog.reset_defaults()
     with capture_logs() as lines:
         observe(TransactionalOffsets("g", 4001, 2, committed, 3))
@@ -126,8 +127,9 @@ def test_the_end_of_a_transaction_has_a_log_line(committed: bool, line: dict[str
     assert lines == [line | whose]
 
 
-async def test_the_log_knows_what_is_open(tmp_path: Path) -> None:
-    """Its readers and its cleaner stop at the first transaction that has not ended."""
+@pytest.mark.proves("transactions 37")
+async def test_first_unstable_offset_is_that_of_the_open_transaction(tmp_path: Path) -> None:
+    """Readers and the cleaner stop at the first transaction that has not ended."""
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -141,7 +143,7 @@ async def test_the_log_knows_what_is_open(tmp_path: Path) -> None:
         assert log.first_unstable_offset >= log.log_end_offset
 
 
-async def test_pending_offsets_are_the_same_after_a_load(tmp_path: Path) -> None:
+async def test_pending_offsets_are_kept_after_a_load(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         calls = Calls(broker)
@@ -162,6 +164,7 @@ async def test_pending_offsets_are_the_same_after_a_load(tmp_path: Path) -> None
         assert view.offsets.partitions("g", "orders") == [0]
 
 
+@pytest.mark.proves("transactions 25")
 async def test_a_log_with_transactions_is_loaded_from_its_snapshot(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()

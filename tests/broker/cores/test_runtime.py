@@ -1,4 +1,4 @@
-"""The turn: what is appended together, what waits for the log, and what a failing log does."""
+"""The turn: records appended together, replies that wait for the log, and failures of the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HERE, THERE = "group-a", "group-b"
 
 
 class FullDisk(OsFileSystem):
-    """A disk that takes nothing into segments while ``full``, and no fsync while ``broken``."""
+    """A disk that accepts no writes to segments while ``full``, and no fsync while ``broken``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def hosted_of(broker: EdgeBroker, group_id: str) -> HostedShard:
 
 
 def batches(log: PartitionLog) -> list[tuple[int, int]]:
-    """First offset and record count of every batch."""
+    """First offset and record count of each batch."""
     return [(header.base_offset, header.record_count) for _, header in log.scan()]
 
 
@@ -125,7 +125,7 @@ async def test_a_reply_leaves_after_its_record_is_written(tmp_path: Path) -> Non
         assert all(held == 0 for writes, held in seen if not writes)
 
 
-async def test_a_fetch_behind_a_commit_of_the_same_turn_sees_it_and_waits_for_it(
+async def test_fetch_after_a_commit_in_the_same_turn_returns_its_offset(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -139,7 +139,7 @@ async def test_a_fetch_behind_a_commit_of_the_same_turn_sees_it_and_waits_for_it
 
 
 async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
-    """100 partitions are about 6 kB; a batch of 20 kB holds three requests whole, not a part."""
+    """100 partitions take about 6 kB; a batch of 20 kB holds three whole requests."""
     settings = RuntimeSettings(GroupConfig(min_session_timeout_ms=100, max_record_bytes=20_000))
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -158,7 +158,7 @@ async def test_records_of_one_request_are_never_split(tmp_path: Path) -> None:
         assert all(header.size_bytes <= 20_000 for _, header in broker.logs[0].scan())
 
 
-async def test_batches_of_one_turn_go_to_as_many_segments_as_they_need(tmp_path: Path) -> None:
+async def test_batches_of_one_turn_are_spread_over_segments(tmp_path: Path) -> None:
     config = LogConfig(cleanup_policy="compact", segment_bytes=4096)
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0, max_record_bytes=1024)
@@ -176,7 +176,7 @@ async def test_batches_of_one_turn_go_to_as_many_segments_as_they_need(tmp_path:
         assert sum(count for _, count in batches(log)) == 500
 
 
-async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> None:
+async def test_offsets_are_written_with_the_configured_codec(tmp_path: Path) -> None:
     settings = RuntimeSettings(GROUPS, compression=4)
     async with EdgeBroker(tmp_path, settings=settings, partitions=1) as broker:
         await broker.ensure_offsets_topic()
@@ -189,7 +189,7 @@ async def test_the_codec_of_the_offsets_topic_is_honoured(tmp_path: Path) -> Non
         assert await (await again.client()).fetch(HERE) == 5
 
 
-async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_path: Path) -> None:
+async def test_flush_of_one_partition_delays_only_its_own_replies(tmp_path: Path) -> None:
     """flush.messages=1: replies wait for the fsync; later turns share the next one."""
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, log_config=config) as broker:
@@ -224,8 +224,8 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
         assert len(flushes) <= 3, "commits that came during a flush share the next"
 
 
-async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path: Path) -> None:
-    """offsets.commit.timeout.ms: 15 for a commit, 27 for a SyncGroup; the rest is untouched."""
+async def test_reply_becomes_an_error_after_the_commit_timeout(tmp_path: Path) -> None:
+    """offsets.commit.timeout.ms: a commit gets error 15, a SyncGroup 27; the record is kept."""
     time = MockTime()
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
@@ -298,7 +298,7 @@ async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path:
                 await client.receive(commit)
 
 
-async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it_works_again(
+async def test_failed_append_unloads_once_and_commits_resume_when_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.topics.partition.PROBE_MS_FIRST", 50)
@@ -338,7 +338,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         assert await (await again.client()).fetch(HERE) == 7
 
 
-async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
+async def test_failed_fsync_is_fatal(tmp_path: Path) -> None:
     disk = FullDisk()
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, fs=disk, log_config=config) as broker:
@@ -355,8 +355,8 @@ async def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
         assert reply["topics"][0]["partitions"][0]["error_code"] == NOT_COORDINATOR
 
 
-async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
-    """Law 7: never offset 0 or -1; Heartbeat alone gets 0, SyncGroup what old clients know."""
+async def test_requests_get_load_in_progress_while_the_shard_loads(tmp_path: Path) -> None:
+    """Law 7: never offset 0 or -1. Heartbeat gets 0, SyncGroup an error that old clients know."""
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -386,7 +386,7 @@ async def test_while_loading_every_request_is_told_so(tmp_path: Path) -> None:
         assert await client.fetch(HERE) == 5
 
 
-async def test_before_the_offsets_topic_exists_nobody_is_coordinator(tmp_path: Path) -> None:
+async def test_groups_have_no_coordinator_before_the_offsets_topic_exists(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         client = await broker.client()
         assert await client.commit(HERE, 5) == NOT_COORDINATOR
@@ -397,7 +397,7 @@ async def test_before_the_offsets_topic_exists_nobody_is_coordinator(tmp_path: P
         assert await client.commit(HERE, 5) == NONE
 
 
-async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
+async def test_offsets_and_stable_groups_survive_a_restart(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -416,7 +416,7 @@ async def test_after_a_restart_offsets_are_read_back_and_stable_groups_go_on(
         assert await client.commit(HERE, 43, **commit) == NONE
 
 
-async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
+async def test_load_of_a_big_shard_holds_no_turn_for_20_ms(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -443,7 +443,7 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
         assert await (await again.client()).fetch("group-99", "payments") == 5
 
 
-async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
+async def test_sessions_expire_by_the_monotonic_clock_only(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -460,7 +460,7 @@ async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
         assert await client.heartbeat(HERE, member_id, generation_id) == UNKNOWN_MEMBER_ID
 
 
-async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
+async def test_timer_expires_a_session(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -470,7 +470,7 @@ async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
         await eventually(lambda: not shard.view.groups[HERE].members)
 
 
-async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
+async def test_new_member_is_removed_when_it_disconnects_before_its_answer(
     tmp_path: Path,
 ) -> None:
     settings = RuntimeSettings(
@@ -489,7 +489,7 @@ async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
         assert not any(group.members for group in shard.view.groups.values())
 
 
-async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
+async def test_stop_answers_parked_joins_with_not_coordinator(tmp_path: Path) -> None:
     settings = RuntimeSettings(
         GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=60_000)
     )
@@ -505,7 +505,7 @@ async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
+async def test_offsets_of_a_deleted_topic_are_dropped_when_their_shard_was_loading(
     tmp_path: Path,
 ) -> None:
     async with EdgeBroker(tmp_path) as broker:
@@ -523,7 +523,7 @@ async def test_offsets_of_a_deleted_topic_go_even_if_their_shard_was_loading(
         assert await (await again.client()).fetch(HERE) == -1
 
 
-async def test_events_reach_every_observer(tmp_path: Path) -> None:
+async def test_added_observer_gets_the_events(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
@@ -535,7 +535,7 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
         assert {"Transition", "GenerationFormed"} <= set(seen)
 
 
-async def test_a_bug_in_the_core_is_answered_and_harms_no_other_shard(tmp_path: Path) -> None:
+async def test_exception_in_the_core_is_answered_and_affects_no_other_shard(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         shard = broker.groups.hosted_for(HERE).core

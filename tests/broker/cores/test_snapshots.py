@@ -1,4 +1,4 @@
-"""Snapshots beside real logs: what they spare, and every way in which one might tell a lie."""
+"""Snapshots with real logs: the load they save, and each way in which one could be wrong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GONE = -1
 
 
 class Broker(EdgeBroker):
-    """An edge whose offsets topic has an id, and so snapshots."""
+    """A broker whose offsets topic has an id, and therefore snapshots."""
 
     topic_id = TOPIC_ID
 
@@ -67,7 +67,7 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def rewrite(directory: Path, kept: list[bytes]) -> None:
-    """Puts other batches into the log, as a cleaner or a copy would, with no index left."""
+    """Replaces the log's batches, as a cleaner or a copy would, and removes its indexes."""
     folder = partition_folder(directory)
     for path in folder.glob(f"{0:020}.*"):
         path.unlink()
@@ -80,7 +80,7 @@ def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
 
 
 async def make_history(directory: Path) -> None:
-    """a and b, a snapshot, then c, a's deletion, and d: offsets 0 to 4, a batch each."""
+    """a and b, a snapshot, then c, the deletion of a, and d: offsets 0 to 4, one batch each."""
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -94,8 +94,10 @@ async def make_history(directory: Path) -> None:
     assert len(batches(directory)) == 5
 
 
-async def loaded(directory: Path, topic_id: bytes = TOPIC_ID) -> tuple[dict[str, int], int]:
-    """What a broker that starts now has for a to d, and where its snapshot began (-1: none)."""
+async def content_after_start(
+    directory: Path, topic_id: bytes = TOPIC_ID
+) -> tuple[dict[str, int], int]:
+    """The offsets of a to d after a start, and where the loaded snapshot began (-1: none)."""
     broker = Broker(directory, partitions=1)
     broker.topic_id = topic_id
     async with broker:
@@ -105,10 +107,10 @@ async def loaded(directory: Path, topic_id: bytes = TOPIC_ID) -> tuple[dict[str,
         return found, broker.groups.hosted_shards[0].loaded_from
 
 
-async def test_a_start_takes_the_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
+async def test_start_loads_the_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
     await make_history(tmp_path)
 
-    assert await loaded(tmp_path) == ({"a": GONE, "b": 2, "c": 3, "d": 4}, 2)
+    assert await content_after_start(tmp_path) == ({"a": GONE, "b": 2, "c": 3, "d": 4}, 2)
     assert image_file(tmp_path).exists()
 
 
@@ -130,7 +132,7 @@ async def test_members_are_restored_from_a_snapshot(tmp_path: Path) -> None:
         assert hosted.core.view.groups["solo"].record_offset == 0
 
 
-# ------------------------------------------------------------- ways to bring back what is gone
+# ------------------------------------------------------ snapshots that would restore deleted state
 
 
 def a_tombstone_was_cleaned_away(directory: Path) -> None:
@@ -199,7 +201,7 @@ LIES: list[tuple[Callable[[Path], None], dict[str, int], str]] = [
 
 
 @pytest.mark.parametrize(("lie", "truth", "reason"), LIES, ids=lambda x: getattr(x, "__name__", ""))
-async def test_a_snapshot_that_would_lie_is_refused_told_and_deleted(
+async def test_snapshot_that_does_not_match_the_log_is_logged_and_deleted(
     tmp_path: Path,
     lie: Callable[[Path], None],
     truth: dict[str, int],
@@ -210,21 +212,21 @@ async def test_a_snapshot_that_would_lie_is_refused_told_and_deleted(
     lie(tmp_path)
     capsys.readouterr()
 
-    assert await loaded(tmp_path) == (truth, -1)
+    assert await content_after_start(tmp_path) == (truth, -1)
     assert not image_file(tmp_path).exists()
     told = capsys.readouterr().out
     assert "snapshot of groups not valid" in told
     assert reason in told
 
 
-async def test_a_snapshot_of_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
+async def test_snapshot_of_a_recreated_topic_is_deleted(tmp_path: Path) -> None:
     await make_history(tmp_path)
 
-    assert await loaded(tmp_path, topic_id=bytes([8]) * 16) == (WHOLE, -1)
+    assert await content_after_start(tmp_path, topic_id=bytes([8]) * 16) == (WHOLE, -1)
     assert not image_file(tmp_path).exists()
 
 
-async def test_another_partitions_snapshot_is_refused(
+async def test_snapshot_of_another_partition_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await make_history(tmp_path)
@@ -238,11 +240,11 @@ async def test_another_partitions_snapshot_is_refused(
     image = partition_folder(tmp_path / "other", 1) / IMAGE
     shutil.copy(image, image_file(tmp_path))
 
-    assert await loaded(tmp_path) == (WHOLE, -1)
+    assert await content_after_start(tmp_path) == (WHOLE, -1)
     assert "it belongs to partition 1" in capsys.readouterr().out
 
 
-async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapshot(
+async def test_snapshot_is_deleted_when_the_log_start_offset_has_advanced(
     tmp_path: Path,
 ) -> None:
     await make_history(tmp_path)
@@ -254,11 +256,11 @@ async def test_a_log_whose_beginning_was_deleted_has_no_use_for_an_older_snapsho
     assert not image_file(tmp_path).exists()
 
 
-# ------------------------------------------------------------------- written while commits go on
+# ------------------------------------------------------------------- written during commits
 
 
-async def commit_meanwhile(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes a snapshot, a slice for each group, with commits in between."""
+async def commit_during_snapshot(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes a snapshot with one group per slice, with commits in between."""
     monkeypatch.setattr(snapshots, "SLICE_NS", -1)
     client = await broker.client()
     for number in range(300):
@@ -276,7 +278,7 @@ async def test_commits_go_on_while_a_snapshot_is_written(
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
-        await commit_meanwhile(broker, monkeypatch)
+        await commit_during_snapshot(broker, monkeypatch)
         live = {g: list(broker.groups.hosted_shards[0].core.view.offsets.entries(g))
                 for g in broker.groups.hosted_shards[0].core.view.offsets.groups()}  # fmt: skip
     image = read_image(image_file(tmp_path).read_bytes())
@@ -291,24 +293,24 @@ async def test_commits_go_on_while_a_snapshot_is_written(
         assert {g: list(cache.entries(g)) for g in cache.groups()} == live
 
 
-async def test_what_came_while_it_was_written_and_was_lost_with_the_power_stays_lost(
+async def test_snapshot_is_refused_when_commits_during_it_were_lost_by_power_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
-        await commit_meanwhile(broker, monkeypatch)
+        await commit_during_snapshot(broker, monkeypatch)
     end = read_image(image_file(tmp_path).read_bytes()).end.end_offset
     below = [data for data in batches(tmp_path) if int.from_bytes(data[:8], "big") < 300]
     grown = [commit_batch("a", number, number) for number in range(300, end + 5)]
     rewrite(tmp_path, below + grown)
 
-    found, loaded_from = await loaded(tmp_path)
+    found, loaded_from = await content_after_start(tmp_path)
     assert loaded_from == -1
     assert found["a"] == end + 4
     assert f"the batch before offset {end} has changed" in capsys.readouterr().out
 
 
-async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
+async def test_unfinished_snapshot_is_removed_when_the_shard_is_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "SLICE_NS", -1)
@@ -326,8 +328,8 @@ async def test_a_shard_that_is_loaded_anew_leaves_no_half_snapshot(
         assert broker.snapshots.oldest_needed(0) == NEEDED_BY_NONE
 
 
-class Failing(OsFileSystem):
-    """A file system that fails at the n-th step that concerns a snapshot."""
+class FailingFiles(OsFileSystem):
+    """A file system that fails from the n-th operation on a snapshot."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -354,10 +356,10 @@ class Failing(OsFileSystem):
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
-async def test_a_full_disk_is_told_and_the_snapshot_before_stays(
+async def test_failed_snapshot_is_logged_and_the_previous_one_stays(
     tmp_path: Path, fails_at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fs = Failing()
+    fs = FailingFiles()
     async with Broker(tmp_path, partitions=1, fs=fs) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -370,26 +372,26 @@ async def test_a_full_disk_is_told_and_the_snapshot_before_stays(
         assert broker.snapshots.oldest_needed(0) == 1
         assert await client.commit("b", 3) == NONE
 
-    found, loaded_from = await loaded(tmp_path)
+    found, loaded_from = await content_after_start(tmp_path)
     assert (found["a"], found["b"], loaded_from) == (2, 3, 1)
     assert sorted(p.name for p in partition_folder(tmp_path).glob("groups*")) == [IMAGE]
 
 
-async def test_of_two_that_are_begun_at_once_one_is_written(tmp_path: Path) -> None:
+async def test_only_one_of_two_concurrent_snapshots_is_written(tmp_path: Path) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
         assert await client.commit("a", 1) == NONE
         assert await asyncio.gather(broker.write(), broker.write()) == [True, False]
 
-    found, loaded_from = await loaded(tmp_path)
+    found, loaded_from = await content_after_start(tmp_path)
     assert (found["a"], loaded_from) == (1, 1)
 
 
 # ---------------------------------------------------------------------------- when one is due
 
 
-async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleaning(
+async def test_snapshot_is_written_when_enough_log_was_appended_and_after_a_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
@@ -410,7 +412,7 @@ async def test_one_is_written_when_enough_of_the_log_has_come_and_after_a_cleani
         await eventually(lambda: broker.snapshots.oldest_needed(0) == end)
 
 
-async def test_a_stop_in_order_leaves_snapshots_for_the_next_start(
+async def test_clean_stop_writes_a_snapshot_for_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "BYTES_DUE_AT_STOP", 100)
@@ -420,14 +422,14 @@ async def test_a_stop_in_order_leaves_snapshots_for_the_next_start(
         assert await client.commit("a", 1, partitions=3) == NONE
         await broker.groups.life.save()
 
-    found, loaded_from = await loaded(tmp_path)
+    found, loaded_from = await content_after_start(tmp_path)
     assert (found["a"], loaded_from) == (1, 3)
 
 
-async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
+async def test_write_and_load_of_a_big_snapshot_hold_no_turn_for_20_ms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but the one asked for
+    monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # only the requested snapshot is written
     async with Broker(tmp_path, partitions=1) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
@@ -454,7 +456,7 @@ async def test_no_turn_is_long_while_a_big_snapshot_is_written_and_loaded(
 
 
 async def longest_turn(over: Callable[[], bool]) -> float:
-    """The most of this thread's time that one turn of the loop takes until ``over``, seconds."""
+    """The most CPU seconds of this thread in one turn of the loop until ``over`` is true."""
     longest = 0.0
     with uncollected():
         while not over():
@@ -464,7 +466,7 @@ async def longest_turn(over: Callable[[], bool]) -> float:
     return longest
 
 
-def test_the_mark_is_the_batch_right_below(tmp_path: Path) -> None:
+def test_mark_is_the_batch_right_before_the_offset(tmp_path: Path) -> None:
     log: PartitionLog
     log = Broker(tmp_path, partitions=1).open_partitions()[0].log
     log.append_encoded(commit_batch("a", 1, 0), 0, 0, 0)
@@ -477,7 +479,7 @@ def test_the_mark_is_the_batch_right_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
+async def test_snapshot_can_begin_after_messages_of_an_old_format(
     tmp_path: Path, codec: int
 ) -> None:
     async with Broker(tmp_path, partitions=1) as broker:
@@ -498,4 +500,4 @@ async def test_a_snapshot_may_begin_behind_messages_of_an_old_kafka(
         assert await client.commit("c", 3) == NONE
         assert await client.commit("d", 4) == NONE
 
-    assert await loaded(tmp_path) == ({"a": 1, "b": 2, "c": 3, "d": 4}, 2)
+    assert await content_after_start(tmp_path) == ({"a": 1, "b": 2, "c": 3, "d": 4}, 2)

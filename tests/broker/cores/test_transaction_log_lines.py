@@ -1,4 +1,4 @@
-"""The lines of transactions: a healthy load is quiet, and what ends one against its will is not."""
+"""Log lines of transactions: normal transitions are at debug; involuntary ends are not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def line_of(
         (State.COMPLETE_ABORT, State.DEAD, Cause.EXPIRED, -1, "info"),
     ],
 )
-def test_each_transition_has_its_line_with_its_cause(
+def test_each_transition_line_has_its_level_and_cause(
     old: State | None, new: State, cause: Cause, open_ms: int, level: str
 ) -> None:
     line = line_of(old, new, cause, open_ms)
@@ -54,12 +54,12 @@ def test_each_transition_has_its_line_with_its_cause(
     assert line.get("open_ms", -1) == open_ms
 
 
-def test_markers_say_how_long_they_took() -> None:
+def test_completion_line_has_the_duration_of_the_markers() -> None:
     line = line_of(State.PREPARE_COMMIT, State.COMPLETE_COMMIT, Cause.MARKERS, 110, 10)
     assert line["markers_ms"] == 10
 
 
-def test_what_the_broker_does_of_itself_names_no_client() -> None:
+def test_line_of_a_timeout_has_no_client() -> None:
     states = State.ONGOING, State.PREPARE_ABORT
     with capture_logs() as lines:
         observe(Transition("id", *states, 7, 3, Cause.TIMEOUT, "too long", BROKER, 2, 9_000, -1))
@@ -68,13 +68,13 @@ def test_what_the_broker_does_of_itself_names_no_client() -> None:
     assert (line["cause"], line["open_ms"]) == ("timeout", 9_000)
 
 
-def test_a_zombie_that_goes_on_does_not_flood_the_log() -> None:
+def test_refused_request_of_a_fenced_producer_is_logged_at_debug() -> None:
     with capture_logs() as lines:
         observe(TransactionRefused("id", 90, "an old epoch", 7, 2, APP))
     assert [line["log_level"] for line in lines] == ["debug"]
 
 
-def test_a_load_tells_only_of_what_it_completes() -> None:
+def test_load_is_logged_only_when_it_completes_transactions() -> None:
     with capture_logs() as lines:
         observe(ShardLoaded(1000, 0))
         observe(ShardLoaded(1000, 3))
@@ -82,7 +82,7 @@ def test_a_load_tells_only_of_what_it_completes() -> None:
     assert (line["transactions"], line["of"]) == (3, 1000)
 
 
-async def test_a_fenced_producer_and_its_successor_are_named(tmp_path: Path) -> None:
+async def test_fencing_line_has_the_hosts_of_both_producers(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         await opened(seen)

@@ -1,4 +1,4 @@
-"""The shards of `__transaction_state`: loading, failing, epochs, and what can't be read."""
+"""The shards of `__transaction_state`: loads, failures, epochs, and unreadable records."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ IDS = [
     next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One of each partition."""
+"""One id of each partition."""
 ILL = 1
 KEY = encode_key(IDS[ILL])
 VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
@@ -79,7 +79,7 @@ def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
 
 
 async def filled(directory: Path) -> None:
-    """One id in each partition, record 0."""
+    """Writes one id into each partition, as record 0."""
     async with coordinator(directory) as broker:
         for name in IDS:
             await initialised(broker, name)
@@ -91,7 +91,7 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
     return hosted
 
 
-# -- what can't be read
+# -- unreadable records
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
         (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}', which belongs to partition"),
     ],
 )
-async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
+async def test_unreadable_record_fails_only_its_partition(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -134,7 +134,7 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
     assert (line["topic"], line["partition"], line["offset"]) == (TRANSACTION_TOPIC, ILL, 2)
 
 
-async def test_a_key_of_a_later_version_is_skipped_and_told(tmp_path: Path) -> None:
+async def test_key_of_a_later_version_is_skipped_and_logged(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (b"\0\7future", b"x"))
     with capture_logs() as lines:
@@ -146,17 +146,17 @@ async def test_a_key_of_a_later_version_is_skipped_and_told(tmp_path: Path) -> N
     assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
 
 
-async def test_the_setting_takes_records_of_its_own_topic_alone(tmp_path: Path) -> None:
+async def test_skip_setting_accepts_only_records_of_its_own_topic(tmp_path: Path) -> None:
     wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
     with pytest.raises(BadConfig, match=r"__transaction_state-PARTITION:OFFSET"):
         async with serving(tmp_path, wrong):
             pass
 
 
-# -- loading
+# -- loads
 
 
-async def test_a_partition_that_loads_says_so_and_how_far_it_is(
+async def test_health_shows_a_partition_that_is_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -185,7 +185,7 @@ async def test_a_partition_that_loads_says_so_and_how_far_it_is(
         assert state_now(broker, IDS[ILL]) == "Empty"
 
 
-async def test_tombstones_and_the_last_value_of_each_id_are_what_is_loaded(tmp_path: Path) -> None:
+async def test_load_applies_tombstones_and_keeps_the_last_value_of_each_id(tmp_path: Path) -> None:
     await filled(tmp_path)
     later = encode_value(TransactionValue(9, 4, 60_000, State.COMPLETE_ABORT, (), 2, 1), 0)
     gone = next(f"g{n}" for n in range(99) if partition_for(f"g{n}", PARTITIONS) == ILL)
@@ -196,8 +196,8 @@ async def test_tombstones_and_the_last_value_of_each_id_are_what_is_loaded(tmp_p
         assert (view.get(IDS[ILL]).value.producer_epoch, view.live_records()) == (4, 1)
 
 
-async def test_many_ids_are_loaded_in_slices_and_soon(tmp_path: Path) -> None:
-    """20,000 take a quarter of a second of CPU time; the bound is for slow machines."""
+async def test_20_000_ids_load_within_10_s_of_cpu_time(tmp_path: Path) -> None:
+    """20,000 ids take a quarter of a second of CPU time; the bound is for slow machines."""
     await filled(tmp_path)
     names = [f"m{n}" for n in range(60_000) if partition_for(f"m{n}", PARTITIONS) == ILL]
     for start in range(0, len(names), 1000):
@@ -211,7 +211,7 @@ async def test_many_ids_are_loaded_in_slices_and_soon(tmp_path: Path) -> None:
 # -- epochs
 
 
-async def test_loads_wait_for_the_disk_side_by_side(
+async def test_loads_wait_for_the_disk_concurrently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -227,7 +227,7 @@ async def test_loads_wait_for_the_disk_side_by_side(
         assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
-async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(
+async def test_each_load_begins_a_leader_epoch_used_by_markers_and_batches(
     tmp_path: Path,
 ) -> None:
     epochs = []
@@ -254,8 +254,9 @@ async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["0", "1", "2"]
 
 
-async def test_a_marker_of_the_coordinator_before_is_refused(tmp_path: Path) -> None:
-    """Sentence 22: an older coordinator's is TRANSACTION_COORDINATOR_FENCED."""
+@pytest.mark.proves("transactions 22")
+async def test_marker_of_an_earlier_coordinator_epoch_is_refused(tmp_path: Path) -> None:
+    """Sentence 22: a marker of an older coordinator gets TRANSACTION_COORDINATOR_FENCED."""
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
     async with coordinator(tmp_path) as broker:
@@ -288,10 +289,10 @@ async def write_markers(
     ]
 
 
-# -- the disk fails
+# -- disk failures
 
 
-async def test_a_flush_that_fails_stops_the_broker_and_acknowledges_nothing() -> None:
+async def test_failed_flush_stops_the_broker_and_acknowledges_nothing() -> None:
     fs = SimulatedFiles()
     async with coordinator("/data", {"log.flush.interval.messages": "1"}, fs=fs) as broker:
         producer = await initialised(broker, IDS[0])
@@ -308,7 +309,7 @@ async def test_a_flush_that_fails_stops_the_broker_and_acknowledges_nothing() ->
         fs.heal()
 
 
-async def test_a_log_that_takes_no_writes_reads_and_refuses_what_needs_a_record() -> None:
+async def test_unwritable_shard_serves_reads_and_refuses_writes() -> None:
     fs = SimulatedFiles()
     async with coordinator("/data", fs=fs) as broker:
         producer = await initialised(broker, IDS[0])
@@ -326,7 +327,7 @@ async def test_a_log_that_takes_no_writes_reads_and_refuses_what_needs_a_record(
         assert await added(broker, producer) == 0
 
 
-async def test_markers_that_are_written_while_the_state_log_is_ill_complete_it_later(
+async def test_transaction_completes_when_writes_of_complete_commit_fail_at_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 50)
@@ -342,7 +343,7 @@ async def test_markers_that_are_written_while_the_state_log_is_ill_complete_it_l
             nonlocal writes
             if operation == "write" and path.endswith(state_log):
                 writes += 1
-                if writes == 2:  # Prepare is the first, Complete the second
+                if writes == 2:  # Prepare is the first write, Complete the second
                     fs.fail("write", state_log, count=3)
             return plain(operation, path)
 
@@ -356,10 +357,11 @@ async def test_markers_that_are_written_while_the_state_log_is_ill_complete_it_l
 # -- time
 
 
-async def test_a_timeout_that_passed_while_the_broker_was_down_ends_the_transaction(
+@pytest.mark.proves("transactions 24")
+async def test_transaction_is_aborted_when_it_timed_out_while_the_broker_was_down(
     tmp_path: Path,
 ) -> None:
-    """Sentence 24: the start survives, so that the time without a broker counts."""
+    """Sentence 24: the start time is loaded, so that the time without a broker counts."""
     time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)
@@ -375,7 +377,7 @@ async def test_a_timeout_that_passed_while_the_broker_was_down_ends_the_transact
         assert (marker.committed, marker.epoch) == (False, producer.epoch + 1)
 
 
-async def test_a_stop_in_the_middle_is_completed_by_the_next_start(tmp_path: Path) -> None:
+async def test_prepared_transaction_is_completed_by_the_next_start(tmp_path: Path) -> None:
     async with coordinator(tmp_path) as broker:
         producer = await initialised(broker, IDS[0])
         assert await added(broker, producer) == 0
@@ -389,10 +391,10 @@ async def test_a_stop_in_the_middle_is_completed_by_the_next_start(tmp_path: Pat
         assert [each.coordinator_epoch for each in markers(broker, 0)] == [1]
 
 
-async def test_the_ids_of_a_shard_are_listed_some_at_a_time(
+async def test_ids_of_a_shard_are_listed_in_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard with 20,000 would take 27 ms in one piece."""
+    """A shard with 20,000 ids would take 27 ms in one piece."""
     monkeypatch.setattr(list_transactions, "IDS_AT_ONCE", 10)
     pieces: list[int] = []
     async with serving(tmp_path, {"transaction.state.log.num.partitions": "1"}) as broker:

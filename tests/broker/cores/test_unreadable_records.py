@@ -1,4 +1,4 @@
-"""A partition of the offsets topic that can't be read costs its own groups, and nobody else's."""
+"""An unreadable partition of the offsets topic makes only its own groups unavailable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPS = [
     next(f"g{n}" for n in range(100) if partition_for(f"g{n}", PARTITIONS) == partition)
     for partition in range(PARTITIONS)
 ]
-"""One of each partition."""
+"""One group of each partition."""
 ILL = 1
 ILL_GROUP = GROUPS[ILL]
 KEY = offset_key_head(ILL_GROUP, "t") + bytes(4)
@@ -62,7 +62,7 @@ async def all_committed(broker: Broker) -> list[int]:
 
 
 async def filled(directory: Path) -> None:
-    """Offset 5 of every group, record 0 of its partition."""
+    """Commits offset 5 for each group, as record 0 of its partition."""
     async with serving(directory, SETTINGS) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await asked(broker, lambda wire: wire.call("FindCoordinator", 2, {"key": "g"}))
@@ -90,7 +90,7 @@ STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) 
         (group_key(STRANGER), None, f"group '{STRANGER}', which belongs to partition"),
     ],
 )
-async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
+async def test_unreadable_record_fails_only_its_partition(
     tmp_path: Path, key: bytes, value: bytes | None, why: str
 ) -> None:
     await filled(tmp_path)
@@ -127,8 +127,7 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
         assert not broker.stopped.is_set()
 
 
-def planted(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
-    """A load that ends like that in one partition."""
+def failing_load(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
     real = life.load
 
     async def load(hosted: Any, *more: Any) -> None:
@@ -143,11 +142,11 @@ def planted(error: Exception) -> Callable[..., Coroutine[None, None, None]]:
     "error",
     [KeyError("x"), UnicodeDecodeError("utf-8", b"", 0, 1, "no"), OSError(5, "Input/output error")],
 )
-async def test_whatever_ends_a_load_is_its_partitions_alone(
+async def test_exception_during_a_load_fails_only_its_partition(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
-    monkeypatch.setattr(life, "load", planted(error))
+    monkeypatch.setattr(life, "load", failing_load(error))
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
         assert broker.groups.hosted_shards[ILL].phase is Phase.FAILED
@@ -155,7 +154,7 @@ async def test_whatever_ends_a_load_is_its_partitions_alone(
         assert not broker.groups.hosted_shards[ILL].core.view.groups, "nothing half loaded is shown"
 
 
-async def test_a_replay_that_fails_names_the_record(
+async def test_failed_replay_names_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
@@ -173,12 +172,12 @@ async def test_a_replay_that_fails_names_the_record(
         assert "record at offset 0 of the offsets log: it can't be replayed: IndexError" in reason
 
 
-async def test_a_damaged_byte_found_by_a_load_is_its_partitions_alone(tmp_path: Path) -> None:
+async def test_damaged_byte_found_by_a_load_fails_only_its_partition(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, VALUE))
     segment = tmp_path / f"{TOPIC}-{ILL}" / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
-    data[-1] ^= 0xFF  # after a stop in order a start compares no checksums, but a load does
+    data[-1] ^= 0xFF  # after a clean stop a start compares no checksums, but a load does
     segment.write_bytes(data)
     async with serving(tmp_path, SETTINGS) as broker:
         assert await all_committed(broker) == [5, -1000 - NOT_COORDINATOR, 5]
@@ -188,8 +187,8 @@ async def test_a_damaged_byte_found_by_a_load_is_its_partitions_alone(tmp_path: 
         assert await all_committed(broker) == [5, 5, 5]
 
 
-async def test_a_record_is_passed_over_when_it_is_told_by_its_offset(tmp_path: Path) -> None:
-    """Only that one, with a line that says what it was; the snapshot then spares the setting."""
+async def test_unreadable_record_is_skipped_when_configured_by_its_offset(tmp_path: Path) -> None:
+    """Only that record is skipped, and logged; a snapshot then makes the setting unnecessary."""
     await filled(tmp_path)
     write(tmp_path, (KEY, offset_value(6, -1, "", 1, -1)), (KEY, b"\0\5later"), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:2"}
@@ -213,7 +212,7 @@ async def test_a_record_is_passed_over_when_it_is_told_by_its_offset(tmp_path: P
         assert (await all_committed(broker))[ILL] == -1000 - NOT_COORDINATOR, "but without it"
 
 
-async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path) -> None:
+async def test_snapshot_after_a_skipped_record_is_written_before_the_stop(tmp_path: Path) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, b""), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
@@ -225,7 +224,9 @@ async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path)
         await eventually("the snapshot", image.exists)
 
 
-async def test_another_record_that_is_told_does_not_help(tmp_path: Path) -> None:
+async def test_partition_fails_when_the_configured_offset_is_of_another_record(
+    tmp_path: Path,
+) -> None:
     await filled(tmp_path)
     write(tmp_path, (KEY, b""), (KEY, b""))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1,{TOPIC}-0:2"}
@@ -235,16 +236,14 @@ async def test_another_record_that_is_told_does_not_help(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", ["t-0:1", f"{TOPIC}-0", f"{TOPIC}-0:x", f"{TOPIC}:1"])
-async def test_what_names_no_record_of_the_offsets_topic_is_no_value(
-    tmp_path: Path, words: str
-) -> None:
+async def test_skip_setting_rejects_values_that_name_no_record(tmp_path: Path, words: str) -> None:
     with pytest.raises(BadConfig, match=r"it must be __consumer_offsets-PARTITION:OFFSET,\.\.\."):
         async with serving(tmp_path, {"offsets.load.skip.records": words}):
             pass
 
 
-async def test_a_failed_shard_is_not_tried_again(tmp_path: Path) -> None:
-    """No load, probe or snapshot begins by itself: a record does not get better."""
+async def test_failed_shard_is_not_loaded_again(tmp_path: Path) -> None:
+    """No load, probe or snapshot begins by itself, because the record stays unreadable."""
     await filled(tmp_path)
     write(tmp_path, (KEY, b""))
     async with serving(tmp_path, SETTINGS) as broker:

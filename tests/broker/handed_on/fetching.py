@@ -1,4 +1,4 @@
-"""Fetch sessions of others, in another role, and after READ was revoked."""
+"""Misuse of fetch sessions: by another principal, in another role, and after READ was revoked."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ VERSIONS = (7, 12, 15)
 LONG_MS = 20_000
 
 
-def asked(
+def fetch(
     wire: Wire, version: int, topic: Any = "", session: int = 0, epoch: int = 0, **fields: Any
 ) -> dict[str, Any]:
-    """A Fetch of ``topic``, or of what the session has; the answer."""
+    """Sends a Fetch of ``topic``, or of the session's topics, and returns the response."""
     return wire.call("Fetch", version, body(version, topic, session, epoch, **fields))
 
 
 def body(
     version: int, topic: Any, session: int, epoch: int, replica: int = -1, **fields: Any
 ) -> dict[str, Any]:
-    """The same, before it is sent."""
+    """The body of such a Fetch."""
     by_id = {"topic_id": topic} if isinstance(topic, bytes) else {}
     name = "" if isinstance(topic, bytes) else topic
     value = fetch_request(name, session_id=session, session_epoch=epoch, **by_id, **fields)
@@ -41,14 +41,14 @@ def body(
     return {**value, **({"replica_state": state} if version >= 15 else {"replica_id": replica})}
 
 
-def heard(answer: dict[str, Any]) -> tuple[int, list[tuple[int, list[bytes | None]]]]:
-    """The answer's error, and each partition's error and values."""
+def summary(answer: dict[str, Any]) -> tuple[int, list[tuple[int, list[bytes | None]]]]:
+    """The response's error, and each partition's error and values."""
     entries = [each for topic in answer["responses"] for each in topic["partitions"]]
     return answer["error_code"], [(e["error_code"], values_of(e["records"])) for e in entries]
 
 
 def key(scene: Scene, topic: str, version: int) -> Any:
-    """What a request of the version calls a topic."""
+    """The topic's name, or its id in versions that use ids."""
     if version < 13:
         return topic
     found = scene.broker.registry.topic(topic)
@@ -68,14 +68,14 @@ def a_session_is_resumed_and_closed_by_its_principal_alone(scene: Scene) -> None
         scene.grant(user, f"READ TOPIC {topic}")
     alice, bob = scene.both()
     for version in VERSIONS:
-        mine = asked(alice, version, key(scene, topic, version))["session_id"]
+        mine = fetch(alice, version, key(scene, topic, version))["session_id"]
         assert mine
         scene.append(topic, SECRET)
         for epoch in (1, 2):
-            assert heard(asked(bob, version, "", mine, epoch)) == NOT_FOUND
-        assert asked(bob, version, key(scene, topic, version), mine, 0)["error_code"] == NONE
-        assert asked(bob, version, key(scene, topic, version), mine, -1)["error_code"] == NONE
-        code, entries = heard(asked(alice, version, "", mine, 1))
+            assert summary(fetch(bob, version, "", mine, epoch)) == NOT_FOUND
+        assert fetch(bob, version, key(scene, topic, version), mine, 0)["error_code"] == NONE
+        assert fetch(bob, version, key(scene, topic, version), mine, -1)["error_code"] == NONE
+        code, entries = summary(fetch(alice, version, "", mine, 1))
         assert (code, [values[-1:] for _, values in entries]) == (NONE, [[SECRET]])
 
 
@@ -84,11 +84,11 @@ def a_principal_without_rights_reads_nothing_by_a_session_of_another(scene: Scen
     topic = scene.topic()
     scene.grant(ALICE, f"READ TOPIC {topic}")
     alice, bob = scene.both()
-    mine = asked(alice, 12, topic)["session_id"]
+    mine = fetch(alice, 12, topic)["session_id"]
     scene.append(topic, SECRET)
-    assert heard(asked(bob, 12, "", mine, 1)) == NOT_FOUND
-    assert heard(asked(bob, 12, topic, mine, 1)) == NOT_FOUND
-    assert heard(asked(alice, 12, "", mine, 1)) == READ
+    assert summary(fetch(bob, 12, "", mine, 1)) == NOT_FOUND
+    assert summary(fetch(bob, 12, topic, mine, 1)) == NOT_FOUND
+    assert summary(fetch(alice, 12, "", mine, 1)) == READ
 
 
 @case(Kind.FETCH_SESSION, Misuse.IN_ANOTHER_ROLE)
@@ -100,8 +100,8 @@ def a_denied_fetch_leaves_no_session(scene: Scene) -> None:
         named = key(scene, topic, version)
         before = len(sessions)
         for replica in (1, -1, -2):
-            answer = asked(alice, version, named, replica=replica)
-            assert heard(answer) == DENIED
+            answer = fetch(alice, version, named, replica=replica)
+            assert summary(answer) == DENIED
             assert answer["session_id"] == 0
         assert len(sessions) == before
 
@@ -114,12 +114,12 @@ def a_consumers_session_is_not_resumed_as_a_broker(scene: Scene) -> None:
     alice = scene.logged_in(ALICE)
     for version in VERSIONS:
         named = key(scene, topic, version)
-        mine = asked(alice, version, named)["session_id"]
-        assert heard(asked(alice, version, "", mine, 1, replica=1)) == NOT_FOUND
-        opened = asked(alice, version, named, replica=1)
-        assert heard(opened) == (NONE, [(NOT_LEADER_OR_FOLLOWER, [])]), "no replicas here"
+        mine = fetch(alice, version, named)["session_id"]
+        assert summary(fetch(alice, version, "", mine, 1, replica=1)) == NOT_FOUND
+        opened = fetch(alice, version, named, replica=1)
+        assert summary(opened) == (NONE, [(NOT_LEADER_OR_FOLLOWER, [])]), "no replicas here"
         assert opened["session_id"] == 0
-        assert heard(asked(alice, version, "", mine, 1))[0] == NONE
+        assert summary(fetch(alice, version, "", mine, 1))[0] == NONE
     scene.revoke(ALICE, right)
 
 
@@ -128,12 +128,12 @@ def a_session_does_not_outlive_the_right_to_read(scene: Scene) -> None:
     topic = scene.topic()
     scene.grant(ALICE, f"READ TOPIC {topic}")
     alice = scene.logged_in(ALICE)
-    mine = asked(alice, 12, topic)["session_id"]
+    mine = fetch(alice, 12, topic)["session_id"]
     scene.append(topic, SECRET)
     scene.revoke(ALICE, f"READ TOPIC {topic}")
-    assert heard(asked(alice, 12, "", mine, 1)) == DENIED
+    assert summary(fetch(alice, 12, "", mine, 1)) == DENIED
     scene.grant(ALICE, f"READ TOPIC {topic}")
-    assert heard(asked(alice, 12, "", mine, 2)) == READ
+    assert summary(fetch(alice, 12, "", mine, 2)) == READ
 
 
 @case(Kind.FETCH_SESSION, Misuse.AFTER_REVOCATION)
@@ -143,7 +143,7 @@ def a_fetch_that_waits_does_not_outlive_the_right_to_read(scene: Scene) -> None:
     waiting = scene.broker.server.services.long_polls
     for session in (False, True):
         scene.grant(ALICE, f"READ TOPIC {topic}")
-        mine = asked(alice, 12, topic, 0, 0 if session else -1)["session_id"]
+        mine = fetch(alice, 12, topic, 0, 0 if session else -1)["session_id"]
         before = len(waiting)
         fields = {"max_wait_ms": LONG_MS, "min_bytes": 1}
         again = ("", mine, 1) if session else (topic, 0, -1)
@@ -151,6 +151,6 @@ def a_fetch_that_waits_does_not_outlive_the_right_to_read(scene: Scene) -> None:
         until("it waits", lambda before=before: len(waiting) > before)
         scene.revoke(ALICE, f"READ TOPIC {topic}")
         scene.append(topic, SECRET)
-        assert heard(alice.receive()[1]) == DENIED
+        assert summary(alice.receive()[1]) == DENIED
         scene.grant(ALICE, f"READ TOPIC {topic}")
         topic = scene.topic()

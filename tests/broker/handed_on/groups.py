@@ -1,7 +1,7 @@
-"""Member ids of others, in another role, and after READ was revoked.
+"""Misuse of member ids: by another principal, in another role, and after READ was revoked.
 
-A member id is used by whoever may read the group, as in Kafka: an administrator removes members
-with LeaveGroup. The right is judged at each request.
+As in Kafka, every principal with READ on the group can use a member id: an administrator removes
+members with LeaveGroup. The right is checked at each request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.wire import Wire
 
 
 class Member(NamedTuple):
-    """A member of a group of one."""
+    """The member of a group with one member."""
 
     group: str
     member_id: str
@@ -30,18 +30,18 @@ class Member(NamedTuple):
 
 
 def joined(scene: Scene, wire: Wire, topic: str) -> Member:
-    """A static member, in a group and for a topic that the user of ``wire`` may read."""
+    """Joins a static member, in a group and for a topic that the user of ``wire`` can read."""
     group, instance = scene.group(), scene.name("instance")
     scene.grant(ALICE, f"READ GROUP {group}", f"READ TOPIC {topic}")
     answer = wire.call("JoinGroup", 5, join(group, instance))
     assert answer["error_code"] == NONE
     member = Member(group, answer["member_id"], answer["generation_id"], instance)
-    assert synced(wire, member) == NONE
+    assert sync_error(wire, member) == NONE
     return member
 
 
 def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
-    """A JoinGroup."""
+    """The body of a JoinGroup."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": member_id, "group_instance_id": instance, "protocol_type": "consumer",
@@ -49,31 +49,33 @@ def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any
     }  # fmt: skip
 
 
-def of(member: Member) -> dict[str, Any]:
-    """What most requests say of a member."""
+def member_fields(member: Member) -> dict[str, Any]:
+    """The fields that most requests have of a member."""
     return {
         "group_id": member.group, "member_id": member.member_id,
         "generation_id": member.generation, "group_instance_id": member.instance,
     }  # fmt: skip
 
 
-def synced(wire: Wire, member: Member) -> int:
+def sync_error(wire: Wire, member: Member) -> int:
     """The error of a SyncGroup."""
     mine = [{"member_id": member.member_id, "assignment": b"mine"}]
-    code: int = wire.call("SyncGroup", 3, {**of(member), "assignments": mine})["error_code"]
+    code: int = wire.call("SyncGroup", 3, {**member_fields(member), "assignments": mine})[
+        "error_code"
+    ]
     return code
 
 
-def beaten(wire: Wire, member: Member) -> int:
+def heartbeat_error(wire: Wire, member: Member) -> int:
     """The error of a Heartbeat."""
-    code: int = wire.call("Heartbeat", 3, of(member))["error_code"]
+    code: int = wire.call("Heartbeat", 3, member_fields(member))["error_code"]
     return code
 
 
-def committed(wire: Wire, member: Member, topic: str) -> int:
+def commit_error(wire: Wire, member: Member, topic: str) -> int:
     """The error of an OffsetCommit."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
-    about = of(member)
+    about = member_fields(member)
     about["generation_id_or_member_epoch"] = about.pop("generation_id")
     asked = {**about, "topics": [{"name": topic, "partitions": partitions}]}
     answer = wire.call("OffsetCommit", 8, asked)
@@ -81,7 +83,7 @@ def committed(wire: Wire, member: Member, topic: str) -> int:
     return code
 
 
-def left(wire: Wire, member: Member) -> int:
+def leave_error(wire: Wire, member: Member) -> int:
     """The error of a LeaveGroup."""
     who = {"member_id": member.member_id, "group_instance_id": member.instance}
     answer = wire.call("LeaveGroup", 3, {"group_id": member.group, "members": [who]})
@@ -89,15 +91,15 @@ def left(wire: Wire, member: Member) -> int:
     return code
 
 
-def every_use(wire: Wire, member: Member, topic: str) -> set[int]:
-    """The errors of all that can be done with a member id; leaving comes last."""
+def errors_of_every_use(wire: Wire, member: Member, topic: str) -> set[int]:
+    """The errors of all requests that use a member id; LeaveGroup is the last."""
     again = join(member.group, member.instance, member.member_id)
     return {
-        beaten(wire, member),
-        synced(wire, member),
-        committed(wire, member, topic),
+        heartbeat_error(wire, member),
+        sync_error(wire, member),
+        commit_error(wire, member, topic),
         wire.call("JoinGroup", 5, again)["error_code"],
-        left(wire, member),
+        leave_error(wire, member),
     }
 
 
@@ -106,8 +108,8 @@ def a_member_id_is_of_no_use_without_a_right_to_the_group(scene: Scene) -> None:
     topic = scene.topic()
     alice, bob = scene.both()
     member = joined(scene, alice, topic)
-    assert every_use(bob, member, topic) == {GROUP_AUTHORIZATION_FAILED}
-    assert beaten(alice, member) == NONE
+    assert errors_of_every_use(bob, member, topic) == {GROUP_AUTHORIZATION_FAILED}
+    assert heartbeat_error(alice, member) == NONE
 
 
 @case(Kind.MEMBER_ID, Misuse.IN_ANOTHER_ROLE)
@@ -115,14 +117,14 @@ def a_member_id_is_of_its_group_and_instance_alone(scene: Scene) -> None:
     topic = scene.topic()
     alice = scene.logged_in(ALICE)
     one, other = joined(scene, alice, topic), joined(scene, alice, topic)
-    assert every_use(alice, one._replace(group=other.group), topic) == {
+    assert errors_of_every_use(alice, one._replace(group=other.group), topic) == {
         UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     } - {FENCED_INSTANCE_ID}  # fmt: skip
     crossed = other._replace(member_id=one.member_id)
-    assert every_use(alice, crossed, topic) == {FENCED_INSTANCE_ID}
+    assert errors_of_every_use(alice, crossed, topic) == {FENCED_INSTANCE_ID}
     simple = one._replace(member_id="", generation=-1)
-    assert committed(alice, simple._replace(instance=None), topic) == UNKNOWN_MEMBER_ID  # type: ignore[arg-type]
-    assert beaten(alice, one) == beaten(alice, other) == NONE
+    assert commit_error(alice, simple._replace(instance=None), topic) == UNKNOWN_MEMBER_ID  # type: ignore[arg-type]
+    assert heartbeat_error(alice, one) == heartbeat_error(alice, other) == NONE
 
 
 @case(Kind.MEMBER_ID, Misuse.AFTER_REVOCATION)
@@ -130,9 +132,9 @@ def a_member_does_nothing_when_its_right_to_the_group_is_revoked(scene: Scene) -
     topic = scene.topic()
     alice = scene.logged_in(ALICE)
     member = joined(scene, alice, topic)
-    assert beaten(alice, member) == committed(alice, member, topic) == NONE
+    assert heartbeat_error(alice, member) == commit_error(alice, member, topic) == NONE
     scene.revoke(ALICE, f"READ TOPIC {topic}")
-    assert beaten(alice, member) == NONE
-    assert committed(alice, member, topic) == TOPIC_AUTHORIZATION_FAILED
+    assert heartbeat_error(alice, member) == NONE
+    assert commit_error(alice, member, topic) == TOPIC_AUTHORIZATION_FAILED
     scene.revoke(ALICE, f"READ GROUP {member.group}")
-    assert every_use(alice, member, topic) == {GROUP_AUTHORIZATION_FAILED}
+    assert errors_of_every_use(alice, member, topic) == {GROUP_AUTHORIZATION_FAILED}

@@ -1,4 +1,5 @@
-"""SASL conversations and delegation tokens: of others, in another role, and after revocation."""
+"""Misuse of SASL exchanges and delegation tokens: by others, in another role, and after
+revocation."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def a_token_that_has_ended_does_not_complete_a_login(scene: Scene) -> None:
 
 
 def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, Any]:
-    """A new token, or the answer that there is none."""
+    """Creates a delegation token and returns the response."""
     asked = {
         "owner_principal_type": owner and USER,
         "owner_principal_name": owner,
@@ -98,7 +99,7 @@ def created(wire: Wire, owner: str | None = None, *renewers: str) -> dict[str, A
 
 
 def secret_of(token: dict[str, Any]) -> str:
-    """With which its owner logs in."""
+    """The secret with which the token's owner authenticates."""
     return b64encode(token["hmac"]).decode()
 
 
@@ -110,20 +111,20 @@ def renewed(wire: Wire, token: dict[str, Any]) -> int:
 
 
 def ended(wire: Wire, token: dict[str, Any]) -> int:
-    """The error of ending it now."""
+    """The error of an immediate expiry."""
     asked = {"hmac": token["hmac"], "expiry_time_period_ms": -1}
     code: int = wire.call("ExpireDelegationToken", 2, asked)["error_code"]
     return code
 
 
 def seen(wire: Wire) -> list[str]:
-    """The ids of the tokens that a principal is shown."""
+    """The ids of the tokens that DescribeDelegationToken shows to the principal."""
     answer = wire.call("DescribeDelegationToken", 3, {"owners": None})
     return [each["token_id"] for each in answer["tokens"]]
 
 
 def by_token(scene: Scene, token: dict[str, Any]) -> tuple[Wire, int]:
-    """A connection, and the error of its login by the token."""
+    """A connection, and the error of its authentication by the token."""
     wire = scene.wire()
     final = begin_scram(wire, token["token_id"], secret_of(token), by_token=True)
     return wire, say(wire, final)["error_code"]

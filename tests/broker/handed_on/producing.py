@@ -1,9 +1,10 @@
-"""Producer ids and transactions of others, in another role, and after WRITE was revoked.
+"""Misuse of producer ids and transactions: by others, in another role, and after WRITE was revoked.
 
-Logs keep no principal with a producer id: a transaction is of whoever may write its transactional
-id, which is judged at each request, and whose producer id and epoch it is. In a partition that has
-records of the transaction already a producer id is taken under any transactional id, as in Kafka
-4.3.1: whoever may write both the topic and some transactional id can add records there.
+Logs store no principal with a producer id. A transaction belongs to the principals that can write
+its transactional id (checked at each request) and that have its producer id and epoch. As in Kafka
+4.3.1, a partition that already has records of the transaction accepts its producer id under any
+transactional id: a principal that can write both the topic and some transactional id can add
+records there.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DENIED = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def granted(scene: Scene, user: str, topic: str) -> str:
-    """A new transactional id that a user may use, to write to the topic."""
+    """A new transactional id that a user can use to write to the topic."""
     transactional_id = scene.transactional_id()
     scene.grant(user, f"WRITE TRANSACTIONAL_ID {transactional_id}")
     scene.grant(user, f"WRITE TOPIC {topic}")
@@ -49,7 +50,7 @@ def granted(scene: Scene, user: str, topic: str) -> str:
 
 
 def sent(wire: Wire, transactional_id: str | None, producer: Pair, topic: str, **more: Any) -> int:
-    """The error of a record in a transaction."""
+    """The error of producing one transactional record."""
     code: int = send(wire, transactional_id, producer, topic, **more)["error_code"]
     return code
 

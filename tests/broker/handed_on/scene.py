@@ -1,6 +1,6 @@
-"""One secured broker in this process, and what cases say to it: as whom, with which rights.
+"""One secured broker in this process, with the connections and ACLs that the cases need.
 
-The broker runs in a thread of its own, so that a fault planted by ``monkeypatch`` is its fault too.
+The broker runs in its own thread, so that a fault planted by ``monkeypatch`` affects it too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _SETTINGS = {
 
 
 class Scene:
-    """See the module; every name that it gives is new, so that cases don't meet."""
+    """The broker and its clients. Every name that it creates is new, so that cases do not
+    interfere."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -64,44 +65,44 @@ class Scene:
         self._numbers = count()
         self._open: list[Wire] = []
         self._granted: dict[tuple[str, str], None] = {}
-        """Users and their rights."""
+        """Users and the rights granted to them."""
         self.admin = self.logged_in(ADMIN)
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         for wire in self._open:
             wire.close()
 
-    # -- who speaks
+    # -- connections
 
     def wire(self) -> Wire:
-        """A connection before its login."""
+        """A connection that is not authenticated."""
         wire = Wire(self.port)
         self._open.append(wire)
         return wire
 
     def logged_in(self, user: str) -> Wire:
-        """A connection of a user's, by PLAIN."""
+        """A connection of a user, authenticated by PLAIN."""
         wire = self.wire()
         assert self.log_in(wire, user)["error_code"] == NONE
         return wire
 
     def log_in(self, wire: Wire, user: str) -> dict[str, Any]:
-        """The answer to a login by PLAIN, which may be a renewal."""
+        """Authenticates or reauthenticates by PLAIN and returns the response."""
         assert wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == NONE
         return say(wire, f"\0{user}\0{user}-secret".encode())
 
     def both(self) -> tuple[Wire, Wire]:
-        """A connection of alice's, and one of bob's."""
+        """A connection of alice and one of bob."""
         return self.logged_in(ALICE), self.logged_in(BOB)
 
     def headers(self, user: str) -> dict[str, str]:
-        """By which a user is let in over HTTP."""
+        """The headers that authenticate a user over HTTP."""
         return {"Authorization": f"Basic {b64encode(f'{user}:{user}-secret'.encode()).decode()}"}
 
     @property
     def address(self) -> str:
-        """Host and port of the HTTP side."""
+        """Host and port of the HTTP listener."""
         where = self.broker.sockets.http_address()
         assert where is not None
         return where
@@ -120,7 +121,7 @@ class Scene:
         self._alter_scram([], [one])
 
     def remove_scram_user(self, user: str) -> None:
-        """Takes it away."""
+        """Deletes the user's SCRAM password."""
         self._alter_scram([{"name": user, "mechanism": _SHA_256}], [])
 
     def _alter_scram(self, deletions: list[Any], upsertions: list[Any]) -> None:
@@ -128,7 +129,7 @@ class Scene:
         answer = self.admin.call("AlterUserScramCredentials", 0, asked)
         assert [each["error_code"] for each in answer["results"]] == [NONE], answer
 
-    # -- what there is
+    # -- topics and ids
 
     def name(self, of: str) -> str:
         """A name that no other case uses."""
@@ -143,17 +144,17 @@ class Scene:
         return name
 
     def append(self, topic: str, value: bytes) -> None:
-        """One record more, by the administrator."""
+        """Appends one record as the administrator."""
         until("written", lambda: produce(self.admin, topic, batch(value))["error_code"] == NONE)
 
     def group(self) -> str:
-        """A new group whose coordinator answers."""
+        """A new group whose coordinator is loaded."""
         name = self.name("group")
         find(self.admin, name, 0)
         return name
 
     def transactional_id(self) -> str:
-        """A new one whose coordinator answers."""
+        """A new transactional id whose coordinator is loaded."""
         name = self.name("id")
         find(self.admin, name)
         return name
@@ -161,7 +162,7 @@ class Scene:
     # -- rights
 
     def grant(self, user: str, *rights: str) -> None:
-        """``READ TOPIC orders``, or ``CLUSTER_ACTION CLUSTER``."""
+        """Grants rights such as ``READ TOPIC orders`` or ``CLUSTER_ACTION CLUSTER``."""
         creations = [
             {
                 "resource_type": kind, "resource_name": name, "resource_pattern_type": _LITERAL,
@@ -175,12 +176,12 @@ class Scene:
         assert {each["error_code"] for each in results} == {NONE}
 
     def revoke_all(self) -> None:
-        """Takes away what was granted, so that the next case begins without rights."""
+        """Revokes all granted rights, so that the next case begins without rights."""
         for user, right in list(self._granted):
             self.revoke(user, right)
 
     def revoke(self, user: str, *rights: str) -> None:
-        """Takes these away."""
+        """Revokes these rights."""
         for right in rights:
             del self._granted[user, right]
         filters = [
@@ -201,12 +202,12 @@ def _parsed(right: str) -> tuple[int, int, str]:
 
 
 def say(wire: Wire, token: bytes) -> dict[str, Any]:
-    """The answer to one SaslAuthenticate."""
+    """The response to one SaslAuthenticate."""
     return wire.call("SaslAuthenticate", 2, {"auth_bytes": token})
 
 
 def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -> bytes:
-    """Says the first message of a login by SCRAM; the final one, which is still to be said."""
+    """Sends the first message of a SCRAM exchange and returns the final message, not yet sent."""
     login: ClientLogin = client_login(SCRAM, Credentials(name, secret, by_token), "nonce")
     assert wire.call("SaslHandshake", 1, {"mechanism": SCRAM})["error_code"] == NONE
     challenge = say(wire, login.first())
@@ -218,7 +219,7 @@ def begin_scram(wire: Wire, name: str, secret: str, *, by_token: bool = False) -
 
 @contextmanager
 def scene(directory: Path) -> Iterator[Scene]:
-    """A scene, whose broker is stopped at the end."""
+    """A scene whose broker stops at the end."""
     made: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:

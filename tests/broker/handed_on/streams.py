@@ -1,4 +1,5 @@
-"""Live streams of HTTP: of another reader, for another way in, and after rights were revoked."""
+"""Misuse of live HTTP streams: by another reader, by another way in, and after rights were
+revoked."""
 
 from __future__ import annotations
 

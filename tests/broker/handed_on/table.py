@@ -1,4 +1,4 @@
-"""The table: every kind of state that one request leaves for a later one, by how it is misused."""
+"""The table of cases: every kind of state that a request leaves, with every misuse of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.handed_on.scene import Scene
 
 
 class Kind(StrEnum):
-    """What a request leaves behind."""
+    """The state that a request leaves."""
 
     FETCH_SESSION = "fetch session"
     SASL_CONVERSATION = "SASL conversation"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 class Misuse(StrEnum):
-    """How it is used."""
+    """The way in which the state is misused."""
 
     BY_ANOTHER = "made by one principal, used by another"
     IN_ANOTHER_ROLE = "made in one role, used in another"
@@ -30,7 +30,7 @@ class Misuse(StrEnum):
 
 
 class Case(NamedTuple):
-    """One cell's case; ``run`` fails where the state is misused with success."""
+    """The case of one cell; ``run`` fails when the misuse succeeds."""
 
     kind: Kind
     misuse: Misuse
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called in the test's id."""
+        """The name in the test's id."""
         return self.run.__name__
 
 
@@ -48,7 +48,7 @@ CASES: list[Case] = []
 def case(
     kind: Kind, misuse: Misuse
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
-    """Puts a function into the table."""
+    """Adds a function to the table."""
 
     def put(run: Callable[[Scene], None]) -> Callable[[Scene], None]:
         CASES.append(Case(kind, misuse, run))

@@ -17,8 +17,10 @@ from tests.broker.handed_on import fetching, groups, identities, producing, stre
 from tests.broker.handed_on.scene import Scene, scene
 from tests.broker.handed_on.table import CASES, Case, Kind, Misuse
 
+pytestmark = pytest.mark.proves("security 26")
+
 MODULES = (fetching, groups, identities, producing, streams)
-"""Which fill the table."""
+"""The modules whose cases fill the table."""
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +35,26 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def there(shared: Scene) -> Iterator[Scene]:
-    """The same, for one case."""
+    """The shared scene, without granted rights."""
     yield shared
     shared.revoke_all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{each.kind}: {each.name}" for each in CASES])
-def test_state_of_a_request_is_of_no_use_to_others(there: Scene, case: Case) -> None:
+def test_state_of_a_request_can_not_be_misused(there: Scene, case: Case) -> None:
     case.run(there)
 
 
-def test_every_kind_of_state_is_misused_in_every_way() -> None:
+def test_every_kind_of_state_has_a_case_for_every_misuse() -> None:
     cells = {(case.kind, case.misuse) for case in CASES}
     assert cells == {(kind, misuse) for kind in Kind for misuse in Misuse}
 
 
-# -- planted faults, each of which was there
+# -- planted faults; each was a defect once
 
 
 def sessions_of_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Whoever names a session resumes it."""
+    """Any principal that names a session resumes it."""
     real = FetchSessions.resume
 
     def resume(self: FetchSessions, session_id: int, owner: Any, *rest: Any) -> Any:
@@ -69,7 +71,7 @@ def sessions_of_the_denied(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Whoever names a session closes it."""
+    """Any principal that names a session closes it."""
 
     def close(self: FetchSessions, session_id: int, owner: Any) -> None:
         self._sessions.pop(session_id, None)
@@ -78,12 +80,12 @@ def sessions_closed_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def rights_of_the_named(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer judges what a request names, and not what its session has."""
+    """The authorizer checks the topics of the request, and not those of its session."""
     judged(patch, lambda fetch: not fetch.is_incremental)
 
 
 def rights_at_the_beginning(patch: pytest.MonkeyPatch) -> None:
-    """The authorizer judges once, before the request waits."""
+    """The authorizer checks once, before the request waits."""
     judged(patch, lambda fetch: fetch.waiter is None)
 
 
@@ -93,7 +95,7 @@ def judged(patch: pytest.MonkeyPatch, is_judged: Callable[[Fetching], bool]) -> 
 
 
 def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
-    """A login goes on by what was found at its beginning."""
+    """An authentication continues with the credentials found at its beginning."""
     real = ScramServer._known
     found: dict[ScramServer, Any] = {}
 
@@ -104,17 +106,17 @@ def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_of_the_last_look(patch: pytest.MonkeyPatch) -> None:
-    """A new client of a stream gets what its reader could see at the last look."""
+    """A new client of a stream gets the topics that its reader could see at the last refresh."""
 
     async def looked(self: Channel) -> None:
         await self.read.wait()
 
     patch.setattr(Channel, "looked", looked)
-    patch.setattr("broker.web.live.events.SOONEST_S", 30.0)  # none comes in between
+    patch.setattr("broker.web.live.events.SOONEST_S", 30.0)  # no refresh in between
 
 
 def passwords_of_the_removed(patch: pytest.MonkeyPatch) -> None:
-    """A password is good for a while, whatever becomes of its user."""
+    """A password stays valid for a while after its user was removed."""
 
     def remembered(self: ListenerUsers, name: str, password: str) -> Any:
         return user(name) if self._digest(name, password) in self._good else None
@@ -158,7 +160,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
     FAULTS,
     ids=[f"{faults[-1].__name__}-{run.__name__}" for faults, run in FAULTS],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_fails_its_cases(
     there: Scene,
     monkeypatch: pytest.MonkeyPatch,
     plants: list[Callable[[pytest.MonkeyPatch], None]],

@@ -1,4 +1,4 @@
-"""What is repeated: its pauses, its failures, its end; and what a stop does of what was put off."""
+"""Repeated background work: pauses, failures and cancellation; and deferred work at a stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Enough(Exception):
 async def repeated(
     time: Time, pause_s: Callable[[], float], work: Callable[[], None]
 ) -> list[Exception]:
-    """Repeats until ``pause_s`` raises Enough; what the work has raised."""
+    """Repeats ``work`` until ``pause_s`` raises Enough, and returns the exceptions that the work
+    raised."""
     failures: list[Exception] = []
 
     async def later() -> None:
@@ -43,7 +44,7 @@ def each_of(*values: float) -> Callable[[], float]:
     return next_one
 
 
-async def test_a_long_pause_is_asked_for_again_while_it_lasts() -> None:
+async def test_long_pause_is_evaluated_again_each_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(2.5, 2.5, 2.5), lambda: worked.append(len(time.slept_s)))
@@ -51,7 +52,7 @@ async def test_a_long_pause_is_asked_for_again_while_it_lasts() -> None:
     assert worked == [3]
 
 
-async def test_a_pause_that_is_shortened_meanwhile_ends_soon() -> None:
+async def test_pause_that_is_shortened_ends_within_a_second() -> None:
     time = NoWaiting()
     worked: list[int] = []
     await repeated(time, each_of(3600, 3600, 0.2, 0.0), lambda: worked.append(len(time.slept_s)))
@@ -59,7 +60,7 @@ async def test_a_pause_that_is_shortened_meanwhile_ends_soon() -> None:
     assert worked == [3, 4]
 
 
-async def test_work_that_fails_is_repeated_all_the_same() -> None:
+async def test_failed_work_is_repeated() -> None:
     def fails() -> None:
         raise ValueError("once more")
 
@@ -68,7 +69,7 @@ async def test_work_that_fails_is_repeated_all_the_same() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-async def test_what_is_cancelled_before_it_began_has_never_worked() -> None:
+async def test_work_that_is_cancelled_before_its_start_does_not_run() -> None:
     time = Time()
     worked: list[None] = []
 
@@ -82,7 +83,7 @@ async def test_what_is_cancelled_before_it_began_has_never_worked() -> None:
     assert worked == []
 
 
-async def test_a_stop_does_what_was_put_off_and_waits_for_what_is_under_way() -> None:
+async def test_stop_runs_deferred_work_and_waits_for_spawned_work() -> None:
     time = Time()
     background = Background(time, Watchdog(time))
     done: list[str] = []

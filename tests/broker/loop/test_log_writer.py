@@ -1,4 +1,4 @@
-"""The writer of log lines: it never fails or holds up whoever logs, and says what it lost."""
+"""The writer of log lines never raises or blocks in the calling code, and reports lost lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.brokers import CHECKOUT
 
 
 @pytest.fixture(autouse=True)
-def told() -> Iterator[list[Any]]:
+def warnings() -> Iterator[list[Any]]:
     structlog.reset_defaults()
     with capture_logs() as lines:
         yield lines
@@ -29,7 +29,7 @@ def told() -> Iterator[list[Any]]:
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """The reading and the writing end of a pipe."""
+    """The read end and the write end of a pipe."""
     reading, writing = os.pipe()
     yield reading, writing
     for descriptor in (reading, writing):
@@ -38,7 +38,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def fill(writing: int) -> int:
-    """Write until the pipe takes nothing more; how many bytes that were."""
+    """Fills the pipe and returns the number of bytes written."""
     os.set_blocking(writing, False)
     size = 0
     with suppress(BlockingIOError):
@@ -55,7 +55,7 @@ def read_until(reading: int, end: bytes) -> bytes:
     return data
 
 
-def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
+def test_lines_are_written_in_order_and_whole(pipe: tuple[int, int]) -> None:
     writer = LogWriter(Time())
     stream = Stream(writer, pipe[1], "utf-8")
     print("one", end="", file=stream)
@@ -65,8 +65,8 @@ def test_lines_come_in_order_and_whole(pipe: tuple[int, int]) -> None:
     assert os.read(pipe[0], 1000) == b"one, two\nthree\nlone surrogate \\ud800\n"
 
 
-def test_a_reader_that_does_not_read_holds_nobody_up_and_costs_the_oldest_lines(
-    pipe: tuple[int, int], told: list[Any]
+def test_oldest_lines_are_dropped_without_blocking_when_the_pipe_is_full(
+    pipe: tuple[int, int], warnings: list[Any]
 ) -> None:
     filled = fill(pipe[1])
     writer = LogWriter(Time(), queued_bytes_max=1000)
@@ -84,28 +84,28 @@ def test_a_reader_that_does_not_read_holds_nobody_up_and_costs_the_oldest_lines(
     assert lines == sorted(lines)
     assert len(lines) + writer.lost == 10_000
     assert writer.lost > 5_000
-    assert [line["lines"] for line in told] == [writer.lost]
+    assert [line["lines"] for line in warnings] == [writer.lost]
 
 
-def test_what_cannot_be_written_is_counted_and_told_when_it_can_again(
-    pipe: tuple[int, int], told: list[Any]
+def test_lost_lines_are_counted_and_logged_when_writes_succeed_again(
+    pipe: tuple[int, int], warnings: list[Any]
 ) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     writer = LogWriter(Time())
     for _ in range(3):
         writer.put(full, b"lost\n")
         assert writer.drain()
-    assert (writer.lost, told) == (3, [])
+    assert (writer.lost, warnings) == (3, [])
 
     os.dup2(pipe[1], full)
     writer.put(full, b"kept\n")
     assert writer.drain()
     os.close(full)
     assert os.read(pipe[0], 1000) == b"kept\n"
-    assert [line["lines"] for line in told] == [3]
+    assert [line["lines"] for line in warnings] == [3]
 
 
-def test_a_reader_that_is_gone_fails_nobody(pipe: tuple[int, int]) -> None:
+def test_closed_pipe_costs_the_line_and_raises_nothing(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
     writer = LogWriter(Time())
     writer.put(pipe[1], b"lost\n")
@@ -113,7 +113,7 @@ def test_a_reader_that_is_gone_fails_nobody(pipe: tuple[int, int]) -> None:
     assert writer.lost == 1
 
 
-def test_a_line_after_a_torn_one_begins_anew(
+def test_line_after_a_partly_written_one_begins_on_a_new_line(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.write
@@ -135,7 +135,7 @@ def test_a_line_after_a_torn_one_begins_anew(
     assert os.read(pipe[0], 1000) == b"whole\ntor\nanother\n"
 
 
-def test_a_value_that_cannot_be_shown_costs_its_line_alone() -> None:
+def test_value_whose_repr_raises_loses_no_other_line() -> None:
     program = """
 import structlog
 from broker.loop.log_lines import configure
@@ -174,7 +174,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_end_of_the_process_waits_for_what_is_queued(how: str) -> None:
+def test_process_exit_waits_for_queued_lines(how: str) -> None:
     program = f"""
 import sys
 from broker.loop.log_writer import standard_streams

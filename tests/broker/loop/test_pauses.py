@@ -1,4 +1,4 @@
-"""The broker's own pauses are left out of the clock by which it waits (law 9)."""
+"""The clock for waiting excludes the broker's own pauses (law 9)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from structlog.testing import capture_logs
 from broker.loop.pause_detector import PauseDetector
 from broker.time import TRUSTED_MS, Time
 
+pytestmark = pytest.mark.proves("faults 3")
+
 
 class SystemTime:
-    """The system's monotonic clock, moved by hand."""
+    """A monotonic clock of the system that the test advances."""
 
     def __init__(self) -> None:
         self.ms = 5_000_000
@@ -42,14 +44,14 @@ def mono_ms(time: Time) -> int:
     return time.now().mono_ms
 
 
-def test_a_clock_without_a_pulse_is_the_systems(system: SystemTime) -> None:
+def test_clock_without_a_heartbeat_of_the_loop_is_the_systems(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     assert mono_ms(time) == 5_000_000
     system.ms += 3_600_000
     assert mono_ms(time) == 8_600_000
 
 
-def test_the_time_in_which_the_loop_stood_does_not_pass(system: SystemTime) -> None:
+def test_clock_excludes_the_time_in_which_the_loop_was_paused(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     system.ms += 100
@@ -66,7 +68,7 @@ def test_the_time_in_which_the_loop_stood_does_not_pass(system: SystemTime) -> N
     assert time.left_out_ms == 8_030
 
 
-def test_a_long_piece_that_reads_the_clock_all_the_time_moves_it_no_further_than_it_is_trusted(
+def test_long_work_that_reads_the_clock_advances_it_by_trusted_ms_at_most(
     system: SystemTime,
 ) -> None:
     time = Time(monotonic_s=system)
@@ -79,7 +81,7 @@ def test_a_long_piece_that_reads_the_clock_all_the_time_moves_it_no_further_than
     assert seen[-1] == 5_000_000 + TRUSTED_MS
 
 
-def test_pause_after_pause_is_left_out(system: SystemTime) -> None:
+def test_clock_excludes_repeated_pauses(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     for _ in range(20):
@@ -90,7 +92,7 @@ def test_pause_after_pause_is_left_out(system: SystemTime) -> None:
     assert mono_ms(time) == 5_000_000 + 20 * 100
 
 
-def test_a_loop_that_is_always_late_still_lets_time_pass(system: SystemTime) -> None:
+def test_clock_advances_when_the_loop_is_always_late(system: SystemTime) -> None:
     time = Time(monotonic_s=system)
     time.loop_lives()
     for _ in range(100):
@@ -108,10 +110,10 @@ def run_in(loop: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_what_came_during_a_pause_is_read_before_time_goes_on(
+def test_requests_received_during_a_pause_are_read_before_deadlines_expire(
     loop: str, system: SystemTime, lines: list[Any]
 ) -> None:
-    """A member's heartbeat is in the socket, its deadline 1 ms behind the last reading."""
+    """A member's heartbeat is in the socket; its deadline is 1 ms after the last reading."""
 
     async def main() -> None:
         time = Time(monotonic_s=system)
@@ -124,7 +126,7 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
         running = asyncio.get_running_loop()
 
         def look() -> None:
-            """As a timer of the runtime does, over and over."""
+            """Reads the clock over and over, as a timer of the runtime does."""
             system.ms += 1
             if mono_ms(time) >= deadline_ms:
                 told.append("expired")
@@ -141,7 +143,8 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
         beat = pause_detector._beat
 
         def late_beat() -> None:
-            """The process was stopped for 8 s, and goes on with the timer that is due."""
+            """Simulates a process that was stopped for 8 s and continues with the timer that is
+            due."""
             system.ms += 8_000
             peers.send(b"beat")
             beat()
@@ -166,7 +169,7 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
     run_in(loop, main)
 
 
-def test_after_the_pulse_has_stopped_time_passes_as_the_systems(system: SystemTime) -> None:
+def test_clock_is_the_systems_after_the_pause_detector_stopped(system: SystemTime) -> None:
     async def main() -> None:
         time = Time(monotonic_s=system)
         pause_detector = PauseDetector(time)

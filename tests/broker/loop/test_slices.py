@@ -1,4 +1,4 @@
-"""Long work gives others their turn, and one client's does not hold up another's."""
+"""Long work yields to the event loop, and one client's work does not delay another client's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.loop.worker import Worker
 from broker.time import Time
 
 
-async def test_between_two_slices_of_any_work_the_loop_has_its_turn() -> None:
+async def test_loop_runs_between_two_slices_of_any_work() -> None:
     slicer = Slicer(Time())
     seen: list[str] = []
 
@@ -42,8 +42,9 @@ async def test_between_two_slices_of_any_work_the_loop_has_its_turn() -> None:
     assert order == ["a", "b", "c"] * 20
 
 
-async def test_many_who_go_on_behind_one_wait_let_the_loop_have_its_turn_between_them() -> None:
-    """One record lets many Produce requests go on; others are answered between their appends."""
+async def test_loop_runs_between_tasks_that_resume_after_the_same_event() -> None:
+    """One record can release many Produce requests; other requests are answered between their
+    appends."""
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     stable = asyncio.Event()
@@ -77,7 +78,7 @@ async def test_many_who_go_on_behind_one_wait_let_the_loop_have_its_turn_between
     assert re.fullmatch(r"\.?a\.+b\.+c\.+d", await order_of(takes_us=200))
 
 
-async def test_steps_are_worked_off_with_pauses_and_give_what_they_return() -> None:
+async def test_through_runs_all_steps_with_pauses_and_returns_their_result() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     turns: list[int] = []
@@ -100,7 +101,7 @@ async def test_steps_are_worked_off_with_pauses_and_give_what_they_return() -> N
     assert turns == [slices.SLICE_NS * 3 // 2, slices.SLICE_NS * 3]
 
 
-async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
+async def test_cancelled_task_does_not_delay_the_next_slice() -> None:
     slicer = Slicer(Time())
     gone = asyncio.create_task(slicer.turn())
     await asyncio.sleep(0)
@@ -109,7 +110,7 @@ async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
     await asyncio.wait_for(stays, 30)
 
 
-async def test_pieces_that_were_too_long_are_counted_by_name_and_the_longest_is_kept(
+async def test_long_pieces_are_counted_by_name_and_the_longest_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = Watchdog(Time())
@@ -149,7 +150,7 @@ async def test_clients_of_the_worker_take_turns() -> None:
     worker.stop()
 
 
-async def test_what_a_job_raises_is_its_clients_alone() -> None:
+async def test_exception_of_a_job_reaches_only_its_client() -> None:
     worker = Worker(Time())
 
     def fails() -> None:
@@ -166,7 +167,7 @@ async def test_what_a_job_raises_is_its_clients_alone() -> None:
     worker.stop()
 
 
-async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted() -> None:
+async def test_time_in_which_work_waits_does_not_count_for_its_slice() -> None:
     now_ns = 0
     work = Slicer(Time(ticks_ns=lambda: now_ns)).work("DeleteTopics")
 
@@ -192,7 +193,7 @@ async def test_what_waits_for_nobody_ends_no_slice_and_what_waits_is_not_counted
     assert work.end() == pytest.approx((1.5 * slices.SLICE_NS + 5) / 1e9)
 
 
-async def test_work_may_have_slices_of_its_own_length() -> None:
+async def test_work_can_have_its_own_slice_length() -> None:
     now_ns = 0
     slicer = Slicer(Time(ticks_ns=lambda: now_ns))
     usual, longer = slicer.work("scrape"), slicer.work("load", 2 * slices.SLICE_NS)

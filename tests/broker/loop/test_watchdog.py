@@ -1,4 +1,4 @@
-"""Work that may block the loop is measured under a name of docs/operate/metrics.md."""
+"""Work that can block the loop is measured under a name of docs/operate/metrics.md."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ NAMING = {
     "every", "_repeat", "spawn", "_spawn", "task", "watched", "ended", "work", "Outboxes",
     "FollowedNodes",
 }  # fmt: skip
-"""What takes the name of a piece of work."""
+"""The functions that take the name of a piece of work."""
 GIVEN_OTHERWISE = {"background", "requests"}
-"""Names that are chosen where there is no other."""
+"""Names that are the defaults of other work."""
 
 
 @pytest.fixture
 def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However short a piece is, it counts."""
+    """Counts every piece of work, however short it is."""
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     monkeypatch.setattr(connection, "HELD_NS_MAX", -1)
 
 
 def documented() -> set[str]:
     section = PAGE.read_text().split("### Pieces of work")[1].split("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")][3:]  # behind the APIs
+    rows = [line for line in section.splitlines() if line.startswith("|")][3:]  # after the APIs
     return {name for row in rows for name in row.split("|")[1].split("`")[1::2]}
 
 
-def named() -> set[str]:
-    """The names that the source gives to pieces of work, as they are or by a constant."""
+def names_in_source() -> set[str]:
+    """The names that the source gives to pieces of work, as literals or by a constant."""
     paths = [path for path in (ROOT / "broker").rglob("*.py") if path.parts[-2] != "verbs"]
     nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
     constants = {
@@ -69,15 +69,15 @@ def named() -> set[str]:
 
 
 @pytest.mark.campaign
-def test_the_page_and_the_table_have_every_name() -> None:
+def test_page_and_table_have_every_name_of_the_source() -> None:
     assert documented() == set(NAMES)
     assert sorted(NAMES) == list(NAMES)
-    given = named()
+    given = names_in_source()
     assert {"turn", "cleaning", "in-sync replicas", "enlisting", "logins"} <= given
     assert given - {table.name for table in BY_KEY.values()} == set(NAMES) - GIVEN_OTHERWISE
 
 
-async def test_what_a_broker_does_is_measured_by_documented_names(
+async def test_work_of_a_broker_is_measured_by_documented_names(
     tmp_path: Path, every_piece: None
 ) -> None:
     settings = {"log.retention.check.interval.ms": "50", "http.listener": "127.0.0.1:0"}
@@ -122,7 +122,7 @@ async def test_what_a_broker_does_is_measured_by_documented_names(
     assert set(counts) <= {*NAMES, *(row.api.name for row in SERVED.values())}
 
 
-async def test_each_step_between_two_waits_is_a_piece(every_piece: None) -> None:
+async def test_each_step_between_two_waits_is_counted_as_a_piece(every_piece: None) -> None:
     watch = Watchdog(Time())
 
     async def work() -> str:
@@ -134,7 +134,9 @@ async def test_each_step_between_two_waits_is_a_piece(every_piece: None) -> None
     assert watch.counts == {"work": 3}
 
 
-async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_piece: None) -> None:
+async def test_watched_work_handles_cancellation_and_raises_its_own_errors(
+    every_piece: None,
+) -> None:
     watch = Watchdog(Time())
     seen: list[str] = []
 
@@ -161,7 +163,7 @@ async def test_what_is_thrown_into_watched_work_is_the_works_to_handle(every_pie
         await watch.watched("work", broken())
 
 
-def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
+def test_garbage_collection_is_measured_and_rarely_full(
     every_piece: None,
 ) -> None:
     watch = Watchdog(Time())
@@ -178,7 +180,7 @@ def test_the_collector_of_cycles_looks_at_everything_seldom_and_is_measured(
     assert gc.get_threshold() == before
 
 
-def test_a_piece_within_another_is_counted_once(every_piece: None) -> None:
+def test_nested_piece_of_work_is_counted_once(every_piece: None) -> None:
     watch = Watchdog(Time())
     began_ns = perf_counter_ns()
     watch.ended("inner", perf_counter_ns())

@@ -1,4 +1,4 @@
-"""Groups that commit between any two scrapes: their seconds are in each of them."""
+"""The lag in seconds of groups that commit between any two scrapes is in every scrape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS = 50
 
 
 def fill(seen: Seen) -> None:
-    """Records in ``orders``, one a second, the last one made just now."""
+    """Appends records to ``orders``, one per second; the last has the current time."""
     partition = partition_of(seen.broker, "orders")
     now_ms = seen.time.wall_ms
     records = [Record(n, now_ms - 1000 * (RECORDS - 1 - n), None, b"v") for n in range(RECORDS)]
@@ -28,12 +28,12 @@ def fill(seen: Seen) -> None:
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """In the place of the thread that looks records up."""
+    """Replaces the thread that looks records up."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
-async def test_the_seconds_of_a_group_that_commits_all_the_time(tmp_path: Path) -> None:
-    """A scrape waits for the records it needs, so it has those of this very commit."""
+async def test_scrape_has_the_lag_seconds_of_the_latest_commit(tmp_path: Path) -> None:
+    """A scrape waits for the records that it needs, so it has the lag of the latest commit."""
     async with seeing(tmp_path) as seen:
         fill(seen)
         for offset in range(10):
@@ -44,10 +44,9 @@ async def test_the_seconds_of_a_group_that_commits_all_the_time(tmp_path: Path) 
         assert scrape["muster_lag_lookups_total"] == 10
 
 
-async def test_a_scrape_does_not_wait_for_long(
+async def test_scrape_omits_lag_seconds_when_the_lookup_exceeds_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not known by then is left out, and everything else of the group is there."""
     monkeypatch.setattr(scan, "LOOKUP_S_MAX", 0.001)
     monkeypatch.setattr(record_times, "_look_up", find_nothing)
     async with seeing(tmp_path) as seen:
@@ -60,7 +59,7 @@ async def test_a_scrape_does_not_wait_for_long(
         assert len(scrape.of("kafka_consumergroup_lag")) == 3, "once each"
 
 
-async def test_a_record_that_cannot_be_read_holds_no_scrape_up(
+async def test_scrape_does_not_wait_for_an_unreadable_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(reader: TimeReader, offset: int) -> RecordTime:

@@ -1,4 +1,4 @@
-"""What brokers of a cluster tell of their replicas, of each other and of the controller."""
+"""Metrics of brokers in a cluster: replicas, other brokers and the controller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def scraped(broker: Broker) -> Scrape:
 
 
 async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], bool]) -> list[Scrape]:
-    """The scrapes of all brokers, as soon as they say so."""
+    """Waits until ``holds`` is true of the scrapes of all brokers, and returns the scrapes."""
     deadline = time.monotonic() + 30
     while True:
         scrapes = [await scraped(each) for each in cluster.brokers.values()]
@@ -39,7 +39,7 @@ async def until(cluster: Members, what: str, holds: Callable[[list[Scrape]], boo
 
 
 def total(scrapes: list[Scrape], *key: str) -> float:
-    """The sum over the brokers."""
+    """The sum of a series over the brokers."""
     values = [scrape[key] for scrape in scrapes]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)
@@ -55,7 +55,7 @@ async def produce(cluster: Members, partition: int) -> None:
 
 
 @pytest.mark.campaign
-async def test_a_broker_leaves_and_comes_back(tmp_path: Path) -> None:
+async def test_replica_metrics_follow_a_broker_that_stops_and_returns(tmp_path: Path) -> None:
     async with members(tmp_path, {"min.insync.replicas": "2"}) as cluster:
         await cluster.create(TOPIC, PARTITIONS)
         for partition in range(PARTITIONS):
@@ -118,7 +118,7 @@ async def test_every_series_is_documented_with_its_labels(tmp_path: Path) -> Non
     assert pages.keys() - documented().keys() <= shown, "each has a series"
 
 
-async def test_kafkas_own_names(tmp_path: Path) -> None:
+async def test_jmx_names_of_a_cluster_are_those_of_kafka(tmp_path: Path) -> None:
     settings = {"metrics.compat": "jmx", "min.insync.replicas": "2"}
     async with members(tmp_path, settings) as cluster:
         await cluster.create(TOPIC, 3)
@@ -149,7 +149,7 @@ async def test_kafkas_own_names(tmp_path: Path) -> None:
     assert sorted(in_sync.values()) == [3, 3, 3]
 
 
-async def test_a_session_that_is_lost_for_a_while(tmp_path: Path) -> None:
+async def test_zookeeper_session_metrics_follow_a_suspended_session(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[2]
         member = broker.mode.member

@@ -1,4 +1,5 @@
-"""Offset commits that hang in a transaction which their coordinator has not open: who says so."""
+"""Offset commits that hang in a transaction which their coordinator does not have open are
+logged."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ SETTINGS = {
 HANGS = "offset commits are pending in a transaction that is over"
 
 
-async def committed(broker: Broker, producer: Producer) -> None:
-    """A commit of the producer is pending, as an earlier version has left it."""
+async def leave_pending_commit(broker: Broker, producer: Producer) -> None:
+    """Leaves a pending commit of the producer, as an earlier version did."""
     answers: list[object] = []
     topics = [TopicOffsets(TOPIC, [0], [7], [-1], None, None)]
     call = TxnOffsetCommit(
@@ -49,7 +50,7 @@ async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_the
         producer = await initialised(broker, "id")
         if has_another_open:
             assert await added(broker, producer, [(TOPIC, [0])], TV1) == NONE
-        await committed(broker, producer)
+        await leave_pending_commit(broker, producer)
         with capture_logs() as lines:
             for _ in range(3):
                 await broker.hanging_commits.look()
@@ -61,7 +62,9 @@ async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_the
         )
 
         answers: list[int] = []
-        marker = Marker(producer.producer_id, producer.epoch, 0, committed=False)  # the tool's
+        marker = Marker(
+            producer.producer_id, producer.epoch, 0, committed=False
+        )  # as the tool sends it
         broker.local_markers.write(OFFSETS_TOPIC, HERE, marker, Taker(answers.append))
         await eventually("the marker is stable", lambda: answers)
 
@@ -72,13 +75,13 @@ async def test_hanging_commits_are_logged_once_and_an_operators_marker_drops_the
         assert broker.lso_blockers.of(hosted.partition) is None
 
 
-async def test_commits_of_an_open_transaction_hang_not(tmp_path: Path) -> None:
+async def test_commits_of_an_open_transaction_are_not_logged_as_hanging(tmp_path: Path) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         await served(broker)
         await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "id")
         assert await added(broker, producer, [(OFFSETS_TOPIC, [HERE])], TV1) == NONE
-        await committed(broker, producer)
+        await leave_pending_commit(broker, producer)
         with capture_logs() as lines:
             for _ in range(3):
                 await broker.hanging_commits.look()

@@ -1,4 +1,4 @@
-"""Lag of groups: records, exact seconds, members, and how little it costs to keep."""
+"""Lag of groups in records, in exact seconds and per member, and the cost of its computation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> PartitionLog:
-    """Records in ``orders``, one a second, the last one made just now."""
+    """Appends records to ``orders``, one per second; the last has the current time."""
     there = partition_of(served.broker, "orders", partition)
     now_ms = served.time.wall_ms
     first_ms = now_ms - 1000 * (count - 1)
@@ -36,7 +36,7 @@ def fill(served: Served, count: int, partition: int = 0, **fields: Any) -> Parti
 
 
 def find_nothing(step: list[_Wanted]) -> tuple[list[Key], list[tuple[Key, RecordTime]]]:
-    """In the place of the thread that looks records up."""
+    """Replaces the thread that looks records up."""
     return [(each.topic_id, each.partition, first) for each in step for first in each.offsets], []
 
 
@@ -46,14 +46,14 @@ def of_group(served: Served, group_id: str = GROUP) -> list[PartitionLag]:
     return list(served.broker.lags.of_group(hosted, group_id))
 
 
-async def known(served: Served) -> list[PartitionLag]:
-    """The lags once all that was wanted is looked up."""
+async def lags_after_lookups(served: Served) -> list[PartitionLag]:
+    """The lags, after all requested records are looked up."""
     of_group(served)
     await served.broker.lags.times.settled()
     return of_group(served)
 
 
-async def test_records_and_seconds(tmp_path: Path) -> None:
+async def test_lag_has_records_at_once_and_seconds_after_the_lookup(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         fill(served, 10)
         assert await served.client.commit(GROUP, 4) == NONE
@@ -70,7 +70,7 @@ async def test_records_and_seconds(tmp_path: Path) -> None:
         assert lag.seconds == 7.5, "it grows by itself"
 
 
-async def test_who_has_read_all_is_not_behind(tmp_path: Path) -> None:
+async def test_lag_is_zero_when_the_group_has_read_all_records(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         fill(served, 3)
         assert await served.client.commit(GROUP, 3) == NONE
@@ -81,53 +81,54 @@ async def test_who_has_read_all_is_not_behind(tmp_path: Path) -> None:
         assert served.broker.lags.times.lookups == 0
 
 
-async def test_a_commit_beyond_the_end_is_no_negative_lag(tmp_path: Path) -> None:
+async def test_lag_is_zero_when_the_commit_is_above_the_log_end_offset(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         assert await served.client.commit(GROUP, 1000) == NONE
         assert [lag.records for lag in of_group(served)] == [0]
 
 
 def end_transaction(served: Served, producer_id: int, *, committed: bool = True) -> None:
-    """A marker in ``orders``, made just now."""
+    """Appends a transaction marker of the current time to ``orders``."""
     marker = Marker(producer_id, 0, 0, committed=committed)
     partition_of(served.broker, "orders").append_marker(marker, served.time.wall_ms)
 
 
-async def test_a_consumer_behind_the_last_marker_is_not_behind(tmp_path: Path) -> None:
-    """As Apache's tool: a consumer's position is behind the marker that it has passed."""
+async def test_lag_is_zero_when_the_position_is_after_the_last_marker(tmp_path: Path) -> None:
+    """Apache's tool shows the same: a consumer's position is after the marker that it has
+    passed."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
         assert await served.client.commit(GROUP, 4) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.records, lag.seconds) == (0, 0)
 
 
-async def test_behind_the_last_record_nothing_is_left_to_read_but_a_marker(tmp_path: Path) -> None:
-    """Who commits its last record's offset and one is a marker behind, as in Apache's tool."""
+async def test_lag_is_one_record_and_zero_seconds_before_the_last_marker(tmp_path: Path) -> None:
+    """A consumer that commits the offset after its last record has the marker as lag, as in
+    Apache's tool."""
     async with serving(tmp_path) as served:
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_transaction(served, 7)
         served.pass_ms(60_000)
         assert await served.client.commit(GROUP, 3) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.log_end_offset, lag.records, lag.seconds) == (4, 1, 0)
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert served.broker.lags.times.lookups == 1, "it is not looked up again and again"
 
         fill(served, 1)
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.records, lag.seconds) == (2, 0.0)
         served.pass_ms(5_000)
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert lag.seconds == 5.0, "of the record behind the marker"
 
 
 @pytest.mark.parametrize("committed", [True, False])
-async def test_an_open_transaction_is_lag_to_committed_readers(
-    tmp_path: Path, committed: bool
-) -> None:
-    """They wait at the last stable offset; what lies behind it is theirs to read, or to pass."""
+async def test_records_of_an_open_transaction_count_as_lag(tmp_path: Path, committed: bool) -> None:
+    """Readers of committed records wait at the last stable offset; the records after it are still
+    unread."""
     async with serving(tmp_path) as served:
         fill(served, 2)
         fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -135,35 +136,35 @@ async def test_an_open_transaction_is_lag_to_committed_readers(
         there = partition_of(served.broker, "orders")
         assert (there.last_stable_offset, there.high_watermark) == (2, 5)
         assert await served.client.commit(GROUP, 2) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.records, lag.seconds) == (3, 7.0)
 
         end_transaction(served, 7, committed=committed)
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.records, lag.seconds) == (4, 7.0)
         assert await served.client.commit(GROUP, 6) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.records, lag.seconds) == (0, 0)
 
 
-async def test_what_was_deleted_is_no_lag(tmp_path: Path) -> None:
+async def test_deleted_records_are_not_lag(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         log = fill(served, 10)
         assert await served.client.commit(GROUP, 2) == NONE
-        (before,) = await known(served)
+        (before,) = await lags_after_lookups(served)
         log.delete_records(7)
-        (after,) = await known(served)
+        (after,) = await lags_after_lookups(served)
 
     assert (before.records, before.seconds) == (8, 7.0)
     assert (after.records, after.seconds) == (3, 2.0)
 
 
-async def test_a_time_is_looked_up_again_only_when_the_commit_moved(tmp_path: Path) -> None:
+async def test_record_time_is_looked_up_again_only_after_a_new_commit(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         fill(served, 10)
         assert await served.client.commit(GROUP, 4) == NONE
         for _ in range(3):
-            await known(served)
+            await lags_after_lookups(served)
         assert served.broker.lags.times.lookups == 1
 
         assert await served.client.commit("others", 4) == NONE
@@ -173,14 +174,14 @@ async def test_a_time_is_looked_up_again_only_when_the_commit_moved(tmp_path: Pa
         )
 
         assert await served.client.commit(GROUP, 5) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert (lag.seconds, served.broker.lags.times.lookups) == (4.0, 2)
 
 
-async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_before(
+async def test_lag_seconds_are_those_of_the_previous_lookup_until_the_next_ends(
     tmp_path: Path,
 ) -> None:
-    """Exact as of the look before, until the record of the newer commit is known."""
+    """The seconds are exact for the previously looked-up commit."""
     async with serving(tmp_path) as served:
         fill(served, 10)
         for offset, expected in ((4, None), (5, 5.0), (6, 5.0)):
@@ -195,7 +196,7 @@ async def test_who_commits_faster_than_records_are_looked_up_has_the_age_of_befo
         assert lag.seconds == 3.0 + 3.0, "of offset 6, three seconds later"
 
 
-async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_most(
+async def test_previous_lag_seconds_are_used_for_two_minutes_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as served:
@@ -214,7 +215,7 @@ async def test_the_age_of_before_outlives_one_more_commit_and_two_minutes_at_mos
         assert of_group(served)[0].seconds is None
 
 
-async def test_what_was_asked_before_is_bounded(
+async def test_remembered_lookups_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)
@@ -229,19 +230,19 @@ async def test_what_was_asked_before_is_bounded(
         assert 0 < len(served.broker.lags.times._asked) <= 10
 
 
-async def test_inside_a_large_batch_the_seconds_are_approximate(
+async def test_lag_seconds_are_approximate_inside_a_large_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
     async with serving(tmp_path) as served:
         fill(served, 10, compression=1)
         assert await served.client.commit(GROUP, 4) == NONE
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
 
     assert (lag.seconds, lag.approximate) == (9.0, True)
 
 
-async def test_an_unreadable_record_leaves_its_age_unknown(
+async def test_lag_seconds_are_unknown_when_the_record_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(reader: TimeReader, offset: int) -> RecordTime:
@@ -252,14 +253,14 @@ async def test_an_unreadable_record_leaves_its_age_unknown(
         assert await served.client.commit(GROUP, 4) == NONE
         with monkeypatch.context() as patch:
             patch.setattr(TimeReader, "first_at", broken)
-            (lag,) = await known(served)
+            (lag,) = await lags_after_lookups(served)
             assert (lag.records, lag.seconds) == (6, None)
 
-        (lag,) = await known(served)
+        (lag,) = await lags_after_lookups(served)
         assert lag.seconds == 5.0, "it is tried again"
 
 
-async def test_when_offsets_expire(tmp_path: Path) -> None:
+async def test_lag_has_the_time_when_offsets_expire(tmp_path: Path) -> None:
     async with serving(tmp_path, {"offsets.retention.minutes": 24 * 60}) as served:
         assert await served.client.commit(GROUP, 1) == NONE
         committed_ms = served.time.wall_ms
@@ -277,7 +278,7 @@ async def test_the_offsets_of_a_live_member_do_not_expire(tmp_path: Path) -> Non
         assert [lag.expires_ms for lag in of_group(served)] == [None]
 
 
-async def test_a_topic_that_is_gone_has_no_lag(tmp_path: Path) -> None:
+async def test_lag_is_unknown_when_the_topic_was_deleted(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         assert await served.client.commit(GROUP, 1) == NONE
         del served.broker.logs.topics["orders"]
@@ -287,14 +288,14 @@ async def test_a_topic_that_is_gone_has_no_lag(tmp_path: Path) -> None:
     assert (lag.offset, lag.log_end_offset, lag.records, lag.seconds) == (1, None, None, None)
 
 
-async def test_what_each_member_is_behind(tmp_path: Path) -> None:
+async def test_member_has_the_lag_of_its_partitions(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         for partition, count in enumerate((10, 5, 7)):
             fill(served, count, partition)
         assert await served.client.commit(GROUP, 4, partitions=2) == NONE
         assignment = encode_assignment({"orders": [0, 1, 2]})
         member_id, _ = await served.client.join_alone(GROUP, assignment=assignment)
-        lags = {"orders": {lag.partition: lag for lag in await known(served)}}
+        lags = {"orders": {lag.partition: lag for lag in await lags_after_lookups(served)}}
         group = served.hosted.core.view.groups[GROUP]
         (only,) = group.members.values()
         member = served.broker.lags.of_member(group, only, lags)
@@ -305,7 +306,7 @@ async def test_what_each_member_is_behind(tmp_path: Path) -> None:
     assert (member.records, member.seconds) == (6 + 1, 5.0)
 
 
-async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
+async def test_members_of_other_protocol_types_have_no_lag(tmp_path: Path) -> None:
     async with serving(tmp_path, AT_ONCE) as served:
         await served.client.join_alone(GROUP)
         group = served.hosted.core.view.groups[GROUP]
@@ -313,7 +314,7 @@ async def test_members_of_other_protocols_have_none(tmp_path: Path) -> None:
         assert served.broker.lags.of_member(group, only, {}) is None, "their bytes are their own"
 
 
-async def test_old_times_go_and_used_ones_stay(
+async def test_old_record_times_are_evicted_and_used_ones_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_times, "KEPT_MIN", 10)
@@ -323,7 +324,7 @@ async def test_old_times_go_and_used_ones_stay(
         of_group(served, "slow")
         for offset in range(100):
             assert await served.client.commit(GROUP, offset) == NONE
-            await known(served)
+            await lags_after_lookups(served)
             assert of_group(served, "slow")[0].seconds == 199
         lags = served.broker.lags
 

@@ -1,4 +1,4 @@
-"""/metrics after a known story: every name, every label, the numbers."""
+"""/metrics after a known history: every name, every label, and the numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.certificates import Authority
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
 
-async def test_names_types_and_labels_are_those_of_the_page(
+async def test_metrics_have_the_names_types_and_labels_of_their_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
@@ -54,7 +54,7 @@ async def test_names_types_and_labels_are_those_of_the_page(
     assert {name: {labels} for name, (_, labels, _) in page.items()} == scrape.labels
 
 
-async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
+async def test_group_metrics_have_the_numbers_of_a_known_history(tmp_path: Path) -> None:
     settings = {"group.min.session.timeout.ms": 1000, "offsets.topic.num.partitions": 3}
     async with seeing(tmp_path, settings) as seen:
         await a_busy_day(seen)
@@ -80,8 +80,8 @@ async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
         assert after["muster_generations_total"] == 1, "nobody was left to form one"
 
 
-async def test_counters_of_few_labels_are_there_before_their_first_event(tmp_path: Path) -> None:
-    """`rate` sees no first event of a series that begins with it."""
+async def test_counters_with_few_labels_exist_before_their_first_event(tmp_path: Path) -> None:
+    """`rate` misses the first event of a series that begins with it."""
     async with seeing(tmp_path) as seen:
         first = await seen.scrape()
         before = first.values
@@ -94,7 +94,8 @@ async def test_counters_of_few_labels_are_there_before_their_first_event(tmp_pat
     counters = {name for name, kind in after.types.items() if kind == "counter"}
     new = {(name, labels) for name, labels in after.values if name in counters} - set(before)
 
-    # Its errors have no bound, and a topic is new when it is made; both are zero nowhere else.
+    # Error labels are unbounded, and a topic's series begins with the topic; both are absent
+    # before.
     of_errors = {(name, labels) for name, labels in new if name == "muster_requests_total"}
     assert all("error=NONE" not in labels for _, labels in of_errors)
     assert new - of_errors == set()
@@ -121,7 +122,7 @@ async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:
     }
 
 
-async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> None:
+async def test_conversions_are_counted_only_for_old_clients(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         for version, converted in ((4, 0), (12, 0), (3, 5), (0, 10)):
@@ -141,7 +142,7 @@ async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> 
         assert scrape["muster_record_conversions_total", "request=produce"] == 3
 
 
-async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:
+async def test_commits_and_removed_offsets_are_counted(tmp_path: Path) -> None:
     own = Authority(tmp_path).issue("broker")
     async with seeing(tmp_path / "data", with_tls(own)) as seen:
         await a_busy_day(seen)
@@ -154,7 +155,9 @@ async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:
         assert scrape["muster_offsets_removed_total", "cause=deleted"] == 1
 
 
-async def test_kafka_exporters_view(tmp_path: Path) -> None:
+async def test_kafka_exporter_series_show_the_state_of_brokers_topics_and_groups(
+    tmp_path: Path,
+) -> None:
     async with seeing(tmp_path) as seen:
         await a_busy_day(seen)
         scrape = await seen.scrape()
@@ -185,7 +188,7 @@ async def test_kafka_exporters_view(tmp_path: Path) -> None:
     assert scrape["kafka_consumergroup_lag", "consumergroup=readers", ORDERS, first] == 1
 
 
-async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
+async def test_deleted_records_are_not_lag(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         assert await seen.client.commit("auditors", 2) == NONE
@@ -197,7 +200,7 @@ async def test_records_that_are_deleted_are_no_lag(tmp_path: Path) -> None:
     assert scrape["kafka_consumergroup_lag", AUDITORS, ORDERS, "partition=0"] == 1
 
 
-async def test_the_verdict_of_each_group_and_the_offsets_outside_their_logs(tmp_path: Path) -> None:
+async def test_verdicts_and_out_of_range_offsets_are_shown_per_group(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         log_of(seen.broker, "orders").delete_records(4)
@@ -223,7 +226,7 @@ async def test_the_verdict_of_each_group_and_the_offsets_outside_their_logs(tmp_
     assert scrape["kafka_consumergroup_lag_sum", "consumergroup=ahead", ORDERS] == 0
 
 
-async def test_what_was_loaded_after_a_restart(tmp_path: Path) -> None:
+async def test_load_metrics_show_the_loaded_records_after_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         fresh = await seen.scrape()
         assert fresh["muster_load_records"] == 0
@@ -261,7 +264,7 @@ async def test_refused_and_faulty_connections_are_counted(tmp_path: Path) -> Non
 HARD_NAMES = ['quo"te', "back\\slash", "new\nline", "naïve ✓", "\x1b[31mred"]
 
 
-async def test_group_ids_may_hold_anything(tmp_path: Path) -> None:
+async def test_group_ids_with_special_characters_are_escaped(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for group_id in HARD_NAMES:
             assert await seen.client.commit(group_id, 1) == NONE
@@ -273,8 +276,8 @@ async def test_group_ids_may_hold_anything(tmp_path: Path) -> None:
         assert scrape["kafka_consumergroup_members", labels[0]] == 0
 
 
-async def test_the_pages_example(tmp_path: Path) -> None:
-    """Of the page: orders with two records, and the group audit, which committed offset 1."""
+async def test_example_of_the_page_is_in_the_scrape(tmp_path: Path) -> None:
+    """The page describes orders with two records, and the group audit, which committed offset 1."""
     example = re.findall(r"^    (kafka_.*)$", PAGE.read_text(), re.M)
     async with seeing(tmp_path) as seen:
         await produce(seen, 2)
@@ -288,7 +291,7 @@ async def test_the_pages_example(tmp_path: Path) -> None:
 async def test_clients_are_served_while_a_scrape_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every slice ends for whoever waits: with slices of no length, after each topic of a group."""
+    """With slices of zero length the loop runs after each topic of a group."""
     monkeypatch.setattr(text_format, "LINES_PER_CHUNK", 7)
     async with seeing(tmp_path) as seen:
         seen.broker.slicer.slice_ns = 0
@@ -312,14 +315,15 @@ async def test_clients_are_served_while_a_scrape_is_read(
     assert len(Scrape(text).of("kafka_consumergroup_lag")) == 50
 
 
-def test_the_page_says_what_each_name_means() -> None:
+def test_metrics_page_explains_each_metric() -> None:
     rows: dict[str, Any] = documented()
     assert all(meaning for _, _, meaning in rows.values())
     assert {kind for kind, _, _ in rows.values()} == {"counter", "gauge", "histogram"}
 
 
-async def test_phases_of_rebalances_and_bytes_of_topics(tmp_path: Path) -> None:
-    """A join phase of no time and a sync phase of 5 s; a batch in, and out twice."""
+async def test_rebalance_phases_and_topic_bytes_are_measured(tmp_path: Path) -> None:
+    """The join phase takes no time and the sync phase 5 s; one batch is produced, and fetched
+    twice."""
     async with seeing(tmp_path) as seen:
         joined = await seen.client.receive(seen.send_join("slow"))
         seen.pass_ms(5000)

@@ -1,4 +1,5 @@
-"""Faults planted into the judge, one at a time: a story of test_verdicts.py must end otherwise."""
+"""Faults planted into the verdicts, one at a time: a test of test_verdicts.py must fail
+with each."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def an_empty_group_is_abandoned_at_once(patch: Patch) -> None:
 
 
 def clients_that_assign_to_themselves_are_nobody(patch: Patch) -> None:
-    patch.setattr(judge._Rules, "_somebody_commits", lambda self: False)
+    patch.setattr(judge._Rules, "_has_recent_non_member_commit", lambda self: False)
     patch.setattr(judge._Rules, "_abandoned_since", lambda self, behind: 1)
 
 
@@ -160,49 +161,64 @@ def refused_joins_are_not_seen(patch: Patch) -> None:
 
 
 PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
-    (a_commit_is_progress, stories.test_a_stuck_member_that_goes_on_committing_the_same_offset),
-    (nothing_is_remembered, stories.test_a_stuck_member_that_goes_on_committing_the_same_offset),
-    (nothing_is_forgotten, stories.test_what_is_gone_is_forgotten),
+    (a_commit_is_progress, stories.test_member_that_keeps_committing_the_same_offset_is_stalled),
+    (
+        nothing_is_remembered,
+        stories.test_member_that_keeps_committing_the_same_offset_is_stalled,
+    ),
+    (nothing_is_forgotten, stories.test_progress_and_verdicts_of_deleted_groups_are_removed),
     (
         what_stands_is_counted_from_the_last_move,
-        stories.test_an_idle_group_is_ok_for_as_long_as_it_likes,
+        stories.test_idle_group_is_ok_until_an_unread_record_is_late,
     ),
-    (a_new_owner_has_no_time, stories.test_members_have_time_to_come_back_after_a_restart),
-    (a_pause_is_not_noted, stories.test_a_pause_of_the_broker_stalls_nobody),
+    (a_new_owner_has_no_time, stories.test_members_have_time_to_rejoin_after_a_restart),
+    (a_pause_is_not_noted, stories.test_pause_of_the_broker_does_not_stall_groups),
     (
         records_below_the_start_are_no_loss,
-        stories.test_an_offset_above_the_end_and_one_below_the_start,
+        stories.test_offset_outside_the_log_is_out_of_range,
     ),
-    (what_is_above_the_end_is_read, stories.test_an_offset_above_the_end_and_one_below_the_start),
-    (neighbours_are_not_looked_at, stories.test_one_partition_stands_while_its_neighbours_move),
-    (any_neighbour_makes_a_stuck_record, stories.test_of_two_members_one_hangs),
+    (what_is_above_the_end_is_read, stories.test_offset_outside_the_log_is_out_of_range),
+    (
+        neighbours_are_not_looked_at,
+        stories.test_stuck_partition_among_moving_ones_is_a_stuck_record,
+    ),
+    (
+        any_neighbour_makes_a_stuck_record,
+        stories.test_hanging_member_is_named_when_the_other_commits,
+    ),
     (
         joins_count_as_rebalances,
-        stories.test_a_group_that_grows_and_one_that_is_restarted_do_not_flap,
+        stories.test_growing_or_restarted_group_is_not_flapping,
     ),
     (
         refused_joins_are_not_seen,
-        stories.test_client_that_is_refused_until_its_settings_are_changed,
+        stories.test_group_is_refused_while_a_client_joins_with_another_assignor,
     ),
-    (returns_are_not_seen, stories.test_a_client_that_keeps_coming_back),
-    (returns_count_for_ever, stories.test_a_client_that_keeps_coming_back),
-    (any_wait_is_a_block, stories.test_a_rebalance_that_waits_for_a_member),
-    (nobody_is_awaited, stories.test_a_rebalance_that_waits_for_a_member),
-    (an_empty_group_is_abandoned_at_once, stories.test_a_group_that_nobody_is_in_any_more),
+    (returns_are_not_seen, stories.test_client_that_keeps_rejoining_is_flapping),
+    (returns_count_for_ever, stories.test_client_that_keeps_rejoining_is_flapping),
+    (any_wait_is_a_block, stories.test_rebalance_that_waits_for_a_member_is_blocked),
+    (nobody_is_awaited, stories.test_rebalance_that_waits_for_a_member_is_blocked),
+    (
+        an_empty_group_is_abandoned_at_once,
+        stories.test_group_without_members_is_abandoned_after_a_minute,
+    ),
     (
         clients_that_assign_to_themselves_are_nobody,
-        stories.test_clients_that_assign_to_themselves_are_ok_while_they_read,
+        stories.test_self_assigned_clients_are_ok_while_they_commit,
     ),
     (
         a_timestamp_is_believed_whenever_the_record_came,
-        stories.test_old_records_that_have_just_come_make_nobody_late,
+        stories.test_newly_appended_records_with_old_timestamps_are_not_lagging,
     ),
-    (nothing_is_old, stories.test_a_group_whose_oldest_unread_record_is_old),
+    (nothing_is_old, stories.test_group_with_an_old_unread_record_is_lagging),
     (
         what_nobody_subscribes_is_read,
-        stories.test_a_topic_that_is_not_subscribed_any_more_stalls_nobody,
+        stories.test_unsubscribed_topic_does_not_stall_the_group,
     ),
-    (who_began_at_the_end_is_behind, stories.test_a_member_that_began_at_the_end),
+    (
+        who_began_at_the_end_is_behind,
+        stories.test_member_that_began_at_the_end_is_stalled_only_by_new_records,
+    ),
     (
         what_has_no_commit_is_new_at_each_look,
         stories.test_static_member_that_restarts_within_its_session_flaps_and_stalls,
@@ -211,13 +227,13 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         who_owned_what_is_forgotten,
         stories.test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit,
     ),
-    (every_look_is_the_first, stories.test_a_verdict_holds_since_its_first_look),
+    (every_look_is_the_first, stories.test_verdict_keeps_the_time_of_its_first_judgement),
 ]
 
 
 @pytest.mark.planted("stories of verdicts")
 @pytest.mark.parametrize(("plant", "story"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
-async def test_a_planted_fault_is_found(
+async def test_planted_fault_fails_the_test_of_its_rule(
     tmp_path: Path, monkeypatch: Patch, plant: Callable[[Patch], None], story: Story
 ) -> None:
     plant(monkeypatch)

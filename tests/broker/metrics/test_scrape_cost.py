@@ -1,4 +1,4 @@
-"""What a scrape may cost: bounded steps, bounded series, a bound that tells when it cuts."""
+"""The cost of a scrape: bounded steps and bounded series, and a count of the omitted series."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.broker.seen import Seen, seeing
 PARTITIONS = 1000
 
 
-async def a_wide_group(seen: Seen, group_id: str = "wide") -> None:
-    """A group that has committed in each of a thousand partitions."""
+async def commit_a_wide_group(seen: Seen, group_id: str = "wide") -> None:
+    """Commits offsets of a group in a thousand partitions."""
     if "wide" not in seen.broker.logs.topics:
         await seen.broker.topics.create("wide", PARTITIONS, {})
     rows = [
@@ -36,10 +36,10 @@ async def a_wide_group(seen: Seen, group_id: str = "wide") -> None:
 
 
 @pytest.mark.campaign
-async def test_no_step_looks_at_more_than_a_few(tmp_path: Path) -> None:
-    """However large one group or topic is; the loop is given back after any of them."""
+async def test_each_step_of_a_scrape_reads_a_bounded_number_of_entries(tmp_path: Path) -> None:
+    """The scrape yields to the loop between steps, however large a group or a topic is."""
     async with seeing(tmp_path) as seen:
-        await a_wide_group(seen)
+        await commit_a_wide_group(seen)
         steps = list(Scan(seen.broker.sources, []).steps())
 
     assert max(steps) <= STEP
@@ -49,10 +49,10 @@ async def test_no_step_looks_at_more_than_a_few(tmp_path: Path) -> None:
 @pytest.mark.campaign
 async def test_series_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.series.max": 4000}) as seen:
-        await a_wide_group(seen, "first")
+        await commit_a_wide_group(seen, "first")
         assert (await seen.scrape())["muster_metrics_series_left_out"] > 0
         for number in range(5):
-            await a_wide_group(seen, f"more-{number}")
+            await commit_a_wide_group(seen, f"more-{number}")
         scrape = await seen.scrape()
 
     grown = [key for key in scrape.values if key[0].startswith(("kafka_", "muster_consumergroup"))]
@@ -62,7 +62,7 @@ async def test_series_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> Non
     assert left_out > 3 * 5 * PARTITIONS
 
 
-async def test_a_member_with_a_very_long_assignment_is_left_out(tmp_path: Path) -> None:
+async def test_member_with_a_very_long_assignment_is_omitted(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         everything = encode_assignment({"orders": list(range(20_000))})
         await seen.client.join_alone("greedy", assignment=everything)
@@ -97,7 +97,7 @@ def test_buckets_are_powers_of_two() -> None:
     assert (histogram.count, histogram.total) == (6, 1010)
 
 
-def test_quantiles_lie_within_their_bucket() -> None:
+def test_quantiles_are_within_their_bucket() -> None:
     histogram = Histogram()
     assert histogram.quantiles([0.5]) == [0.0]
     for value in [100] * 98 + [5000] * 2:

@@ -1,4 +1,4 @@
-"""The metrics of transactions after what happened to some."""
+"""The metrics of transactions after a known history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.transaction_stories import NEWER, Producer, opened
 ORDERS_0 = ("topic=orders", "partition=0")
 
 
-async def test_the_numbers_after_a_story(tmp_path: Path) -> None:
+async def test_transaction_metrics_have_the_numbers_of_a_known_history(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         first = await opened(seen)
@@ -57,7 +57,7 @@ async def test_the_numbers_after_a_story(tmp_path: Path) -> None:
         assert refused == 1
 
 
-async def test_a_transaction_that_no_id_knows_is_held_back_since_its_last_record(
+async def test_hanging_transaction_holds_back_records_since_its_last_record(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -73,7 +73,7 @@ async def test_a_transaction_that_no_id_knows_is_held_back_since_its_last_record
         assert scrape["muster_partition_held_back_seconds", *ORDERS_0] == 90
 
 
-async def test_offsets_of_transactions_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
+async def test_transactional_offsets_are_counted_by_outcome(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         now = seen.time.now()
         for committed, offsets in ((True, 3), (False, 2), (True, 4)):
@@ -84,7 +84,7 @@ async def test_offsets_of_transactions_are_counted_by_what_became_of_them(tmp_pa
     assert scrape[name, "outcome=dropped"] == 2
 
 
-async def test_no_step_of_a_scrape_looks_at_more_than_a_few_ids(tmp_path: Path) -> None:
+async def test_each_step_of_a_scrape_reads_a_bounded_number_of_ids(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         await opened(seen)

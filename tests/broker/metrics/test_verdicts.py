@@ -1,6 +1,7 @@
-"""The judge of the broker: groups of a whole broker by a clock that the test moves.
+"""Verdicts of groups in a whole broker with a mock clock.
 
-Every five seconds of that clock the members heartbeat and the broker judges, as it does by itself.
+Every five seconds of that clock the members heartbeat and the broker judges the groups, as its own
+timer does.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 
 
 class Member:
-    """One member of a group that owns partitions of ``orders``, on a connection of its own."""
+    """One member of a group that owns partitions of ``orders``, on its own connection."""
 
     def __init__(self, trial: Trial, client: Client, member_id: str, generation: int) -> None:
         self.trial = trial
@@ -70,7 +71,7 @@ class Trial:
         self.members: list[Member] = []
 
     async def join(self, *partitions: int, topic: str = "orders", instance: Any = None) -> Member:
-        """A group of one member, which owns these partitions."""
+        """Forms a group of one member, which owns these partitions."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         joined = await client.receive(self.send_join(client, topic=topic, instance=instance))
         member = Member(self, client, joined["member_id"], joined["generation_id"])
@@ -95,7 +96,7 @@ class Trial:
         )
 
     async def sync(self, leader: Member, owned: dict[Member, Any], topic: str = "orders") -> None:
-        """The leader gives everybody their partitions; all ask for theirs."""
+        """Sends the leader's assignment and SyncGroup for every member."""
         given = [
             {"member_id": each.member_id, "assignment": encode_assignment({topic: list(mine)})}
             for each, mine in owned.items()
@@ -112,7 +113,7 @@ class Trial:
             assert synced["error_code"] == NONE
 
     async def join_two(self, first: Any, second: Any) -> tuple[Member, Member]:
-        """A group of two members."""
+        """Forms a group of two members."""
         one = await self.join(*first)
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         handle = self.send_join(client)
@@ -149,7 +150,7 @@ class Trial:
         return code
 
     def produce(self, count: int, partition: int = 0, age_s: float = 0, **fields: Any) -> None:
-        """Records made just now, or so long ago."""
+        """Appends records whose timestamps are ``age_s`` before the current time."""
         at_ms = self.served.time.wall_ms - round(age_s * 1000)
         records = [Record(index, at_ms, None, b"v") for index in range(count)]
         partition_of(self.broker, "orders", partition).append(
@@ -157,12 +158,12 @@ class Trial:
         )
 
     def end_transaction(self, producer_id: int) -> None:
-        """Commits it in the first partition."""
+        """Commits the producer's transaction in partition 0."""
         marker = Marker(producer_id, 0, 0, committed=True)
         partition_of(self.broker, "orders").append_marker(marker, self.served.time.wall_ms)
 
     async def pass_s(self, seconds: float, each: Callable[[], Any] = lambda: None) -> None:
-        """Time goes on; ``each`` is what happens before every look, besides heartbeats."""
+        """Advances the time; calls ``each`` and heartbeats before every judgement."""
         left_ms = round(seconds * 1000)
         while left_ms > 0:
             self.served.pass_ms(min(LOOK_MS, left_ms))
@@ -175,7 +176,7 @@ class Trial:
             await self.look()
 
     async def look(self) -> None:
-        """What the broker does every five seconds, and what its threads do by then."""
+        """Runs the judgement that the broker runs every five seconds, and waits for its threads."""
         await self.broker.verdicts.judge_all()
         await self.broker.lags.times.settled()
 
@@ -210,10 +211,10 @@ async def trial_of(directory: Path, **settings: Any) -> AsyncIterator[Trial]:
                 member.client.close()
 
 
-# ------------------------------------------------------------------------------------ is well
+# ------------------------------------------------------------------------------------ OK
 
 
-async def test_an_idle_group_is_ok_for_as_long_as_it_likes(tmp_path: Path) -> None:
+async def test_idle_group_is_ok_until_an_unread_record_is_late(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(5)
@@ -226,7 +227,7 @@ async def test_an_idle_group_is_ok_for_as_long_as_it_likes(tmp_path: Path) -> No
         assert trial.verdict == "OK", "what stands is counted from when a record waits"
 
 
-async def test_a_group_that_reads_along_is_ok(tmp_path: Path) -> None:
+async def test_group_that_keeps_up_is_ok(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -241,7 +242,7 @@ async def test_a_group_that_reads_along_is_ok(tmp_path: Path) -> None:
         assert trial.verdict == "OK"
 
 
-async def test_empty_partitions_that_nobody_commits_are_ok(tmp_path: Path) -> None:
+async def test_empty_partitions_without_commits_are_ok(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.join(0, 1, 2)
         await trial.pass_s(300)
@@ -258,7 +259,7 @@ async def test_a_batch_group_that_has_read_everything_is_ok(tmp_path: Path) -> N
         assert trial.verdict == "OK"
 
 
-async def test_clients_that_assign_to_themselves_are_ok_while_they_read(tmp_path: Path) -> None:
+async def test_self_assigned_clients_are_ok_while_they_commit(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         offset = 0
 
@@ -274,7 +275,7 @@ async def test_clients_that_assign_to_themselves_are_ok_while_they_read(tmp_path
         assert trial.verdict == "ABANDONED"
 
 
-async def test_a_topic_that_is_not_subscribed_any_more_stalls_nobody(tmp_path: Path) -> None:
+async def test_unsubscribed_topic_does_not_stall_the_group(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         trial.produce(5)
@@ -284,10 +285,10 @@ async def test_a_topic_that_is_not_subscribed_any_more_stalls_nobody(tmp_path: P
         assert trial.verdict == "OK"
 
 
-# ------------------------------------------------------------------------------------ stands
+# ------------------------------------------------------------------------------------ stalled
 
 
-async def test_a_stuck_member_that_goes_on_committing_the_same_offset(tmp_path: Path) -> None:
+async def test_member_that_keeps_committing_the_same_offset_is_stalled(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -309,7 +310,7 @@ async def test_a_stuck_member_that_goes_on_committing_the_same_offset(tmp_path: 
 
 
 async def test_a_member_that_commits_before_the_last_marker_has_read_all(tmp_path: Path) -> None:
-    """It commits its last record's offset and one, as many applications do."""
+    """The member commits the offset after its last record, as many applications do."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -322,8 +323,9 @@ async def test_a_member_that_commits_before_the_last_marker_has_read_all(tmp_pat
         assert trial.verdict == "STALLED", "there is a record behind the marker"
 
 
-async def test_client_that_is_refused_until_its_settings_are_changed(tmp_path: Path) -> None:
-    """Half a rolling upgrade to another assignor: refused 715 times in 23 minutes, and all OK."""
+async def test_group_is_refused_while_a_client_joins_with_another_assignor(tmp_path: Path) -> None:
+    """Such a half-finished rolling upgrade was once refused 715 times in 23 minutes, with the
+    verdict OK."""
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         late = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -356,7 +358,9 @@ async def test_client_that_is_refused_until_its_settings_are_changed(tmp_path: P
         assert trial.verdict == "OK", "it has stopped trying"
 
 
-async def test_a_silent_member(tmp_path: Path) -> None:
+async def test_member_without_heartbeats_is_stalled_until_its_session_expires(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -374,7 +378,7 @@ async def test_a_silent_member(tmp_path: Path) -> None:
         assert trial.verdict == "ABANDONED"
 
 
-async def test_a_member_that_never_commits(tmp_path: Path) -> None:
+async def test_member_that_never_commits_is_stalled(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         await trial.join(0)
@@ -386,7 +390,7 @@ async def test_a_member_that_never_commits(tmp_path: Path) -> None:
 async def test_static_member_that_restarts_within_its_session_flaps_and_stalls(
     tmp_path: Path,
 ) -> None:
-    """It dies at its first record, each time; its process is started again 1 s later."""
+    """It fails at its first record each time, and its process restarts 1 s later."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         verdicts = []
@@ -408,14 +412,14 @@ async def test_static_member_that_restarts_within_its_session_flaps_and_stalls(
 
 
 def closed(trial: Trial) -> bool:
-    """Whether the broker knows of each member that its connection closed."""
+    """Whether the broker has noticed that the connection of each member closed."""
     hosted = trial.broker.groups.hosted_for(GROUP)
     assert hosted is not None
     members = hosted.core.view.groups[GROUP].members.values()
     return all(each.closed_ms is not None for each in members)
 
 
-async def test_a_member_that_began_at_the_end(tmp_path: Path) -> None:
+async def test_member_that_began_at_the_end_is_stalled_only_by_new_records(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         member = await trial.join(0, 1)
@@ -429,7 +433,7 @@ async def test_a_member_that_began_at_the_end(tmp_path: Path) -> None:
         assert trial.verdict == "STALLED"
 
 
-async def test_one_partition_stands_while_its_neighbours_move(tmp_path: Path) -> None:
+async def test_stuck_partition_among_moving_ones_is_a_stuck_record(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0, 1, 2)
         trial.produce(9)
@@ -453,7 +457,7 @@ async def test_one_partition_stands_while_its_neighbours_move(tmp_path: Path) ->
         ]  # fmt: skip
 
 
-async def test_of_two_members_one_hangs(tmp_path: Path) -> None:
+async def test_hanging_member_is_named_when_the_other_commits(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         one, two = await trial.join_two([0], [1, 2])
         for partition in (0, 1, 2):
@@ -477,10 +481,10 @@ async def test_of_two_members_one_hangs(tmp_path: Path) -> None:
         assert one.member_id not in held.sentence
 
 
-# ------------------------------------------------------------------------------------ the others
+# ------------------------------------------------------------------------------------ others
 
 
-async def test_a_rebalance_that_waits_for_a_member(tmp_path: Path) -> None:
+async def test_rebalance_that_waits_for_a_member_is_blocked(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -503,8 +507,10 @@ async def test_a_rebalance_that_waits_for_a_member(tmp_path: Path) -> None:
         client.close()
 
 
-async def test_rebalance_began_when_it_began_although_the_broker_paused(tmp_path: Path) -> None:
-    """Four pauses of 3 s moved it on by 12 s; they do not count as waiting, however."""
+async def test_blocked_rebalance_has_its_start_time_after_pauses_of_the_broker(
+    tmp_path: Path,
+) -> None:
+    """Four pauses of 3 s moved the start on by 12 s. The pauses do not count as waiting."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         client = await Client.connect(trial.broker.sockets.addresses()[0][1])
@@ -523,7 +529,9 @@ async def test_rebalance_began_when_it_began_although_the_broker_paused(tmp_path
         client.close()
 
 
-async def test_crashed_member_is_awaited_as_one_whose_connection_closed(tmp_path: Path) -> None:
+async def test_blocked_rebalance_shows_the_closed_connection_of_a_crashed_member(
+    tmp_path: Path,
+) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
         member = await trial.join(0)
@@ -559,7 +567,7 @@ async def test_crashed_member_is_awaited_as_one_whose_connection_closed(tmp_path
         client.close()
 
 
-async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
+async def test_client_that_keeps_rejoining_is_flapping(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         for _ in range(4):
@@ -575,7 +583,7 @@ async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
         assert trial.verdict == "OK"
 
 
-async def test_a_group_that_grows_and_one_that_is_restarted_do_not_flap(tmp_path: Path) -> None:
+async def test_growing_or_restarted_group_is_not_flapping(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
         for _ in range(2):
@@ -586,7 +594,7 @@ async def test_a_group_that_grows_and_one_that_is_restarted_do_not_flap(tmp_path
             await one.leave()
 
 
-async def test_an_offset_above_the_end_and_one_below_the_start(tmp_path: Path) -> None:
+async def test_offset_outside_the_log_is_out_of_range(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
         assert await trial.commit(60) == NONE
@@ -604,7 +612,7 @@ async def test_an_offset_above_the_end_and_one_below_the_start(tmp_path: Path) -
         assert trial.verdict == "OK"
 
 
-async def test_a_group_that_nobody_is_in_any_more(tmp_path: Path) -> None:
+async def test_group_without_members_is_abandoned_after_a_minute(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -643,7 +651,7 @@ async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_fir
 async def test_group_is_abandoned_when_its_members_hang_before_their_first_commit(
     tmp_path: Path,
 ) -> None:
-    """It rebalances until the last of them is removed."""
+    """The group rebalances until the last member is removed."""
     async with trial_of(tmp_path) as trial:
         trial.produce(9)
         one, two = await trial.join_two([0], [1])
@@ -667,8 +675,8 @@ async def test_group_whose_member_began_at_the_end_is_not_abandoned(tmp_path: Pa
         assert trial.verdict == "OK", "nothing came to orders:0 while it was owned"
 
 
-async def test_a_group_whose_oldest_unread_record_is_old(tmp_path: Path) -> None:
-    """It moves, and is always a hundred records behind, of which one comes a second."""
+async def test_group_with_an_old_unread_record_is_lagging(tmp_path: Path) -> None:
+    """The group commits, and always has a hundred unread records; one arrives per second."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -689,8 +697,8 @@ async def test_a_group_whose_oldest_unread_record_is_old(tmp_path: Path) -> None
         assert 95 <= (trial.ago(0) - finding.since_ms) / 1000 <= 130
 
 
-async def test_old_records_that_have_just_come_make_nobody_late(tmp_path: Path) -> None:
-    """As a copy of another topic has them."""
+async def test_newly_appended_records_with_old_timestamps_are_not_lagging(tmp_path: Path) -> None:
+    """A copy of another topic has such records."""
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         offset = 0
@@ -705,10 +713,10 @@ async def test_old_records_that_have_just_come_make_nobody_late(tmp_path: Path) 
         assert trial.verdict == "OK"
 
 
-# ------------------------------------------------------------------------------- what is remembered
+# ------------------------------------------------------------------------------- memory
 
 
-async def test_a_verdict_holds_since_its_first_look(tmp_path: Path) -> None:
+async def test_verdict_keeps_the_time_of_its_first_judgement(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
         assert await trial.commit(10) == NONE
@@ -719,13 +727,13 @@ async def test_a_verdict_holds_since_its_first_look(tmp_path: Path) -> None:
         assert trial.held().since_ms == since_ms
 
 
-async def test_a_group_is_judged_when_it_is_asked_for_before_any_look(tmp_path: Path) -> None:
+async def test_group_is_judged_when_it_is_read_before_the_first_judgement(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         assert await trial.commit(10) == NONE
         assert trial.verdict == "OUT_OF_RANGE"
 
 
-async def test_a_restart_begins_with_the_times_of_the_log(tmp_path: Path) -> None:
+async def test_verdict_after_a_restart_uses_the_commit_times_of_the_log(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -742,7 +750,7 @@ async def test_a_restart_begins_with_the_times_of_the_log(tmp_path: Path) -> Non
         assert stood_ms <= held.since_ms < trial.ago(80)
 
 
-async def test_members_have_time_to_come_back_after_a_restart(tmp_path: Path) -> None:
+async def test_members_have_time_to_rejoin_after_a_restart(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         member = await trial.join(0)
         trial.produce(9)
@@ -760,7 +768,7 @@ async def test_members_have_time_to_come_back_after_a_restart(tmp_path: Path) ->
         assert trial.verdict == "STALLED"
 
 
-async def test_a_pause_of_the_broker_stalls_nobody(tmp_path: Path) -> None:
+async def test_pause_of_the_broker_does_not_stall_groups(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.join(0)
         trial.produce(9)
@@ -773,7 +781,7 @@ async def test_a_pause_of_the_broker_stalls_nobody(tmp_path: Path) -> None:
         assert trial.verdict == "STALLED"
 
 
-async def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
+async def test_progress_and_verdicts_of_deleted_groups_are_removed(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         for partition in (0, 1):
             assert await trial.commit(0, partition) == NONE
@@ -789,7 +797,9 @@ async def test_what_is_gone_is_forgotten(tmp_path: Path) -> None:
         assert not looks.arrivals._marks
 
 
-async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_progress_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "PARTITIONS_MAX", 1)
     async with trial_of(tmp_path) as trial:
         for partition in (0, 1):
@@ -800,7 +810,7 @@ async def test_the_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert trial.verdict, "it is judged by what one look shows"
 
 
-async def test_no_step_looks_at_more_than_a_block(tmp_path: Path) -> None:
+async def test_each_step_reads_a_block_of_partitions_at_most(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         count = 3 * BLOCK
         await trial.broker.topics.create("wide", count, {})
@@ -820,7 +830,7 @@ async def test_no_step_looks_at_more_than_a_block(tmp_path: Path) -> None:
             assert sum(steps) >= count
 
 
-async def test_a_step_takes_a_block_of_members(
+async def test_each_step_reads_a_block_of_members_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with trial_of(tmp_path) as trial:
@@ -836,7 +846,7 @@ async def test_a_step_takes_a_block_of_members(
         assert steps.count(BLOCK) == 3
 
 
-async def test_a_large_group_is_judged_in_a_thread(
+async def test_large_group_is_judged_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "PARTITIONS_AT_ONCE", 1)

@@ -1,4 +1,5 @@
-"""What is remembered of allowed names: little for all connections together, the newest of it."""
+"""The cache of allowed names: bounded for all connections together, and it keeps the newest
+names."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def filled(memory: AuthorizationCacheMemory, count: int, stem: str) -> Names:
     return names
 
 
-def test_all_connections_together_keep_so_many_bytes() -> None:
+def test_all_connections_together_keep_bytes_max() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     connections = [filled(memory, 50, str(number)) for number in range(40)]
     kept = sum(len(name) for names in connections for name in names)
@@ -31,14 +32,14 @@ def test_all_connections_together_keep_so_many_bytes() -> None:
     assert [bool(names) for names in connections] == [False] * 35 + [True] * 5
 
 
-def test_names_of_one_connection_beyond_the_bound_begin_anew() -> None:
+def test_cache_of_one_connection_stays_within_the_bound() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = filled(memory, 10_000, "one")
     assert 0 < sum(map(len, names)) <= BYTES_MAX
     assert memory.kept_bytes <= BYTES_MAX
 
 
-def test_a_name_counts_once_and_a_long_one_not_at_all() -> None:
+def test_name_counts_once_and_a_long_one_is_not_kept() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     names = Names(memory)
     for _ in range(3):
@@ -49,7 +50,7 @@ def test_a_name_counts_once_and_a_long_one_not_at_all() -> None:
     assert (set(names), memory.kept_bytes) == ({"orders"}, before)
 
 
-def test_what_a_connection_kept_is_forgotten_when_it_is_gone() -> None:
+def test_names_of_a_closed_connection_are_removed() -> None:
     memory = AuthorizationCacheMemory(BYTES_MAX)
     gone = AuthorizationCache(0, user("alice"))
     gone.names = {1: filled(memory, 10, "a"), 2: filled(memory, 10, "b")}

@@ -1,4 +1,5 @@
-"""What a connection promises: order, bounds, and that one peer's trouble stays its own."""
+"""Guarantees of a connection: order, bounds, and that the faults of one peer do not affect
+others."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from tests.broker.said import said
 
 
 class Handlers:
-    """Three APIs that do what a test asks: at once, parked, or not at all."""
+    """Three APIs that answer at once, later, or by a parked request, as the test decides."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
@@ -104,7 +105,7 @@ async def test_replies_leave_in_the_order_of_the_requests(
         assert await client.receive(quick)
 
 
-async def test_a_request_behind_a_parked_one_waits_for_it(
+async def test_request_after_a_parked_one_waits_for_it(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -120,7 +121,7 @@ async def test_a_request_behind_a_parked_one_waits_for_it(
         assert await client.receive(behind)
 
 
-async def test_a_request_that_is_answered_later_does_not_take_the_parked_ones_place(
+async def test_deferred_answer_does_not_overtake_or_release_a_parked_request(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -141,7 +142,7 @@ async def test_a_request_that_is_answered_later_does_not_take_the_parked_ones_pl
         assert await client.receive(behind)
 
 
-async def test_a_disconnect_is_told_to_the_parked_request(
+async def test_parked_request_is_notified_of_the_disconnect(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -152,10 +153,10 @@ async def test_a_disconnect_is_told_to_the_parked_request(
         client.close()
 
         await eventually(lambda: handlers.gone == handlers.parked)
-        handlers.parked[0].respond({"error_code": 0})  # void, and no error
+        handlers.parked[0].respond({"error_code": 0})  # has no effect and raises nothing
 
 
-async def test_a_disconnect_behind_a_full_backlog_is_noticed(
+async def test_disconnect_is_detected_when_the_backlog_is_full(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -176,7 +177,7 @@ async def test_a_disconnect_behind_a_full_backlog_is_noticed(
         assert connection not in broker.server.connections
 
 
-async def test_what_waits_behind_a_parked_request_is_bounded_and_then_handled_in_order(
+async def test_requests_after_a_parked_one_are_bounded_and_handled_in_order(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -194,7 +195,7 @@ async def test_what_waits_behind_a_parked_request_is_bounded_and_then_handled_in
         assert len(handlers.seen) == 20_000
 
 
-async def test_a_frame_may_arrive_in_any_pieces(
+async def test_frame_that_arrives_byte_by_byte_is_handled(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start() as broker:
@@ -210,7 +211,7 @@ async def test_a_frame_may_arrive_in_any_pieces(
         assert handlers.seen == [("pieces", 77)]
 
 
-async def test_a_peer_that_reads_nothing_is_muted_and_then_closed(
+async def test_peer_that_reads_nothing_is_muted_and_closed_when_idle(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     handlers.answer = lambda request: request.complete(struct.pack(">i", 60_000) + bytes(60_000))
@@ -235,7 +236,7 @@ async def test_a_peer_that_reads_nothing_is_muted_and_then_closed(
         await eventually(lambda: connection not in broker.server.connections)
 
 
-async def test_a_muted_peer_that_reads_again_gets_everything(
+async def test_muted_peer_that_reads_again_receives_every_reply(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     size = 60_000
@@ -254,7 +255,7 @@ async def test_a_muted_peer_that_reads_again_gets_everything(
         assert not broker.server.muted
 
 
-async def test_an_idle_connection_ends_and_one_with_a_parked_request_does_not(
+async def test_idle_connection_is_closed_unless_it_has_a_parked_request(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     async with start(idle_ms=60_000) as broker:
@@ -273,7 +274,7 @@ async def test_an_idle_connection_ends_and_one_with_a_parked_request_does_not(
         assert await waiting.receive(handle)
 
 
-async def test_max_connections_holds(start: Callable[..., EdgeBroker]) -> None:
+async def test_connection_above_max_connections_is_closed(start: Callable[..., EdgeBroker]) -> None:
     async with start(connections=2) as broker:
         first, second, third = [await broker.client() for _ in range(3)]
 
@@ -288,7 +289,7 @@ async def test_max_connections_holds(start: Callable[..., EdgeBroker]) -> None:
         await fourth.receive(beat(fourth))
 
 
-async def test_max_connections_per_ip_and_its_overrides_hold(
+async def test_connection_above_max_connections_per_ip_or_override_is_closed(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start(connections_per_ip=1) as broker:
@@ -323,7 +324,7 @@ async def test_requests_in_flight_are_bounded(
             assert await client.receive(handle)
 
 
-async def test_a_bug_in_a_handler_is_logged_answered_and_ends_nothing_else(
+async def test_exception_of_a_handler_is_logged_and_answered_with_unknown_error(
     start: Callable[..., EdgeBroker], handlers: Handlers, logs: list[Any]
 ) -> None:
     answer = handlers.answer
@@ -345,7 +346,7 @@ async def test_a_bug_in_a_handler_is_logged_answered_and_ends_nothing_else(
         assert reply["error_code"] == 0, "the connection goes on"
 
 
-async def test_a_bug_in_an_api_without_a_top_level_error_closes_that_connection_only(
+async def test_exception_of_an_api_without_top_level_error_closes_its_connection(
     tmp_path: Path,
 ) -> None:
     def broken(broker: Any, request: Request) -> None:
@@ -361,7 +362,7 @@ async def test_a_bug_in_an_api_without_a_top_level_error_closes_that_connection_
         other.close()
 
 
-async def test_nonsense_closes_with_one_line_in_which_nothing_of_the_peer_is_raw(
+async def test_malformed_request_closes_with_one_line_that_escapes_the_client_id(
     start: Callable[..., EdgeBroker], handlers: Handlers, logs: list[Any]
 ) -> None:
     handlers.answer = lambda request: request.respond({"error_code": len(request.value)})
@@ -387,7 +388,7 @@ async def test_unknown_apis_and_versions_close_the_connection(
             assert await client.closed_by_peer()
 
 
-async def test_whole_requests_before_the_nonsense_are_answered(
+async def test_requests_before_a_malformed_one_are_answered(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start() as broker:
@@ -399,7 +400,7 @@ async def test_whole_requests_before_the_nonsense_are_answered(
         assert await client.closed_by_peer()
 
 
-async def test_a_reply_may_be_chunks_some_still_in_a_file(
+async def test_reply_of_chunks_and_file_slices_is_sent_in_order(
     start: Callable[..., EdgeBroker], handlers: Handlers, tmp_path: Path
 ) -> None:
     file = OsFileSystem().open(str(tmp_path / "payload"), create=True)
@@ -417,7 +418,8 @@ async def test_a_reply_may_be_chunks_some_still_in_a_file(
 async def test_partly_received_requests_are_bounded_together(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
-    """Above queued.max.request.bytes the oldest goes on, and the rest when it is through."""
+    """Above queued.max.request.bytes only the oldest request is read on; the others follow when it
+    ends."""
     header = encode_request_header(HEARTBEAT.key, 0, 9, "big")
     group = "g" * 30_000
     body = HEARTBEAT.encode_request(0, {"group_id": group, "member_id": "m" * 30_000})
@@ -435,7 +437,7 @@ async def test_partly_received_requests_are_bounded_together(
         await eventually(lambda: not broker.server.unread)
 
 
-async def test_one_that_holds_up_the_others_and_sends_nothing_more_is_closed(
+async def test_stalled_partial_request_that_delays_others_is_closed(
     start: Callable[..., EdgeBroker],
 ) -> None:
     async with start(queued_bytes=1000) as broker:
@@ -455,7 +457,7 @@ async def test_one_that_holds_up_the_others_and_sends_nothing_more_is_closed(
         await eventually(lambda: not broker.server.unread)
 
 
-async def test_a_closing_peer_that_takes_nothing_is_cut_off(
+async def test_closing_connection_whose_peer_reads_nothing_is_aborted(
     start: Callable[..., EdgeBroker], handlers: Handlers
 ) -> None:
     size = 8_000_000
@@ -475,14 +477,14 @@ async def test_a_closing_peer_that_takes_nothing_is_cut_off(
         await eventually(lambda: not broker.server.connections)
 
 
-def test_addresses_of_one_network_of_ipv6_are_one() -> None:
+def test_ipv6_addresses_of_one_network_count_as_one() -> None:
     from broker.net.peer import network_of
 
     assert network_of("2001:db8:1:2:3:4:5:6") == network_of("2001:db8:1:2:9:9:9:9")
     assert network_of("10.0.0.9") == "10.0.0.9"
 
 
-def test_the_peer_is_shown_as_java_shows_it() -> None:
+def test_peer_address_has_javas_form() -> None:
     from broker.net.peer import java_address
 
     assert java_address("127.0.0.1") == "/127.0.0.1"
@@ -491,7 +493,7 @@ def test_the_peer_is_shown_as_java_shows_it() -> None:
     assert java_address("fe80::1%eth0") == "/fe80:0:0:0:0:0:0:1%eth0"
 
 
-async def test_ipv6_listens_and_is_served(tmp_path: Path, handlers: Handlers) -> None:
+async def test_client_over_ipv6_is_served(tmp_path: Path, handlers: Handlers) -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     broker = EdgeBroker(tmp_path, served=handlers.table())

@@ -1,4 +1,4 @@
-"""A request over many elements: counted first, decoded beside the loop, handled in slices."""
+"""Requests with many elements: counted first, decoded outside the loop, handled in slices."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def beat(client: Client) -> tuple[int, int, int]:
     return client.send(HEARTBEAT.key, 4, group_id="g", generation_id=1, member_id="m")
 
 
-def test_the_budgets_are_those_that_the_page_tells() -> None:
+def test_budgets_are_those_of_the_page() -> None:
     rows = re.findall(r"^\| (\w+) \| ([\d,]+|its own) \|", PAGE.read_text(), re.MULTILINE)
     told = {name: None if budget == "its own" else budget for name, budget in rows}
     served = [(row.api.name, row.elements_max) for row in SERVED.values()]
@@ -74,7 +74,7 @@ def names_in(reply: dict[str, Any]) -> int:
         ),
     ],
 )
-async def test_others_are_served_while_one_asks_for_many(
+async def test_other_clients_are_served_during_a_large_request(
     tmp_path: Path, key: int, version: int, value: dict[str, Any]
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -88,7 +88,9 @@ async def test_others_are_served_while_one_asks_for_many(
         assert beats > 1, "the heartbeats waited for it"
 
 
-async def test_what_the_same_client_asks_next_is_answered_behind_it(tmp_path: Path) -> None:
+async def test_next_requests_of_the_same_client_are_answered_after_a_large_one(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path) as broker:
         client = await broker.client()
         many = describe(client)
@@ -98,7 +100,7 @@ async def test_what_the_same_client_asks_next_is_answered_behind_it(tmp_path: Pa
             await client.receive(asked)
 
 
-async def test_a_request_of_few_elements_is_answered_at_once_however_long_they_are(
+async def test_request_with_few_long_elements_is_decoded_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -108,7 +110,7 @@ async def test_a_request_of_few_elements_is_answered_at_once_however_long_they_a
         assert names_in(reply) == 2
 
 
-async def test_above_its_budget_a_request_is_refused_with_one_line_and_nothing_made_of_it(
+async def test_request_above_its_budget_is_refused_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -125,7 +127,7 @@ async def test_above_its_budget_a_request_is_refused_with_one_line_and_nothing_m
         await client.receive(beat(client))
 
 
-async def test_where_no_error_of_the_whole_fits_the_connection_is_closed_with_one_line(
+async def test_request_above_its_budget_without_top_level_error_closes(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -138,7 +140,7 @@ async def test_where_no_error_of_the_whole_fits_the_connection_is_closed_with_on
         assert line["api"] == "DescribeGroups"
 
 
-async def test_a_request_that_is_cut_short_closes_its_connection(tmp_path: Path) -> None:
+async def test_truncated_request_closes_its_connection(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         client = await broker.client()
         body = DESCRIBE_GROUPS.encode_request(0, {"groups": NAMES})[:-3]
@@ -150,7 +152,7 @@ async def test_a_request_that_is_cut_short_closes_its_connection(tmp_path: Path)
         assert line["event"] == "connection closed: not a Kafka request"
 
 
-async def test_a_client_that_goes_is_not_worked_for_any_longer(
+async def test_large_request_is_abandoned_when_its_client_disconnects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -171,19 +173,19 @@ async def test_a_client_that_goes_is_not_worked_for_any_longer(
         assert len(asked) < MANY
 
 
-async def test_a_broker_that_stops_answers_or_closes_what_it_is_at(tmp_path: Path) -> None:
+async def test_stop_answers_or_closes_large_requests(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         clients = [await broker.client() for _ in range(8)]
         for client in clients:
             describe(client)
         await eventually(lambda: broker.tasks)
     for client in clients:
-        with suppress(ConnectionResetError):  # closed before all of its request was read
+        with suppress(ConnectionResetError):  # closed before its whole request was read
             await asyncio.wait_for(client.reader.read(), 30)
     await eventually(lambda: not broker.tasks)
 
 
-async def test_many_large_requests_at_a_time_are_decoded_few_at_a_time(
+async def test_concurrent_decoded_requests_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as broker:

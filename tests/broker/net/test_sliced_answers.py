@@ -1,4 +1,4 @@
-"""Answers about many things: told in slices, the same whether they take one or many."""
+"""Responses that are built in slices are the same as those built in one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ QUESTIONS: list[tuple[str, int, dict[str, Any]]] = [
 
 
 def _fill(wire: Wire) -> None:
-    """Topics, and groups with offsets in them."""
+    """Creates topics, and groups with committed offsets."""
     topics = [{"name": n, "num_partitions": 3, "replication_factor": 1} for n in TOPICS]
     made = wire.call("CreateTopics", 5, {"topics": topics})
     assert not any(topic["error_code"] for topic in made["topics"])
@@ -76,7 +76,7 @@ def _fill(wire: Wire) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question[0]}-{question[1]}")
-async def test_an_answer_in_many_slices_is_the_answer_in_one(
+async def test_response_built_in_many_slices_equals_the_one_built_in_one(
     tmp_path: Path, question: tuple[str, int, dict[str, Any]]
 ) -> None:
     name, version, value = question
@@ -87,5 +87,5 @@ async def test_an_answer_in_many_slices_is_the_answer_in_one(
         in_slices = await asked(broker, lambda wire: wire.call(name, version, value))
     for answer in (at_once, in_slices):
         for directory in answer.get("results", ()):
-            directory.pop("usable_bytes", None)  # others write to the same disk
+            directory.pop("usable_bytes", None)  # other processes write to the same disk
     assert in_slices == at_once

@@ -1,4 +1,4 @@
-"""Peers that read slowly, or not at all, what is still in files."""
+"""Peers that read responses from files slowly, or not at all."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from protocol.messages.heartbeat import API as HEARTBEAT
 from tests.broker.edge import Client, EdgeBroker, eventually
 from tests.simulated_files import SimulatedFile, SimulatedFiles
 
+pytestmark = pytest.mark.proves("faults 5")
+
 MIB = 1024 * 1024
 SIZE = 8 * MIB
 PAYLOAD = bytes(range(251)) * (SIZE // 251 + 1)
@@ -30,7 +32,7 @@ FRAME = struct.pack(">i", SIZE)
 
 
 class Files:
-    """Answers each request with the whole of a file, or in a few bytes if it is told to."""
+    """Answers each request with the whole file; the client "other" receives a few bytes."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -62,7 +64,7 @@ def ask(client: Client) -> tuple[int, int, int]:
 
 
 class SlowClient:
-    """A socket that is read when the test says so, with a small buffer of its own."""
+    """A socket that the test reads explicitly, with a small receive buffer."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.socket()
@@ -75,7 +77,7 @@ class SlowClient:
         self.got = bytearray()
 
     async def read(self, size: int) -> None:
-        """Read so much more."""
+        """Reads ``size`` bytes more."""
         wanted = len(self.got) + size
         loop = asyncio.get_running_loop()
         while len(self.got) < wanted:
@@ -86,7 +88,7 @@ class SlowClient:
             self.got += data
 
 
-async def test_forty_peers_that_do_not_read_cost_little(tmp_path: Path) -> None:
+async def test_forty_peers_that_read_nothing_use_bounded_memory(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         peers = [SlowClient(broker.port) for _ in range(40)]
         await eventually(lambda: len(broker.server.muted) == 40)
@@ -100,8 +102,8 @@ async def test_forty_peers_that_do_not_read_cost_little(tmp_path: Path) -> None:
             peer.socket.close()
 
 
-async def test_a_slow_reader_is_never_cut_off_and_gets_every_byte(tmp_path: Path) -> None:
-    """It reads a part of a megabyte in a time in which one that reads nothing would be closed."""
+async def test_slow_reader_is_not_closed_and_receives_every_byte(tmp_path: Path) -> None:
+    """It reads half a megabyte in a time after which a peer that reads nothing is closed."""
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -118,7 +120,7 @@ async def test_a_slow_reader_is_never_cut_off_and_gets_every_byte(tmp_path: Path
         peer.socket.close()
 
 
-async def test_a_slow_reader_costs_64_kib_until_it_reads_faster(tmp_path: Path) -> None:
+async def test_slow_reader_has_64_kib_of_memory_until_it_reads_faster(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -126,21 +128,21 @@ async def test_a_slow_reader_costs_64_kib_until_it_reads_faster(tmp_path: Path) 
         assert connection.write_buffer_size() > SLOW_PIECE_BYTES
 
         for piece in range(6):
-            if piece > 1:  # the first goes behind what is left of a large one
+            if piece > 1:  # the first follows the rest of a large piece
                 assert connection.write_buffer_size() <= SLOW_PIECE_BYTES
-            broker.server.now_s += 2  # so long it took nothing
+            broker.server.now_s += 2  # it read nothing in this time
             now_s = broker.server.now_s
             await peer.read(connection.write_buffer_size() + SLOW_PIECE_BYTES)
             await eventually(lambda now_s=now_s: connection.muted_at_s == now_s)  # type: ignore[misc]
 
-        await peer.read(2 * MIB)  # and all within a second
+        await peer.read(2 * MIB)  # all within one second
         await eventually(lambda: connection.write_buffer_size() > SLOW_PIECE_BYTES)
         await peer.read(len(FRAME) + SIZE - len(peer.got))
         assert peer.got == FRAME + PAYLOAD[:SIZE]
         peer.socket.close()
 
 
-async def test_one_that_reads_nothing_is_closed_as_an_idle_one(tmp_path: Path) -> None:
+async def test_peer_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path), idle_ms=60_000) as broker:
         peer = SlowClient(broker.port)
         await eventually(lambda: len(broker.server.muted) == 1)
@@ -156,7 +158,7 @@ async def test_one_that_reads_nothing_is_closed_as_an_idle_one(tmp_path: Path) -
         peer.socket.close()
 
 
-async def test_later_requests_wait_until_the_answer_is_written(tmp_path: Path) -> None:
+async def test_later_requests_wait_until_the_response_is_written(tmp_path: Path) -> None:
     files = on_disk(tmp_path)
     async with serving(tmp_path, files) as broker:
         client = await broker.client()
@@ -174,7 +176,7 @@ async def test_later_requests_wait_until_the_answer_is_written(tmp_path: Path) -
             assert await client.receive_raw() == PAYLOAD[:SIZE]
 
 
-async def test_what_is_not_in_memory_is_read_by_a_thread_while_others_are_served(
+async def test_uncached_file_is_read_by_a_thread_while_others_are_served(
     tmp_path: Path,
 ) -> None:
     disk = SimulatedFiles()
@@ -194,7 +196,7 @@ async def test_what_is_not_in_memory_is_read_by_a_thread_while_others_are_served
         assert await reader.receive_raw() == PAYLOAD[:SIZE]
 
 
-async def test_a_peer_that_goes_while_the_disk_is_awaited(tmp_path: Path) -> None:
+async def test_disconnect_during_a_disk_read_does_not_affect_others(tmp_path: Path) -> None:
     disk = SimulatedFiles()
     file = disk.open("/segment", create=True)
     file.write(0, PAYLOAD[:SIZE])
@@ -213,7 +215,7 @@ async def test_a_peer_that_goes_while_the_disk_is_awaited(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("cold", [False, True])
-async def test_a_file_that_ends_too_soon_closes_the_connection(tmp_path: Path, cold: bool) -> None:
+async def test_truncated_file_closes_the_connection(tmp_path: Path, cold: bool) -> None:
     disk = SimulatedFiles()
     file: SimulatedFile = disk.open("/segment", create=True)
     file.write(0, PAYLOAD[: SIZE // 2])
@@ -230,7 +232,7 @@ async def test_a_file_that_ends_too_soon_closes_the_connection(tmp_path: Path, c
 
 
 @pytest.mark.campaign
-async def test_a_broker_that_stops_ends_the_answers_that_are_read(tmp_path: Path) -> None:
+async def test_stop_completes_the_responses_that_are_read(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         reads, never = await broker.client(), SlowClient(broker.port)
         reads.writer.transport.pause_reading()
@@ -245,7 +247,7 @@ async def test_a_broker_that_stops_ends_the_answers_that_are_read(tmp_path: Path
         never.socket.close()
 
 
-def test_only_what_is_open_and_in_memory_counts_as_cached(tmp_path: Path) -> None:
+def test_cached_read_needs_an_open_file_in_memory(tmp_path: Path) -> None:
     files = OpenFiles(1)
     first = files.open(str(tmp_path / "first"), create=True)
     first.write(0, b"0123456789")

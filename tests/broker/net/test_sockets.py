@@ -1,4 +1,4 @@
-"""The addresses of a broker: all had or none, and held before anything else is done."""
+"""The addresses of a broker: all are bound or none, and they are bound before anything else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.config.served import config
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address that somebody listens on."""
+    """An address on which another socket listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -29,7 +29,7 @@ def of_two_listeners(directory: Path, second: str, **more: Any) -> Sockets:
     return Sockets(config(directory, **given, **more))
 
 
-def test_where_one_address_is_taken_none_is_held(tmp_path: Path, taken: str) -> None:
+def test_no_address_stays_bound_when_one_is_in_use(tmp_path: Path, taken: str) -> None:
     sockets = of_two_listeners(tmp_path, taken)
 
     with pytest.raises(CannotListen, match=f"^can't listen on {taken}: "):
@@ -38,7 +38,7 @@ def test_where_one_address_is_taken_none_is_held(tmp_path: Path, taken: str) -> 
     assert sockets.listeners == []
 
 
-def test_a_taken_address_for_http_gives_the_others_up(tmp_path: Path, taken: str) -> None:
+def test_no_address_stays_bound_when_the_http_address_is_in_use(tmp_path: Path, taken: str) -> None:
     sockets = of_two_listeners(tmp_path, "127.0.0.1:0", **{"http.listener": taken})
 
     with pytest.raises(CannotListen, match=f"^can't listen on {taken}: .*--http off$"):
@@ -47,7 +47,7 @@ def test_a_taken_address_for_http_gives_the_others_up(tmp_path: Path, taken: str
     assert sockets.listeners == []
 
 
-def test_nobody_connects_to_a_bound_address_before_it_listens(tmp_path: Path) -> None:
+def test_bound_address_refuses_connections_before_it_listens(tmp_path: Path) -> None:
     sockets = of_two_listeners(tmp_path, "127.0.0.1:0")
     sockets.bind()
 
@@ -59,23 +59,21 @@ def test_nobody_connects_to_a_bound_address_before_it_listens(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("http", [False, True])
-async def test_an_address_that_another_is_first_to_listen_on_ends_the_start(
-    tmp_path: Path, http: bool
-) -> None:
+async def test_start_fails_when_another_process_listens_first(tmp_path: Path, http: bool) -> None:
     broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}))
     broker.open()
     bound = broker.sockets.http if http else broker.sockets.listeners[0]
     assert bound is not None
     host, port = bound.getsockname()
 
-    # Both want the address although connections of its last owner are ending (SO_REUSEADDR).
+    # SO_REUSEADDR lets both sockets bind while connections of the previous owner are closing.
     with socket.create_server((host, port)):
         with pytest.raises(CannotListen, match=f"^can't listen on {host}:{port}: Address"):
             await broker.start()
         await broker.stop()
 
 
-def test_a_start_that_fails_holds_neither_directory_nor_address(tmp_path: Path) -> None:
+def test_failed_start_releases_directory_and_addresses(tmp_path: Path) -> None:
     (tmp_path / "topics.json").write_text("{")
     broker = Broker(config(tmp_path))
 

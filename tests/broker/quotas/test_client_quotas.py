@@ -1,4 +1,4 @@
-"""Buckets of those who share a quota: kept while they are used, and not without end."""
+"""Buckets of clients that share a quota: kept while they are used, and bounded in number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def time() -> MockTime:
 @pytest.fixture
 def quotas(time: MockTime, monkeypatch: pytest.MonkeyPatch) -> ClientQuotas:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
-    monkeypatch.setattr(client_quotas, "TOLD_USERS_MAX", 2)
+    monkeypatch.setattr(client_quotas, "LOGGED_USERS_MAX", 2)
     quotas = ClientQuotas(Config({}), time)
     quotas.change({Entity(client_id=None): {"producer_byte_rate": 1000.0}})
     return quotas
@@ -33,9 +33,7 @@ def used(quotas: ClientQuotas, time: MockTime, client_id: str, amount: float = 9
     return share.use(amount, time.now().mono_ms)
 
 
-def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
-    quotas: ClientQuotas, time: MockTime
-) -> None:
+def test_least_recently_used_buckets_are_evicted(quotas: ClientQuotas, time: MockTime) -> None:
     for number in range(BUCKETS):
         assert used(quotas, time, f"c{number}") == 0
         time.move(1)
@@ -46,7 +44,7 @@ def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
     assert used(quotas, time, "c7") > 0, "remembered"
 
 
-def test_clients_of_one_user_share_a_bucket_when_that_of_others_was_dropped(
+def test_clients_of_one_user_share_a_bucket_after_evictions(
     time: MockTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
@@ -69,7 +67,7 @@ def test_clients_of_one_user_share_a_bucket_when_that_of_others_was_dropped(
     assert len(quotas._buckets) <= BUCKETS + 2
 
 
-def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
+def test_buckets_unused_for_an_hour_are_evicted_when_full(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     for number in range(BUCKETS):
@@ -79,7 +77,7 @@ def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
     assert len(quotas._buckets) == 1
 
 
-def test_a_long_name_has_a_bucket_of_its_own_and_is_not_kept(
+def test_long_name_has_its_own_bucket_and_is_not_stored(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     beginning = "x" * NAME_KEPT_MAX
@@ -98,7 +96,7 @@ def test_a_long_name_has_a_bucket_of_its_own_and_is_not_kept(
     assert max(len(name) for place in kept for name in place) < 2 * NAME_KEPT_MAX
 
 
-def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: MockTime) -> None:
+def test_token_bucket_adopts_a_changed_rate(quotas: ClientQuotas, time: MockTime) -> None:
     quotas.change({Entity("u"): {"controller_mutation_rate": 1.0}})
     tokens = quotas.shares_of("u", "c").mutation.bucket.tokens
     tokens.force(21, time.now().mono_ms)
@@ -108,7 +106,7 @@ def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: 
     assert tokens.wait_ms(time.now().mono_ms) == 1_000
 
 
-def test_the_wait_of_a_request_is_a_window_at_most_and_that_of_bytes_fits_an_answer(
+def test_request_throttle_is_one_window_at_most_and_byte_throttle_an_int32(
     quotas: ClientQuotas, time: MockTime
 ) -> None:
     quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})

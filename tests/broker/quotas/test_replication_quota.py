@@ -1,4 +1,4 @@
-"""Which replicas are throttled, and when they are held back."""
+"""Replication quotas: which replicas are throttled, and when they are held back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE = 2
 
 
 class Clock:
-    """The time, as the test says, and the topic's list of throttled replicas."""
+    """The time and the topic's list of throttled replicas, set by the test."""
 
     def __init__(self, replicas: str, rate: int | None = 1000) -> None:
         self.replicas = replicas
@@ -52,15 +52,13 @@ class Clock:
         ("00:02", [0]),
     ],
 )
-def test_the_list_of_a_topic_names_partitions_by_broker(
-    replicas: str, throttled: list[int]
-) -> None:
+def test_throttled_replicas_are_those_of_this_broker(replicas: str, throttled: list[int]) -> None:
     quota = Clock(replicas).leader
     assert [index for index in (0, 1, 12) if quota.is_throttled("t", index)] == throttled
     assert not quota.is_throttled("other", 0)
 
 
-def test_a_throttled_replica_is_held_back_while_there_was_too_much() -> None:
+def test_throttled_replica_is_held_back_above_the_rate() -> None:
     clock = Clock("0:2")
     quota = clock.leader
     quota.count("t", 0, 1000)
@@ -75,7 +73,7 @@ def test_a_throttled_replica_is_held_back_while_there_was_too_much() -> None:
     assert quota.throttled_bytes == 1001
 
 
-def test_what_is_not_throttled_is_not_counted() -> None:
+def test_unthrottled_partition_is_not_counted() -> None:
     quota = Clock("0:2").leader
     quota.count("t", 1, 10_000)
     quota.count("other", 0, 10_000)
@@ -89,8 +87,8 @@ def test_without_a_rate_nothing_is_held_back() -> None:
     assert not quota.holds_back("t", 0)
 
 
-def test_a_rate_of_nothing_lets_one_answer_through() -> None:
-    """As in Kafka: what is above the rate is seen when it has been sent."""
+def test_rate_0_allows_the_first_response() -> None:
+    """In Kafka too, the excess is detected after the response was sent."""
     quota = Clock("*", rate=0).leader
     assert not quota.holds_back("t", 0)
     quota.count("t", 0, 1)

@@ -1,4 +1,4 @@
-"""One `muster serve --test` for a module's tests, reset before each."""
+"""One `muster serve --test` for the tests of a module, reset before each test."""
 
 from __future__ import annotations
 

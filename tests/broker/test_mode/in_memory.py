@@ -1,4 +1,4 @@
-"""A whole broker in the test's own loop, whose data are in memory, and clients in threads."""
+"""A whole broker in the test's event loop with its data in memory, and clients in threads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.broker.serving import serving
 T = TypeVar("T")
 
 DATA = "/no/such/directory/data"
-"""Nobody could make it on a real disk: /no is not there, and tests need not be root."""
+"""A directory that cannot exist on a real disk: tests need not be root, and /no does not exist."""
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 
 _CLIENTS = ThreadPoolExecutor(8)
 
 
 class MemoryDisk:
-    """What outlives a broker: its files, and what is wrong with them."""
+    """The files and disk faults that survive a broker."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.time = Time()
@@ -40,7 +40,7 @@ class MemoryDisk:
 
     @asynccontextmanager
     async def broker(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Broker]:
-        """A broker over what is there, stopped in order at the end."""
+        """A broker on these files, stopped cleanly at the end."""
         files = self.of_this_run = FaultyFiles(self.files, self.faults)
         cleaner = partial(CleanerThread, self.time, files)
         async with serving(
@@ -57,14 +57,14 @@ class MemoryDisk:
     async def broker_to_kill(
         self, settings: Mapping[str, str] | None = None
     ) -> AsyncIterator[Broker]:
-        """The same, and killed at the end: from then on it writes nothing."""
+        """The same broker, killed at the end: after the kill it writes nothing."""
         async with self.broker(settings) as broker:
             yield broker
             self.of_this_run.kill()
 
 
 async def client(work: Callable[[], T]) -> T:
-    """What ``work`` returns, which waits for the broker, in a thread."""
+    """Runs ``work``, which waits for the broker, in a thread and returns its result."""
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, work)
 
 
@@ -73,7 +73,7 @@ def address(broker: Broker) -> str:
 
 
 def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list[str]:
-    """Produces each value by itself; the name of each answer's error, "" for none."""
+    """Produces each value separately; returns the error name of each response, "" for none."""
     names: list[str] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -87,7 +87,7 @@ def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> list
 
 
 def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
-    """The first values of a topic's first partition."""
+    """The first ``count`` values of a topic's first partition."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": "reader"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -97,7 +97,7 @@ def consume(broker: Broker, topic: str, count: int) -> list[bytes | None]:
 
 
 def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
-    """Commits an offset; the name of the error, "" for none."""
+    """Commits an offset; returns the error name, "" for none."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         answer = consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -109,7 +109,7 @@ def commit(broker: Broker, group: str, topic: str, offset: int) -> str:
 
 
 def committed(broker: Broker, group: str, topic: str) -> int:
-    """The group's offset of the topic's first partition."""
+    """The group's committed offset of the topic's first partition."""
     consumer = Consumer({"bootstrap.servers": address(broker), "group.id": group})
     try:
         [found] = consumer.committed([TopicPartition(topic, 0)], 30)

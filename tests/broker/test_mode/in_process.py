@@ -1,4 +1,4 @@
-"""A tested broker in the test's own loop, for what can't be done or seen through its verbs."""
+"""A test broker in the test's event loop, for tests that its HTTP verbs cannot express."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def running(directory: str | None = None, **settings: str) -> AsyncIterator[TestedBroker]:
-    """Started; dots of settings are double underscores."""
+    """A started test broker; a double underscore in the name of a setting means a dot."""
     sets = [f"{name.replace('__', '.')}={value}" for name, value in settings.items()]
     config = load(None, {}, sets, {}, DEFAULTS)
     tested = TestedBroker(config, Addresses(config), directory, KeptLines(io.StringIO()))
@@ -32,7 +32,7 @@ async def running(directory: str | None = None, **settings: str) -> AsyncIterato
 
 
 async def asked(tested: TestedBroker, work: Callable[[Wire], T]) -> T:
-    """What ``work`` returns, which talks to the broker through a connection, in a thread."""
+    """Runs ``work`` with a connection to the broker in a thread and returns its result."""
 
     def run() -> T:
         with Wire(tested.addresses.listeners[0].port) as wire:

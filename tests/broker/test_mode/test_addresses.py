@@ -1,4 +1,4 @@
-"""Addresses are ours for the life of the process, on systems of both kinds."""
+"""The process keeps its addresses for its life, on systems with and without double binding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMITS = limits_of(CONFIG)
 
 
 @pytest.mark.parametrize("bound_twice", [True, False])
-def test_a_run_may_have_what_nobody_else_gets(
+def test_held_address_is_lent_to_a_run_and_to_no_other_socket(
     monkeypatch: pytest.MonkeyPatch, bound_twice: bool
 ) -> None:
     monkeypatch.setattr(addresses, "_BOUND_TWICE", bound_twice)
@@ -26,7 +26,7 @@ def test_a_run_may_have_what_nobody_else_gets(
     (endpoint,) = ours.listeners
     place = (endpoint.host, endpoint.port)
     for _ in range(3):
-        if bound_twice:  # elsewhere this is so without our doing
+        if bound_twice:  # without double binding, the system refuses it itself
             with pytest.raises(OSError, match="in use"):
                 bind(*place, LIMITS)
         with pytest.raises(ConnectionRefusedError):
@@ -40,7 +40,7 @@ def test_a_run_may_have_what_nobody_else_gets(
     bind(*place, LIMITS).close()
 
 
-def test_an_address_that_another_listens_on_is_refused_and_none_is_held() -> None:
+def test_no_address_stays_bound_when_one_is_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         taken, http = other.getsockname()[1], free.getsockname()[1]
@@ -54,7 +54,7 @@ def test_an_address_that_another_listens_on_is_refused_and_none_is_held() -> Non
         bind("127.0.0.1", http, LIMITS).close()
 
 
-def test_an_address_that_another_has_bound_and_listens_on_later_is_refused() -> None:
+def test_address_bound_before_by_another_socket_is_refused() -> None:
     with bind("127.0.0.1", 0, LIMITS) as other:
         port = other.getsockname()[1]
         flags = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "http.listener": "127.0.0.1:0"}

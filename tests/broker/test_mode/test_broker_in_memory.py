@@ -1,4 +1,4 @@
-"""A broker whose data are in memory: whatever clients do, it does as with a disk."""
+"""A broker whose data are in memory behaves toward clients as one with a disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TXN = {"transactional.id": "t", "transaction.timeout.ms": 20_000}
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_what_was_acknowledged_is_there_for_the_next_broker(end: str) -> None:
+async def test_acknowledged_data_survive_the_end_of_a_broker(end: str) -> None:
     disk = MemoryDisk()
     first = disk.broker() if end == "stop" else disk.broker_to_kill()
     async with first as broker:
@@ -45,7 +45,7 @@ async def test_what_was_acknowledged_is_there_for_the_next_broker(end: str) -> N
         assert log_of(again, "orders").log_end_offset == 4
 
 
-async def test_a_killed_broker_leaves_the_files_as_they_were() -> None:
+async def test_killed_broker_does_not_change_the_files() -> None:
     disk = MemoryDisk()
     async with disk.broker() as broker:
         await client(lambda: produce(broker, "orders", b"a", b"b"))
@@ -58,7 +58,7 @@ async def test_a_killed_broker_leaves_the_files_as_they_were() -> None:
 
 
 def all_files(disk: MemoryDisk, path: str = "/") -> dict[str, Any]:
-    """Every file with its bytes."""
+    """The content of every file, by path."""
     found: dict[str, Any] = {}
     for name in disk.files.list(path):
         inside = f"{path.rstrip('/')}/{name}"
@@ -69,7 +69,7 @@ def all_files(disk: MemoryDisk, path: str = "/") -> dict[str, Any]:
     return found
 
 
-async def test_a_transaction_is_committed_and_another_aborted() -> None:
+async def test_transactions_are_committed_and_aborted_in_memory() -> None:
     disk = MemoryDisk()
     async with disk.broker() as broker:
 
@@ -111,7 +111,7 @@ async def test_a_compacted_topic_is_cleaned_in_memory() -> None:
 
 
 async def test_the_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits of one offset, again and again: what is dead goes."""
+    """Repeated commits of one offset are removed, except the last."""
     monkeypatch.setattr(cleaning, "OWNED_WAIT_MS", 100)
     disk = MemoryDisk()
     async with disk.broker() as broker:
@@ -130,7 +130,7 @@ async def test_the_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.Monkey
 
         await client(many)
         log = log_of(broker, OFFSETS_TOPIC)
-        # 2.4 MB were written; a slow machine begins to clean in their midst.
+        # 2.4 MB are written in all; a slow machine starts to clean before the end.
         await eventually("it is cleaned", lambda: log.size_bytes < 1_000_000)
         assert broker.cleaning.runs
         assert broker.cleaning.failures == 0
@@ -139,12 +139,12 @@ async def test_the_offsets_topic_is_cleaned_in_memory(monkeypatch: pytest.Monkey
         assert await client(lambda: committed(again, "g", "orders")) == 599
 
 
-# -- a disk on which something is wrong
+# -- faults of the disk
 
 ONCE = {"retries": 0, "message.timeout.ms": 5000}
 
 
-async def test_a_full_disk_refuses_records_and_commits_and_both_go_on_afterwards() -> None:
+async def test_records_and_commits_are_refused_only_while_the_disk_is_full() -> None:
     disk = MemoryDisk()
     async with disk.broker() as broker:
         await _live_through_a_full_disk(broker, disk)
@@ -171,7 +171,7 @@ async def _live_through_a_full_disk(broker: Broker, disk: MemoryDisk) -> None:
     assert await client(lambda: commit(broker, "g", "orders", 2)) == ""
 
 
-async def test_a_disk_of_so_many_bytes_is_full_by_itself() -> None:
+async def test_disk_with_a_bounded_capacity_becomes_full() -> None:
     disk = MemoryDisk(capacity_bytes=200_000)
     async with disk.broker() as broker:
         names: list[str] = []

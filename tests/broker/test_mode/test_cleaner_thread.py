@@ -1,4 +1,4 @@
-"""Logs in memory are cleaned by a thread as a process cleans those on the disk."""
+"""A thread cleans logs in memory as a process cleans those on the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cleaners() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name.startswith("cleaner")]
 
 
-async def test_a_log_in_memory_is_cleaned_and_no_process_is_there() -> None:
+async def test_log_in_memory_is_cleaned_without_a_process() -> None:
     fs = MemoryFiles(Time())
     with no_process_is_left(), opened(DATA, fs) as broker:
         log = make_topic(broker)
@@ -46,8 +46,8 @@ async def test_a_log_in_memory_is_cleaned_and_no_process_is_there() -> None:
     assert not DATA.exists()
 
 
-async def test_a_thread_does_what_a_process_does(tmp_path: Path) -> None:
-    """Group by group, byte by byte, and with the same counts."""
+async def test_cleaner_thread_has_the_results_of_the_cleaner_process(tmp_path: Path) -> None:
+    """The comparison covers the bytes of each group and the counts."""
     process = await _cleaned(tmp_path / "process", None)
     thread = await _cleaned(tmp_path / "thread", OsFileSystem())
     assert process == thread
@@ -57,7 +57,7 @@ async def test_a_thread_does_what_a_process_does(tmp_path: Path) -> None:
 async def _cleaned(
     directory: Path, fs: FileSystem | None
 ) -> tuple[CleanDone, list[tuple[CleanedGroup, bytes]]]:
-    """What comes of a cleaning of the same log: its counts, and each group with its bytes."""
+    """The result of cleaning the same log: the counts, and each group with its bytes."""
     groups: list[tuple[CleanedGroup, bytes]] = []
     with opened(directory, fs, log_segment_bytes="20000") as broker:
         log = make_topic(broker)
@@ -79,7 +79,7 @@ async def _cleaned(
     return done, groups
 
 
-async def test_what_fails_is_reported_and_tried_again() -> None:
+async def test_failed_cleaning_is_reported_and_repeated() -> None:
     fs = MemoryFiles(Time())
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
@@ -99,14 +99,14 @@ async def test_what_fails_is_reported_and_tried_again() -> None:
 
 
 def job_of(fs: FileSystem, seed: int) -> CleanJob:
-    """A log that has not been cleaned, in files of a broker that is gone."""
+    """The job for an uncleaned log in the files of a stopped broker."""
     with opened(DATA, fs) as broker:
         log = make_topic(broker)
         write(log, random.Random(seed), 100)
         return broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
 
 
-async def test_a_cleaning_that_would_take_days_ends_when_it_is_stopped() -> None:
+async def test_long_cleaning_ends_when_it_is_cancelled() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.bytes_per_second = 1.0
@@ -121,7 +121,7 @@ async def test_a_cleaning_that_would_take_days_ends_when_it_is_stopped() -> None
     await eventually(lambda: not cleaners())
 
 
-async def test_who_waits_for_a_cleaning_that_is_stopped_is_told() -> None:
+async def test_stop_of_the_worker_fails_a_running_cleaning() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.bytes_per_second = 1.0
@@ -132,7 +132,7 @@ async def test_who_waits_for_a_cleaning_that_is_stopped_is_told() -> None:
         await cleaning
 
 
-async def test_what_the_exchange_raises_ends_the_cleaning_and_the_next_one_goes() -> None:
+async def test_exception_of_the_exchange_ends_only_its_cleaning() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 4)
     job.segment_bytes = 6000
@@ -153,11 +153,11 @@ async def test_what_the_exchange_raises_ends_the_cleaning_and_the_next_one_goes(
     await worker.stop()
 
 
-async def test_a_slow_cleaning_keeps_its_pace() -> None:
+async def test_cleaning_keeps_its_configured_rate() -> None:
     fs = MemoryFiles(Time())
     worker, job = CleanerThread(Time(), fs), job_of(fs, 6)
     size = fs.open(os.path.join(job.directory, f"{0:020d}.log")).size()
-    job.bytes_per_second = size * 10  # about six times that is read and written
+    job.bytes_per_second = size * 10  # about six times this number is read and written
     done = await worker.clean(job, lambda _: asyncio.sleep(0))
     assert done.milliseconds >= 100
     await worker.stop()

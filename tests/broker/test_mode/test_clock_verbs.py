@@ -1,4 +1,4 @@
-"""The verbs of time, as real clients notice them."""
+"""The HTTP verbs of the clock, and their effect on real clients."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WITHIN_S = 30
 
 
 class Reader:
-    """A confluent-kafka consumer that polls in a thread, and what it was told."""
+    """A confluent-kafka consumer that polls in a thread and records its callbacks."""
 
     def __init__(self, muster: Tested, group: str, session_ms: int) -> None:
         self.values: list[bytes] = []
         self.assigned: list[int] = []
-        """How many partitions, each time."""
+        """The number of partitions of each assignment."""
         self.lost = 0
         self._consumer = Consumer(
             {
@@ -70,7 +70,7 @@ class Reader:
 
 @contextmanager
 def reading(muster: Tested, group: str = "g", session_ms: int = 45_000) -> Iterator[Reader]:
-    """A consumer that has its partitions."""
+    """A consumer with an assignment."""
     reader = Reader(muster, group, session_ms)
     reader.start()
     try:
@@ -84,10 +84,10 @@ def orders(muster: Tested, **configs: object) -> None:
     muster.post("/topics", topics=[{"name": "orders", "partitions": 2, "configs": configs}])
 
 
-# -- what the verbs say
+# -- responses of the verbs
 
 
-def test_the_clocks_are_told_moved_frozen_and_run(muster: Tested) -> None:
+def test_clocks_can_be_read_moved_frozen_and_run(muster: Tested) -> None:
     before = muster.get("/time")
     assert sorted(before) == ["ahead_ms", "is_frozen", "mono_ms", "wall_ms"]
     assert not before["is_frozen"]
@@ -120,7 +120,7 @@ def test_the_clocks_are_told_moved_frozen_and_run(muster: Tested) -> None:
         ("freeze", {"x": 1}, "unknown argument 'x'"),
     ],
 )  # fmt: skip
-def test_what_is_no_time_is_refused_in_one_sentence(
+def test_invalid_time_is_refused_with_the_reason(
     muster: Tested, verb: str, body: dict[str, object], sentence: str
 ) -> None:
     status, said = muster.refused("POST", f"/time/{verb}", body)
@@ -130,7 +130,7 @@ def test_what_is_no_time_is_refused_in_one_sentence(
     assert abs(muster.get("/time")["ahead_ms"]) < 1_000
 
 
-def test_after_a_reset_the_time_is_the_systems_and_runs(muster: Tested) -> None:
+def test_reset_restores_the_running_system_clock(muster: Tested) -> None:
     orders(muster)
     with reading(muster):
         muster.post("/time/freeze")
@@ -144,7 +144,7 @@ def test_after_a_reset_the_time_is_the_systems_and_runs(muster: Tested) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_time_goes_on_while_the_broker_is_off(muster: Tested, end: str) -> None:
+def test_clock_advances_while_the_broker_is_stopped(muster: Tested, end: str) -> None:
     orders(muster)
     with Wire(muster.port) as wire:
         until("there is a coordinator", lambda: coordinated(wire))
@@ -166,10 +166,10 @@ def coordinated(wire: Wire) -> bool:
     return answer["error_code"] == 0
 
 
-# -- what real clients notice
+# -- effects on real clients
 
 
-def test_a_silent_members_session_ends_and_the_real_consumer_gets_its_partitions(
+def test_advance_expires_a_silent_member_and_reassigns_its_partitions(
     muster: Tested,
 ) -> None:
     orders(muster)
@@ -180,7 +180,7 @@ def test_a_silent_members_session_ends_and_the_real_consumer_gets_its_partitions
             until("they share", lambda: poll_nothing(other) or len(other.assignment()) == 1)
             until("they share", lambda: reader.assigned[-1] == 1)
             muster.post("/time/freeze")
-            # It never hears that it is out, and does not come back.
+            # The member never learns of its removal, and does not rejoin.
             muster.post("/faults", kind="stop_answering", client_id="other")
             muster.post("/time/advance", ms=7_000)
             until("it has both", lambda: reader.assigned[-1] == 2)
@@ -200,7 +200,7 @@ def poll_nothing(consumer: Consumer) -> None:
     consumer.poll(0.05)
 
 
-def test_a_consumer_whose_session_ended_is_told_and_comes_back(muster: Tested) -> None:
+def test_consumer_whose_session_expired_rejoins(muster: Tested) -> None:
     orders(muster)
     with reading(muster) as reader:
         muster.post("/time/advance", ms=MINUTE_MS)
@@ -252,8 +252,8 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
     assert muster.get("/time")["wall_ms"] == stood["wall_ms"]
 
 
-def test_nobody_is_heard_while_the_clock_is_moved(muster: Tested) -> None:
-    """Records that have the broker's time: none of them has one in between."""
+def test_no_request_is_handled_during_an_advance(muster: Tested) -> None:
+    """Records have the broker's time as timestamp; none of them has a time in between."""
     orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
     stood = muster.post("/time/freeze")["wall_ms"]
     with Wire(muster.port) as wire:
@@ -269,7 +269,7 @@ def test_nobody_is_heard_while_the_clock_is_moved(muster: Tested) -> None:
     producing = threading.Thread(target=produce_on)
     producing.start()
     try:
-        # 1008 checks of offsets; a slow machine goes the rest of the way in LONG_STEPS.
+        # 1008 checks of offsets; a slow machine covers the rest in LONG_STEPS.
         assert muster.post("/time/advance", ms=WEEK_MS)["fired"] > LONG_STEPS // 2
         with Wire(muster.port) as wire:
             ends = until("others come behind it", lambda: times(wire)[1:])
@@ -280,7 +280,7 @@ def test_nobody_is_heard_while_the_clock_is_moved(muster: Tested) -> None:
 
 
 def times(wire: Wire) -> list[int]:
-    """Of the batches of a partition, each once."""
+    """The timestamps of a partition's batches, without repetitions."""
     found: dict[int, None] = {}
     offset = 0
     while records := fetch(wire, "orders", offset, partition_max_bytes=1 << 22)["records"]:
@@ -290,7 +290,7 @@ def times(wire: Wire) -> list[int]:
     return list(found)
 
 
-def test_offsets_expire_while_nobody_is_there_for_a_week(muster: Tested) -> None:
+def test_offsets_of_an_empty_group_expire_after_an_advance_of_a_week(muster: Tested) -> None:
     orders(muster, **{"retention.ms": -1})
     with Wire(muster.port) as wire:
         produce(wire, "orders", batch(b"one"))

@@ -1,4 +1,4 @@
-"""disk_full and fail_fsync of POST /test/faults, as real clients meet them."""
+"""The faults disk_full and fail_fsync of POST /test/faults, as real clients see them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def muster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
 
 
 def produced(muster: Tested, value: bytes, *, retries: int = 0) -> str:
-    """The name of the error, "" for none."""
+    """Produces one value and returns the error name, "" for none."""
     names: list[str] = []
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": retries, "linger.ms": 0}
@@ -79,7 +79,7 @@ def records(muster: Tested, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.interop
-def test_a_full_disk_takes_no_record_and_no_commit_until_it_has_room(muster: Tested) -> None:
+def test_disk_full_refuses_records_and_commits_until_it_ends(muster: Tested) -> None:
     assert produced(muster, b"before") == ""
     assert commit_error(muster, 1) == ""
     fault = muster.post("/faults", kind="disk_full")["id"]
@@ -100,7 +100,7 @@ def test_a_full_disk_takes_no_record_and_no_commit_until_it_has_room(muster: Tes
 
 
 @pytest.mark.interop
-def test_a_failed_fsync_is_final_until_the_broker_is_started_again(muster: Tested) -> None:
+def test_fail_fsync_stops_the_broker_until_it_is_started_again(muster: Tested) -> None:
     assert produced(muster, b"before") == ""
     muster.post("/faults", kind="fail_fsync", times=1)
     assert produced(muster, b"lost") != ""
@@ -117,7 +117,7 @@ def test_a_failed_fsync_is_final_until_the_broker_is_started_again(muster: Teste
     assert records(muster, 1) == [b"before"]
 
 
-def test_a_reset_ends_them(muster: Tested) -> None:
+def test_reset_ends_disk_faults(muster: Tested) -> None:
     muster.post("/faults", kind="disk_full")
     muster.post("/faults", kind="fail_fsync")
     muster.post("/reset")
@@ -136,7 +136,7 @@ def test_a_reset_ends_them(muster: Tested) -> None:
         ),
     ],
 )
-def test_what_they_do_not_take_is_refused(given: dict[str, object], says: str) -> None:
+def test_invalid_arguments_of_disk_faults_are_refused(given: dict[str, object], says: str) -> None:
     with tested() as muster:
         status, error = muster.refused("POST", "/faults", given)
     assert status == 400
@@ -144,10 +144,10 @@ def test_what_they_do_not_take_is_refused(given: dict[str, object], says: str) -
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-async def test_what_waits_for_a_full_disk_goes_on_when_the_fault_ends(
+async def test_log_is_probed_at_once_when_disk_full_ends(
     in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not at its next try, which would be in an hour."""
+    """The next probe would be an hour later."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 3_600_000)
     async with running(None if in_memory else str(tmp_path / "data")) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -163,8 +163,8 @@ async def test_what_waits_for_a_full_disk_goes_on_when_the_fault_ends(
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-async def test_the_cleaner_meets_a_full_disk_too(in_memory: bool, tmp_path: Path) -> None:
-    """In a process of its own it would not."""
+async def test_disk_full_fails_the_cleaner(in_memory: bool, tmp_path: Path) -> None:
+    """A cleaner in its own process would not see the fault."""
     settings = {"log__cleaner__backoff__ms": "20"}
     directory = None if in_memory else str(tmp_path / "data")
     with no_process_is_left():

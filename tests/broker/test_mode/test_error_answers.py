@@ -1,4 +1,5 @@
-"""Error answers: every served API and version can say every error, and names what was asked for."""
+"""Error responses: every supported API and version can return every error for the requested
+elements."""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ BY_TABLES = [
     for api, version in EVERY
     if api not in (ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS)
 ]
-"""All but the two with directories: only the request has them, or only the answer."""
+"""All APIs but two with directories, which only the request or only the response has."""
 NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
-"""Their answers have an element for each of the request, in its order, without a name."""
+"""APIs whose responses have one unnamed element for each of the request, in the same order."""
 CODES = [code for code in errors.NAMES if code]
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_every_answer_can_say_every_error(api: Api, version: int) -> None:
+def test_error_answer_of_each_version_can_have_every_error(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     for code in CODES:
         answer = error_answer(api, version, request, code, "why")
@@ -49,7 +50,7 @@ def test_every_answer_can_say_every_error(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
-def test_an_answer_names_what_its_request_named(api: Api, version: int) -> None:
+def test_error_answer_names_the_elements_of_its_request(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     answer = error_answer(api, version, request, errors.NOT_COORDINATOR, "why")
     for elements in (each for each in answer.values() if isinstance(each, list)):
@@ -66,7 +67,7 @@ def _plain(value: Any) -> list[Any]:
     return [value]
 
 
-def test_an_error_of_a_partition_stands_at_partitions_alone() -> None:
+def test_partition_error_is_set_only_at_partitions() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
     whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
@@ -78,14 +79,14 @@ def test_an_error_of_a_partition_stands_at_partitions_alone() -> None:
     assert partition["committed_offset"] == -1
 
 
-def test_an_error_of_partitions_stands_at_the_request_where_it_names_none() -> None:
+def test_partition_error_is_set_at_the_top_when_no_partition_is_named() -> None:
     api = SERVED[9].api
     code = next(iter(OF_ELEMENTS))
     everything = {"topics": None, "group_id": "billing"}
     assert error_answer(api, 7, everything, code, "why")["error_code"] == code
 
 
-async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: Path) -> None:
+async def test_broker_returns_an_injected_error_for_each_api_and_version(tmp_path: Path) -> None:
     recorder = RequestRecorder(Time())
     interposed = Interposed(recorder)
     async with serving(tmp_path, interpose=interposed) as broker:
@@ -105,7 +106,7 @@ async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: P
         client.close()
 
 
-async def test_metadata_says_an_error_and_still_names_the_broker(tmp_path: Path) -> None:
+async def test_metadata_with_an_injected_error_names_the_broker(tmp_path: Path) -> None:
     interposed = Interposed(RequestRecorder(Time()))
     async with serving(tmp_path, interpose=interposed) as broker:
         await broker.topics.ensure("orders")
@@ -131,7 +132,7 @@ async def test_api_versions_not_supported_is_answered_in_version_0(tmp_path: Pat
         client.close()
 
 
-async def test_a_produce_without_answer_ends_its_connection(tmp_path: Path) -> None:
+async def test_injected_error_of_produce_with_acks_0_closes_the_connection(tmp_path: Path) -> None:
     recorder = RequestRecorder(Time())
     interposed = Interposed(recorder)
     async with serving(tmp_path, interpose=interposed) as broker:

@@ -1,4 +1,4 @@
-"""A tested broker that can't go on says why, and is brought back by a reset or a start."""
+"""A test broker that failed reports the reason, and works again after a reset or a start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuses(port: int) -> bool:
 
 
 async def fail(tested: TestedBroker) -> None:
-    """Its disk fails to fsync, which is final (law 6)."""
+    """Fails an fsync of its disk, which is final (law 6)."""
     await asked(tested, fill)
     tested.disk.faults.fail_fsync()
     answer = await asked(tested, lambda wire: produce(wire, "t", batch(b"lost")))
@@ -39,7 +39,7 @@ async def fail(tested: TestedBroker) -> None:
     await eventually(lambda: not tested.is_running)
 
 
-async def test_it_says_why_and_its_port_refuses() -> None:
+async def test_failed_broker_reports_the_reason_and_refuses_connections() -> None:
     async with running() as tested:
         await fail(tested)
 
@@ -48,7 +48,7 @@ async def test_it_says_why_and_its_port_refuses() -> None:
         await eventually(lambda: refuses(tested.addresses.listeners[0].port))
 
 
-async def test_a_reset_brings_an_empty_one() -> None:
+async def test_reset_of_a_failed_broker_starts_an_empty_one() -> None:
     async with running() as tested:
         await fail(tested)
 
@@ -58,7 +58,7 @@ async def test_a_reset_brings_an_empty_one() -> None:
         assert tested.broker.fatal is None
 
 
-async def test_a_start_finds_what_was_written(tmp_path: Path) -> None:
+async def test_start_of_a_failed_broker_keeps_its_data(tmp_path: Path) -> None:
     async with running(str(tmp_path / "data")) as tested:
         await fail(tested)
         tested.disk.faults.end_all()
@@ -69,7 +69,7 @@ async def test_a_start_finds_what_was_written(tmp_path: Path) -> None:
         assert found[0] == b"one"
 
 
-async def test_one_that_can_not_start_again_says_why(tmp_path: Path) -> None:
+async def test_failed_start_reports_the_reason(tmp_path: Path) -> None:
     async with running(str(tmp_path / "data")) as tested:
         await tested.stop()
         (tmp_path / "data" / "meta.properties").write_text("version=9\n")

@@ -1,4 +1,5 @@
-"""Faults on command, as real clients meet them: errors, slowness, silence, cut connections."""
+"""Injected faults as real clients see them: errors, delays, missing responses, closed
+connections."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ WITHIN_S = 30
 
 @pytest.fixture
 def consumer(muster: Tested) -> Iterator[confluent_kafka.Consumer]:
-    """One that names no partitions and commits for the group ``billing``."""
+    """A consumer without an assignment that commits for the group ``billing``."""
     made = confluent_kafka.Consumer(settings(muster))
     yield made
     made.close()
@@ -42,7 +43,7 @@ def orders(muster: Tested) -> None:
 
 
 def commit_error(consumer: confluent_kafka.Consumer, topic: str = "orders") -> str | None:
-    """The error of a commit of offset 1, as the client names it."""
+    """The error of a commit of offset 1, by the client's name."""
     try:
         (done,) = consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     except KafkaException as raised:
@@ -75,7 +76,7 @@ def test_a_commit_fails_with_the_error_and_works_again_when_the_fault_ends(
     ]
 
 
-def test_a_fault_that_is_for_some_meets_no_others(
+def test_fault_with_a_filter_does_not_affect_other_requests(
     muster: Tested, consumer: confluent_kafka.Consumer
 ) -> None:
     orders(muster)
@@ -94,7 +95,7 @@ def test_a_fault_that_is_for_some_meets_no_others(
     assert [row["hits"] for row in muster.get("/faults")["faults"]] == [1, 0, 0]
 
 
-def test_a_fault_of_some_times_is_met_so_often(
+def test_fault_with_times_ends_after_as_many_requests(
     muster: Tested, consumer: confluent_kafka.Consumer
 ) -> None:
     orders(muster)
@@ -152,7 +153,7 @@ def test_a_produce_fails_with_the_error(muster: Tested, error: str) -> None:
 
 
 @pytest.mark.campaign
-def test_a_fetch_fails_for_its_partitions_and_goes_on(muster: Tested) -> None:
+def test_fetch_fails_for_the_partitions_until_the_fault_ends(muster: Tested) -> None:
     orders(muster)
     producer = confluent_kafka.Producer({"bootstrap.servers": muster.bootstrap})
     producer.produce("orders", b"1")
@@ -175,7 +176,7 @@ def test_a_fetch_fails_for_its_partitions_and_goes_on(muster: Tested) -> None:
     consumer.close()
 
 
-def test_a_delay_holds_one_client_back_and_no_other(muster: Tested) -> None:
+def test_delay_affects_only_its_client(muster: Tested) -> None:
     orders(muster)
     muster.post("/faults", kind="delay", api="OffsetCommit", ms=400, client_id="slow")
     took = {}
@@ -191,7 +192,7 @@ def test_a_delay_holds_one_client_back_and_no_other(muster: Tested) -> None:
     assert rows["slow"] > 399 > rows["app-1"]  # timers count whole milliseconds
 
 
-def test_a_delay_keeps_the_order_of_a_connection_and_its_end_lets_all_go(muster: Tested) -> None:
+def test_delay_keeps_the_order_of_a_connection(muster: Tested) -> None:
     orders(muster)
     fault = muster.post("/faults", kind="delay", api="Metadata", ms=100_000)
     with Wire(muster.port) as wire, Wire(muster.port) as other:
@@ -223,7 +224,7 @@ def test_a_client_times_out_on_a_broker_that_stops_answering(muster: Tested) -> 
     consumer.close()
 
 
-def test_what_was_under_way_is_silent_too_until_the_broker_answers_again(muster: Tested) -> None:
+def test_stop_answering_also_holds_pending_requests(muster: Tested) -> None:
     orders(muster)
     with Wire(muster.port, client_id="app-1") as wire:
         found = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
@@ -245,7 +246,7 @@ def test_what_was_under_way_is_silent_too_until_the_broker_answers_again(muster:
         assert wire.receive()[1]["error_code"] == 0
 
 
-def test_disconnect_cuts_the_connections_of_one_client(muster: Tested) -> None:
+def test_disconnect_closes_the_connections_of_one_client(muster: Tested) -> None:
     orders(muster)
     with Wire(muster.port, client_id="app-1") as wire, Wire(muster.port, "app-2") as other:
         for each in (wire, other):
@@ -257,7 +258,7 @@ def test_disconnect_cuts_the_connections_of_one_client(muster: Tested) -> None:
         assert other.is_closed()
 
 
-def test_a_client_whose_connections_are_cut_comes_again(muster: Tested) -> None:
+def test_disconnected_client_reconnects(muster: Tested) -> None:
     orders(muster)
     consumer = confluent_kafka.Consumer(settings(muster))
 
@@ -274,7 +275,7 @@ def test_a_client_whose_connections_are_cut_comes_again(muster: Tested) -> None:
     consumer.close()
 
 
-def test_wrong_faults_are_refused_with_a_sentence(muster: Tested) -> None:
+def test_invalid_fault_is_refused_with_the_reason(muster: Tested) -> None:
     def refusal(**body: object) -> str:
         status, sentence = muster.refused("POST", "/faults", body)
         assert status == 400

@@ -1,4 +1,4 @@
-"""A disk that is full or fails to fsync when a test says so, in memory and in real files alike."""
+"""A disk that the test makes full or unable to fsync, in memory and with real files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def under(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 
 def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
-    """Whether ``work`` raises this OSError, and no other."""
+    """Whether ``work`` raises an OSError of this code; other errors are raised."""
     try:
         work()
     except OSError as error:
@@ -34,7 +34,7 @@ def refused(work: Callable[[], object], code: int = errno.ENOSPC) -> bool:
     return False
 
 
-def test_a_full_disk_takes_no_byte_more(under: FileSystem, tmp_path: Path) -> None:
+def test_full_disk_refuses_every_write_that_needs_space(under: FileSystem, tmp_path: Path) -> None:
     fs, d = FaultyFiles(under, DiskFaults()), str(tmp_path)
     file = fs.open(f"{d}/f", create=True)
     file.write(0, b"abcdef")
@@ -85,7 +85,7 @@ def test_a_full_disk_is_full_until_its_last_fault_ends(under: FileSystem, tmp_pa
     fs.make_directory(f"{tmp_path}/d")
 
 
-def test_so_many_fsyncs_fail(under: FileSystem, tmp_path: Path) -> None:
+def test_fail_fsync_fails_the_given_number_of_fsyncs(under: FileSystem, tmp_path: Path) -> None:
     fs, d = FaultyFiles(under, DiskFaults()), str(tmp_path)
     file = fs.open(f"{d}/f", create=True)
     twice = fs.faults.fail_fsync(times=2)
@@ -132,7 +132,7 @@ def test_nothing_changes_after_a_kill(under: FileSystem, tmp_path: Path) -> None
 
     alive = FaultyFiles(under, faults)
     held = alive.lock(d)
-    lock.release()  # by the dead: it is no more its own
+    lock.release()  # released by the killed owner: it no longer has the lock
     with pytest.raises(DirectoryLocked):
         alive.lock(d)
     held.release()
@@ -143,7 +143,7 @@ def test_nothing_changes_after_a_kill(under: FileSystem, tmp_path: Path) -> None
     alive.make_directory(f"{d}/sub")
 
 
-def test_a_full_disk_with_a_bound_has_no_usable_byte() -> None:
+def test_full_disk_reports_no_usable_space() -> None:
     from broker.test_mode.files.memory_files import MemoryFiles
     from broker.time import Time
 

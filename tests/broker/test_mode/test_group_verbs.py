@@ -1,4 +1,4 @@
-"""What production does to a group, on command, as real clients meet it."""
+"""HTTP verbs that cause the events of groups in production, as real clients see them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEARTBEAT_MS = 100
 
 
 class Member:
-    """A confluent-kafka consumer in a thread that polls, and what its callbacks and errors say."""
+    """A confluent-kafka consumer that polls in a thread and records its callbacks and errors."""
 
     def __init__(self, muster: Tested, **more: Any) -> None:
         self.assigned = self.revoked = self.lost = 0
@@ -57,7 +57,7 @@ class Member:
         self.lost += 1
 
     def commit(self, offset: int) -> str | None:
-        """Commit for partition 0, in the thread that polls; the error's name."""
+        """Commits for partition 0 in the polling thread and returns the error name."""
         done: Future[str | None] = Future()
         self._commits.put((offset, done))
         return done.result(30)
@@ -128,7 +128,7 @@ def is_stable(muster: Tested, count: int) -> bool:
     return (found["state"], found["members"]) == ("Stable", count)
 
 
-def test_a_rebalance_revokes_and_assigns_and_the_journal_says_who_asked(orders: Tested) -> None:
+def test_rebalance_verb_revokes_and_assigns_and_is_in_the_journal(orders: Tested) -> None:
     with member(orders) as one:
         before = group(orders)
         assert before["state"] == "Stable"
@@ -164,7 +164,7 @@ def test_an_expired_member_is_unknown_and_joins_again(orders: Tested) -> None:
         assert any("expired (requested by a test)" in each for each in sentences(orders))
 
 
-def test_the_others_get_the_partitions_of_an_expired_member(orders: Tested) -> None:
+def test_partitions_of_an_expired_member_are_reassigned(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         joined = wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         assert joined["error_code"] == 0
@@ -203,7 +203,7 @@ def test_a_fenced_member_of_kafka_python_raises(orders: Tested) -> None:
 
     def assigned() -> Any:
         # kafka-python forgets a join that ends between two polls, and joins again: with polls
-        # shorter than a join on a busy machine it never has partitions.
+        # shorter than a join on a busy machine it never gets an assignment.
         consumer.poll(2_000)
         return consumer.assignment()
 
@@ -228,7 +228,7 @@ def test_only_a_static_member_can_be_fenced(orders: Tested) -> None:
         assert "is not a static member" in sentence
 
 
-def test_a_coordinator_that_moves_is_found_anew_and_keeps_members_and_offsets(
+def test_moved_coordinator_is_found_again_and_keeps_members_and_offsets(
     orders: Tested,
 ) -> None:
     with member(orders) as one:
@@ -255,7 +255,7 @@ def _heartbeats_well(muster: Tested) -> bool:
     return bool(rows) and rows[-1]["response"] is not None and rows[-1]["error"] is None
 
 
-def test_a_join_that_waits_is_told_that_the_coordinator_moves(orders: Tested) -> None:
+def test_waiting_join_returns_not_coordinator_when_the_coordinator_moves(orders: Tested) -> None:
     with Wire(orders.port) as wire:
         wire.call("FindCoordinator", 3, {"key": "billing", "key_type": 0})
         wire.send("JoinGroup", 3, _join(""))
@@ -279,7 +279,7 @@ def _join(member_id: str) -> dict[str, Any]:
     }
 
 
-def test_a_coordinator_that_is_away_is_back_when_the_fault_ends(orders: Tested) -> None:
+def test_moved_coordinator_serves_again_when_the_fault_ends(orders: Tested) -> None:
     with member(orders) as one:
         fault = orders.post("/faults", kind="moved", group="billing")
         until("it is told", lambda: "NOT_COORDINATOR" in errors_of(orders, "Heartbeat"))
@@ -291,7 +291,7 @@ def test_a_coordinator_that_is_away_is_back_when_the_fault_ends(orders: Tested) 
     assert orders.get("/committed?group=billing")["offsets"][0]["offset"] == 2
 
 
-def test_the_same_is_had_from_the_verb(orders: Tested) -> None:
+def test_move_coordinator_with_keep_away_returns_a_fault(orders: Tested) -> None:
     fault = orders.post("/groups/move_coordinator", group="billing", keep_away=True)
     with Wire(orders.port) as wire:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 16
@@ -299,7 +299,7 @@ def test_the_same_is_had_from_the_verb(orders: Tested) -> None:
         until("it serves", lambda: wire.call("JoinGroup", 3, _join(""))["error_code"] == 0)
 
 
-def test_a_coordinator_that_loads_says_so_until_the_fault_ends(orders: Tested) -> None:
+def test_loading_coordinator_returns_load_in_progress_until_the_fault_ends(orders: Tested) -> None:
     with member(orders) as one:
         assert one.commit(3) is None
         member_id = members(orders)[0]["member"]
@@ -319,7 +319,7 @@ def test_a_coordinator_that_loads_says_so_until_the_fault_ends(orders: Tested) -
         assert (one.lost, one.fatal) == (0, [])
 
 
-def test_a_coordinator_loads_for_so_many_seconds(orders: Tested) -> None:
+def test_loading_fault_ends_after_its_seconds(orders: Tested) -> None:
     orders.post("/faults", kind="loading", group="billing", seconds=0.3)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": orders.bootstrap, "group.id": "billing"}
@@ -330,7 +330,7 @@ def test_a_coordinator_loads_for_so_many_seconds(orders: Tested) -> None:
     consumer.close()
 
 
-def test_reset_ends_what_is_away_or_loads(orders: Tested) -> None:
+def test_reset_ends_moved_and_loading_faults(orders: Tested) -> None:
     orders.post("/faults", kind="loading", group="billing")
     orders.post("/reset")
     orders.post("/faults", kind="moved", group="billing")
@@ -342,7 +342,7 @@ def test_reset_ends_what_is_away_or_loads(orders: Tested) -> None:
 
 
 @pytest.mark.campaign
-def test_a_fault_of_a_run_ends_with_it() -> None:
+def test_fault_of_a_coordinator_ends_with_the_run() -> None:
     with tested() as muster:
         muster.post("/faults", kind="moved", group="billing")
         muster.post("/faults", kind="delay", ms=1, api="Metadata")
@@ -353,7 +353,7 @@ def test_a_fault_of_a_run_ends_with_it() -> None:
             assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 0
 
 
-def test_a_full_disk_refuses_records_until_it_has_room(orders: Tested) -> None:
+def test_disk_full_refuses_records_until_it_ends(orders: Tested) -> None:
     fault = orders.post("/faults", kind="disk_full")
     assert _produced(orders) == "KAFKA_STORAGE_ERROR"
     assert orders.get("/faults")["faults"][0]["hits"] >= 1
@@ -371,7 +371,7 @@ def test_a_failed_fsync_stops_the_broker_until_it_is_reset(orders: Tested) -> No
 
 
 def _produced(muster: Tested, topic: str = "orders") -> str | None:
-    """The error of one record, that of the broker where there is one."""
+    """Produces one record and returns the error name of the broker's response, or of the client."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": muster.bootstrap, "retries": 0, "message.timeout.ms": 3000}
     )

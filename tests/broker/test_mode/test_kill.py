@@ -1,4 +1,5 @@
-"""A kill is one: what was acknowledged is there after the start, and the dead do nothing more."""
+"""After a kill, acknowledged data are present at the next start, and the killed broker does
+nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from tests.wire import Wire, batch, values_of
 
 
 class Writer:
-    """Produces and commits numbers, one after the other, until the connection breaks."""
+    """Produces and commits numbers, one after the other, until the connection closes."""
 
     def __init__(self, port: int, first: int) -> None:
         self.produced = self.committed = first - 1
-        """The last that was acknowledged."""
+        """The last acknowledged number."""
         self._port, self._first = port, first
         self.enough = threading.Event()
-        """A good many were."""
+        """Set after many acknowledgements."""
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
@@ -53,7 +54,7 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
         yield started
 
 
-def test_what_was_acknowledged_before_a_kill_is_there_behind_it(either: Tested) -> None:
+def test_acknowledged_data_survive_a_kill(either: Tested) -> None:
     with Wire(either.port) as wire:
         until(
             "there is a coordinator",
@@ -77,7 +78,7 @@ def test_what_was_acknowledged_before_a_kill_is_there_behind_it(either: Tested) 
     assert "[critical" not in either.stderr()
 
 
-async def test_a_run_that_was_killed_has_no_task_and_no_connection() -> None:
+async def test_killed_run_has_no_tasks_or_connections() -> None:
     async with running() as tested:
         first = tested.run
         await asked(tested, lambda wire: create_topic(wire, "t"))
@@ -89,7 +90,7 @@ async def test_a_run_that_was_killed_has_no_task_and_no_connection() -> None:
             first.files.open("/data/t-0/more", create=True)
 
 
-async def test_what_a_killed_run_would_log_is_dropped() -> None:
+async def test_log_lines_of_a_killed_run_are_dropped() -> None:
     async with running() as tested:
         run = tested.run
         event = {"event": "it dies"}

@@ -1,4 +1,4 @@
-"""A tested broker stops, is killed, starts and is reset, always at the same addresses."""
+"""A test broker is stopped, killed, started and reset, always at the same addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.wire import Wire, batch, values_of
 
 @pytest.fixture(params=["memory", "directory"])
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
-    """In memory, and in a directory."""
+    """A test broker in memory, and one in a directory."""
     words = [] if request.param == "memory" else ["--data", str(tmp_path / "data")]
     with tested(*words) as started:
         yield started
@@ -31,13 +31,13 @@ def values(muster: Tested, topic: str) -> list[bytes]:
 
 
 def find(wire: Wire) -> int:
-    """Ask for the coordinator of the group g; the error."""
+    """Finds the coordinator of the group g and returns the error code."""
     code: int = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})["error_code"]
     return code
 
 
 def fill(muster: Tested) -> None:
-    """A topic with a record, and the offset 1 committed for it."""
+    """Creates a topic with one record, and commits offset 1 for it."""
     muster.post("/topics", topics=[{"name": "t"}])
     with Wire(muster.port) as wire:
         produce(wire, "t", batch(b"one"))
@@ -51,7 +51,7 @@ def offset(muster: Tested) -> int:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_what_was_acknowledged_is_there_after_a_start(either: Tested, end: str) -> None:
+def test_acknowledged_data_survive_a_stop_and_start(either: Tested, end: str) -> None:
     fill(either)
 
     assert either.post(f"/{end}") == {"is_running": False}
@@ -71,10 +71,10 @@ def test_a_stopped_broker_refuses_connections_and_keeps_its_port(muster: Tested,
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", muster.port), 5)
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind(("127.0.0.1", muster.port))  # nobody else gets the port meanwhile
+        other.bind(("127.0.0.1", muster.port))  # the port stays reserved
 
 
-def test_connections_end_with_the_broker(muster: Tested) -> None:
+def test_connections_close_when_the_broker_is_killed(muster: Tested) -> None:
     with socket.create_connection(("127.0.0.1", muster.port)) as connection:
         with Wire(muster.port) as wire:
             wire.call("ApiVersions", 0)
@@ -83,13 +83,13 @@ def test_connections_end_with_the_broker(muster: Tested) -> None:
         assert connection.recv(1) == b""
 
 
-def test_every_end_and_start_may_be_asked_for_again(muster: Tested) -> None:
+def test_repeated_stop_kill_and_start_have_no_effect(muster: Tested) -> None:
     for verb, running in (("stop", False), ("kill", False), ("start", True), ("start", True)):
         assert muster.post(f"/{verb}") == {"is_running": running}
         assert muster.post(f"/{verb}") == {"is_running": running}
 
 
-def test_a_verb_that_needs_the_broker_says_that_it_is_stopped(muster: Tested) -> None:
+def test_verb_that_needs_the_broker_is_refused_when_it_is_stopped(muster: Tested) -> None:
     muster.post("/stop")
 
     assert muster.refused("POST", "/topics", {"topics": [{"name": "t"}]}) == (
@@ -103,7 +103,7 @@ def test_a_verb_that_needs_the_broker_says_that_it_is_stopped(muster: Tested) ->
     assert muster.asked("GET", "/healthz").status == 503
 
 
-def test_its_own_side_of_http_is_that_of_the_broker_that_serves_now(muster: Tested) -> None:
+def test_http_pages_show_the_broker_after_a_reset(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "old"}])
     assert [each["topic"] for each in muster.asked("GET", "/api/topics").body["topics"]] == ["old"]
 
@@ -113,7 +113,7 @@ def test_its_own_side_of_http_is_that_of_the_broker_that_serves_now(muster: Test
 
 
 @pytest.mark.campaign
-def test_a_directory_is_emptied_by_a_reset_only_if_it_was_empty_once(tmp_path: Path) -> None:
+def test_reset_empties_a_directory_only_if_it_was_created_empty(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as first:
         assert first.told["data"] == str(data)
@@ -131,7 +131,7 @@ def test_a_directory_is_emptied_by_a_reset_only_if_it_was_empty_once(tmp_path: P
         assert values(third, "t") == [b"one"]
 
 
-def test_clients_go_on_behind_a_kill(muster: Tested) -> None:
+def test_clients_continue_after_a_kill(muster: Tested) -> None:
     muster.post("/topics", topics=[{"name": "t"}])
     producer = Producer({"bootstrap.servers": muster.bootstrap, "linger.ms": 0})
     producer.produce("t", b"before")
@@ -154,7 +154,7 @@ def test_clients_go_on_behind_a_kill(muster: Tested) -> None:
 
 
 class Held:
-    """What a process has of the system."""
+    """The open files, threads and memory of a process."""
 
     def __init__(self, pid: int) -> None:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -164,7 +164,7 @@ class Held:
 
 
 EXECUTORS_THREADS = 32
-"""So many an executor has at most; how many it starts depends on what meets by chance."""
+"""The maximum of an executor's threads; how many it starts depends on timing."""
 
 
 @pytest.mark.campaign
@@ -183,7 +183,7 @@ def test_a_thousand_resets_leak_nothing(muster: Tested) -> None:
         once(number)
 
     def nothing_leaks() -> bool:
-        once(0)  # a leak would only grow
+        once(0)  # a leak would grow further
         after = Held(muster.told["pid"])
         assert after.files <= before.files + 1
         assert after.threads <= before.threads + EXECUTORS_THREADS

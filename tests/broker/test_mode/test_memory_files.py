@@ -1,4 +1,4 @@
-"""What only files in memory do: they take bounded room, and give it back when nobody has them."""
+"""Properties of files in memory alone: their space is bounded, and freed when no file is open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def made(fs: MemoryFiles, path: str, size: int) -> MemoryFile:
     return file
 
 
-def test_a_full_memory_takes_what_fits_and_says_so() -> None:
+def test_write_above_the_capacity_stores_what_fits_and_raises() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     file = made(fs, "/f", 90)
     with pytest.raises(OSError, match="No space") as caught:
@@ -37,7 +37,7 @@ def test_a_full_memory_takes_what_fits_and_says_so() -> None:
     assert file.size() == 100
 
 
-def test_what_is_removed_is_free_when_nobody_has_it_open() -> None:
+def test_space_of_a_removed_file_is_freed_when_it_is_closed() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     fs.make_directory("/d")
     held = made(fs, "/f", 30)
@@ -57,7 +57,7 @@ def test_what_is_removed_is_free_when_nobody_has_it_open() -> None:
     assert fs.space("/") == DiskSpace(100, 100)
 
 
-def test_what_is_reserved_is_taken() -> None:
+def test_reserved_space_counts_as_used() -> None:
     fs = MemoryFiles(Time(), capacity_bytes=100)
     file = made(fs, "/f", 10)
     file.reserve(80)
@@ -73,13 +73,13 @@ def test_what_is_reserved_is_taken() -> None:
     assert fs.space("/") == DiskSpace(100, 95)
 
 
-def test_without_a_bound_the_room_is_not_known() -> None:
+def test_space_is_unknown_without_a_capacity() -> None:
     fs = MemoryFiles(Time())
     made(fs, "/f", 1000).reserve(1 << 40)
     assert fs.space("/") is None
 
 
-def test_files_are_modified_when_the_time_says() -> None:
+def test_modification_time_is_that_of_the_clock() -> None:
     wall_s = 1_000_000.5
     fs = MemoryFiles(Time(wall_s=lambda: wall_s))
     file = made(fs, "/f", 1)
@@ -94,7 +94,7 @@ def test_files_are_modified_when_the_time_says() -> None:
 
 
 def test_moved_directory_enters_its_files_in_the_order_of_their_names() -> None:
-    """Not in that of a set, which differs from process to process: one seed is one world."""
+    """The order of a set would differ from process to process, and a seed must give one run."""
     files = MemoryFiles(Time())
     files.make_directory("/t-0")
     for number in range(20):
@@ -103,8 +103,8 @@ def test_moved_directory_enters_its_files_in_the_order_of_their_names() -> None:
     assert list(files.names) == [f"/t-0.x-delete/{number:02}.log" for number in range(20)]
 
 
-def test_threads_write_read_and_cut_at_the_same_time() -> None:
-    """A reader gets bytes that were there, whatever happens to the file meanwhile."""
+def test_concurrent_writes_reads_and_truncations_are_consistent() -> None:
+    """A reader gets bytes that the file had, whatever other threads change."""
     fs = MemoryFiles(Time(), capacity_bytes=1 << 30)
     file = made(fs, "/f", 0)
     wrong: list[object] = []
@@ -142,8 +142,7 @@ def test_threads_write_read_and_cut_at_the_same_time() -> None:
     assert fs.capacity.taken_bytes == 20_000
 
 
-def test_a_thousand_file_systems_leave_nothing_behind() -> None:
-    """Freed by the last reference, not by the collector."""
+def test_removed_file_systems_are_freed_without_the_collector() -> None:
     gc.collect()
     gc.disable()
     before = parts()
@@ -162,11 +161,11 @@ def test_a_thousand_file_systems_leave_nothing_behind() -> None:
 
 
 def parts() -> list[object]:
-    """What files in memory are made of: all that is there."""
+    """All live objects of files in memory."""
     return [each for each in gc.get_objects() if isinstance(each, Inode | Directory | Capacity)]
 
 
 def left(before: list[object]) -> list[str]:
-    """What has come since."""
+    """The names of the objects created since ``before``."""
     known = set(map(id, before))
     return sorted(type(each).__name__ for each in parts() if id(each) not in known)

@@ -1,4 +1,4 @@
-"""The clocks in one's hand: how they move, what fires in which order, and what stays real."""
+"""The clocks that a test moves: their moves, the order of timers, and what stays in real time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_a_loop(work: Callable[[], Awaitable[None]]) -> None:
 # -- the clocks
 
 
-async def test_both_clocks_move_by_as_much_as_is_asked_and_stand_while_they_are_frozen() -> None:
+async def test_advance_moves_both_frozen_clocks_exactly() -> None:
     time = frozen()
     before = time.now()
     assert await time.advance(90_000) == 0
@@ -56,7 +56,7 @@ async def test_both_clocks_move_by_as_much_as_is_asked_and_stand_while_they_are_
     assert time.now().mono_ms == before.mono_ms + 90_000
 
 
-async def test_they_go_on_from_where_they_stood() -> None:
+async def test_clocks_continue_from_their_time_after_run() -> None:
     time = frozen()
     await time.advance(3_600_000)
     stood = time.now()
@@ -70,13 +70,13 @@ async def test_they_go_on_from_where_they_stood() -> None:
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
-def test_clock_that_runs_is_as_far_ahead_as_it_was_moved_however_late_it_is_read() -> None:
+def test_ahead_ms_does_not_depend_on_when_the_clocks_are_read() -> None:
     seconds = iter(range(1_000, 2_000))
     time = MockTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
     assert time.ahead_ms == 0
 
 
-async def test_the_wall_clock_alone_is_set_backward() -> None:
+async def test_set_wall_moves_only_the_wall_clock_backward() -> None:
     time = frozen()
     before, heard = time.now(), list[str]()
     time.call_later(60, heard.append, "due")
@@ -92,7 +92,7 @@ async def test_the_wall_clock_alone_is_set_backward() -> None:
 
 
 @pytest.mark.parametrize("ms", [-1, MOVED_MS_MAX + 1])
-async def test_it_is_not_moved_back_nor_by_more_than_ten_years(ms: int) -> None:
+async def test_advance_is_refused_when_negative_or_above_ten_years(ms: int) -> None:
     time = MockTime()
     with pytest.raises(
         ValueError, match=r"can't advance the clock by .* ms; choose 0 to \d+ \(ten years\)"
@@ -103,7 +103,7 @@ async def test_it_is_not_moved_back_nor_by_more_than_ten_years(ms: int) -> None:
     assert time.ahead_ms == 0
 
 
-async def test_a_pause_of_the_process_is_left_out_and_a_move_is_none() -> None:
+async def test_clock_excludes_pauses_of_the_process_but_not_advances() -> None:
     seconds = 1000.0
     real = Time(monotonic_s=lambda: seconds, wall_s=lambda: seconds)
     time = MockTime(real)
@@ -112,7 +112,7 @@ async def test_a_pause_of_the_process_is_left_out_and_a_move_is_none() -> None:
     assert time.now() == (1_060_000, 1_060_000)
     assert real.left_out_ms == 0
 
-    seconds += 30  # the process stood
+    seconds += 30  # the process was paused
     assert time.now() == (1_060_000, 1_090_000), "it counts against nobody"
     time.loop_lives()
     seconds += 0.125
@@ -123,7 +123,8 @@ async def test_a_pause_of_the_process_is_left_out_and_a_move_is_none() -> None:
 
 
 class Played:
-    """Timers that set others, drawn from a seed: the same on any clock that ``call_later`` has."""
+    """Timers that set other timers, drawn from a seed: the same on any clock with
+    ``call_later``."""
 
     def __init__(
         self, seed: int, now_ms: Callable[[], int], call_later: Callable[..., object]
@@ -149,7 +150,7 @@ class Played:
 
 
 class PlainHeap:
-    """The naive model: a heap, and a clock that jumps to the first."""
+    """The naive model: a heap, and a clock that jumps to the first timer."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -174,13 +175,15 @@ class PlainHeap:
     count=st.integers(1, 12),
     moves=st.lists(st.sampled_from([0, 1, 50, 1_000, 61_000, 4_000_000, 100_000_000]), max_size=5),
 )
-def test_timers_fire_in_the_order_of_a_plain_heap(seed: int, count: int, moves: list[int]) -> None:
+def test_timers_fire_in_the_order_of_a_heap(seed: int, count: int, moves: list[int]) -> None:
     async def play() -> None:
         time = frozen()
         heap = PlainHeap(time.now().mono_ms)
         ours = Played(seed, lambda: time.now().mono_ms, time.call_later)
         plain = Played(seed, lambda: heap.now_ms, heap.call_later)
-        time._moving = True  # nothing fires before the first move, what is due at once neither
+        time._moving = (
+            True  # no timer fires before the first move, not even one that is due at once
+        )
         ours.begin(count)
         time._moving = False
         plain.begin(count)
@@ -193,7 +196,7 @@ def test_timers_fire_in_the_order_of_a_plain_heap(seed: int, count: int, moves: 
     in_a_loop(play)
 
 
-async def test_what_a_timer_sets_going_is_done_before_the_next_one() -> None:
+async def test_work_started_by_a_timer_ends_before_the_next_timer() -> None:
     time = frozen()
     done: list[tuple[str, int]] = []
     start_ms = time.now().mono_ms
@@ -223,7 +226,7 @@ async def test_what_a_timer_sets_going_is_done_before_the_next_one() -> None:
     ]  # fmt: skip
 
 
-async def test_a_timer_that_fails_keeps_no_other_from_firing() -> None:
+async def test_exception_of_a_timer_does_not_stop_others() -> None:
     time = frozen()
     heard, caught = [], []
     asyncio.get_running_loop().set_exception_handler(lambda _, what: caught.append(what))
@@ -247,10 +250,10 @@ async def test_cancelled_timers_do_not_fire_and_are_not_kept() -> None:
     assert heard == [999]
 
 
-# -- long ways
+# -- long advances
 
 
-async def test_a_tick_each_second_is_exact_at_first_and_bounded_over_ten_years() -> None:
+async def test_timers_of_a_ten_year_advance_are_exact_at_first_and_then_bounded() -> None:
     time = frozen()
     start_ms = time.now().mono_ms
     ticks: list[int] = []
@@ -273,7 +276,7 @@ async def test_a_tick_each_second_is_exact_at_first_and_bounded_over_ten_years()
     assert ticks[-1] > 10 * YEAR_MS - 10 * YEAR_MS / LONG_STEPS
 
 
-async def test_a_move_goes_on_in_long_steps_when_the_exact_ones_take_too_long(
+async def test_advance_uses_long_steps_when_exact_ones_take_too_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mock_time, "EXACT_S", 0.0)
@@ -290,7 +293,7 @@ async def test_a_move_goes_on_in_long_steps_when_the_exact_ones_take_too_long(
     assert ticks[-1] == WEEK_MS, "the last step ends where the move does"
 
 
-async def test_others_have_their_turn_while_it_is_moved() -> None:
+async def test_loop_runs_other_tasks_during_an_advance() -> None:
     time = frozen()
 
     def tick() -> None:
@@ -316,10 +319,11 @@ async def test_others_have_their_turn_while_it_is_moved() -> None:
         st.sampled_from([50, 1_000, 60_000, 3_600_000, 40_000_000]), min_size=1, max_size=3
     ),
 )
-def test_no_round_that_would_have_done_something_is_left_out_or_late(
+def test_rounds_of_repeated_work_with_work_due_are_not_skipped_or_late(
     seed: int, pauses: list[int], moves: list[int]
 ) -> None:
-    """Against every round: what is due comes from the seed, and from what other timers bring."""
+    """The result is compared with every round: the due work comes from the seed and from other
+    timers."""
     chance = Random(seed)
     begin = [[chance.randrange(80_000_000) for _ in range(3)] for _ in pauses]
     brought = [
@@ -382,7 +386,7 @@ def test_no_round_that_would_have_done_something_is_left_out_or_late(
     assert not failures
 
 
-async def test_rounds_that_find_nothing_are_not_gone_through() -> None:
+async def test_rounds_of_repeated_work_without_work_due_are_skipped() -> None:
     time = frozen()
     rounds: list[int] = []
     asked: list[None] = []
@@ -401,7 +405,7 @@ async def test_rounds_that_find_nothing_are_not_gone_through() -> None:
     task.cancel()
 
 
-async def test_repeated_work_that_is_slow_is_waited_for_and_a_pause_may_be_altered() -> None:
+async def test_advance_waits_for_slow_repeated_work_whose_pause_can_change() -> None:
     time = MockTime()
     pause_s, gate, ended = 3600.0, asyncio.Event(), list[int]()
 
@@ -425,7 +429,7 @@ async def test_repeated_work_that_is_slow_is_waited_for_and_a_pause_may_be_alter
 # -- waiting
 
 
-async def test_a_sleep_ends_with_the_clock_and_a_block_that_takes_longer_is_ended() -> None:
+async def test_sleep_and_timeout_follow_the_clock() -> None:
     time = frozen()
     heard: list[str] = []
 
@@ -451,7 +455,7 @@ async def test_a_sleep_ends_with_the_clock_and_a_block_that_takes_longer_is_ende
     assert len(time._timers) == 0
 
 
-async def test_what_is_due_at_once_fires_under_a_frozen_clock_and_nothing_else() -> None:
+async def test_only_timers_due_at_once_fire_under_a_frozen_clock() -> None:
     time = frozen()
     heard: list[str] = []
     time.call_later(0.001, heard.append, "later")
@@ -464,7 +468,7 @@ async def test_what_is_due_at_once_fires_under_a_frozen_clock_and_nothing_else()
     await eventually(lambda: heard == ["at once", "later"])
 
 
-async def test_real_time_goes_on_under_a_frozen_clock() -> None:
+async def test_real_timers_fire_under_a_frozen_clock() -> None:
     time = frozen()
     heard: list[str] = []
     time.real.call_later(0.01, heard.append, "real")
@@ -474,7 +478,7 @@ async def test_real_time_goes_on_under_a_frozen_clock() -> None:
             await time.sleep(0.001)
 
 
-async def test_timers_fire_as_time_passes_and_new_ones_wait_for_the_next_look() -> None:
+async def test_timers_of_a_running_clock_fire_when_due() -> None:
     time = MockTime()
     heard: list[int] = []
 
@@ -489,7 +493,7 @@ async def test_timers_fire_as_time_passes_and_new_ones_wait_for_the_next_look() 
     assert [each for each in heard if each != 100] == [0, 1, 2, 3, 4, 5]
 
 
-async def test_two_advances_are_done_one_after_the_other_and_a_freeze_in_between_holds() -> None:
+async def test_concurrent_advances_run_in_sequence_and_keep_a_freeze() -> None:
     time = MockTime()
     start_ms = time.now().mono_ms
     seen: list[int] = []
@@ -504,7 +508,7 @@ async def test_two_advances_are_done_one_after_the_other_and_a_freeze_in_between
     assert time.now() == stood
 
 
-async def test_nothing_is_left_after_a_reset() -> None:
+async def test_reset_cancels_timers_and_sleeps_and_restores_the_clock() -> None:
     time = frozen()
     heard: list[str] = []
     sleeping = asyncio.ensure_future(time.sleep(5))

@@ -1,4 +1,4 @@
-"""A broker in memory touches no disk, in anything that it does; the watcher sees one that does."""
+"""A broker in memory does not access the disk; the watcher finds a broker that does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.interop
 
 
-def touched(kind: str, directory: str) -> list[str]:
+def disk_accesses(kind: str, directory: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.broker.test_mode.watched", kind, directory],
         cwd=ROOT,
@@ -32,12 +32,12 @@ def touched(kind: str, directory: str) -> list[str]:
     return found
 
 
-def test_nothing_is_written_or_read_on_the_disk() -> None:
-    assert touched("memory", DATA) == []
+def test_broker_in_memory_does_not_access_the_disk() -> None:
+    assert disk_accesses("memory", DATA) == []
 
 
-def test_whoever_touches_the_disk_is_seen(tmp_path: Path) -> None:
-    seen = "\n".join(touched("real", str(tmp_path / "data")))
+def test_watcher_finds_a_broker_that_accesses_the_disk(tmp_path: Path) -> None:
+    seen = "\n".join(disk_accesses("real", str(tmp_path / "data")))
     for what in (
         "os.mkdir", "os.rename", "os.remove", "os.listdir", "shutil.rmtree", "stat ", "statvfs ",
         "meta.properties", ".lock", "00000000000000000000.log", ".log.cleaned", ".index.cleaned",

@@ -1,4 +1,4 @@
-"""The examples of docs/test/testing-over-http.md run, and its tables match the code."""
+"""The examples of "Over HTTP" in docs/test/testing-with-muster.md run; its tables fit the code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from broker.test_mode.verbs.table import VERBS
 from tests.absent import program
 from tests.brokers import CHECKOUT
 
-PAGE = (CHECKOUT / "docs" / "test" / "testing-over-http.md").read_text()
+TEXT = (CHECKOUT / "docs" / "test" / "testing-with-muster.md").read_text()
+PAGE = TEXT.split("\n## Over HTTP\n")[1].split("\n## ")[0]
 _MARK = "-- the next command --"
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command of the page with what it is said to print."""
+    """Each command of the page with its documented output."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         for line in block.splitlines(keepends=True):
@@ -31,13 +32,13 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_example_does_what_it_says(tmp_path: Path) -> None:
+def test_every_example_prints_its_documented_output(tmp_path: Path) -> None:
     shell = program("bash", "bash")
     for each in ("curl", "jq"):
         program(each, each)
     commands = [command for command, _ in examples()]
     assert len(commands) > 20
-    # curl ends no line.
+    # curl does not end the output with a newline.
     script = "".join(
         f"{command}" + (f"echo\necho '{_MARK}'\n" if "curl" in command else f"echo '{_MARK}'\n")
         for command in commands
@@ -65,21 +66,21 @@ def test_every_example_does_what_it_says(tmp_path: Path) -> None:
     assert not wrong, "\n".join(f"{command}printed {got}not {said}" for command, got, said in wrong)
 
 
-def test_every_verb_has_its_row() -> None:
+def test_every_verb_has_a_row_on_the_page() -> None:
     rows = set(re.findall(r"^\| `((?:GET|POST|DELETE) /test\S*)` \|", PAGE, re.MULTILINE))
     verbs = {re.sub(r"{\w+}", "ID", each.shown) for each in VERBS}
 
     assert verbs - rows == set()
 
 
-def test_the_defaults_are_those_of_the_page() -> None:
+def test_defaults_are_those_of_the_page() -> None:
     table = PAGE.split("| setting | value |\n|---|---|\n")[1].split("\n\n")[0]
     rows = dict(re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", table, re.MULTILINE))
 
     assert rows == {name: str(value) for name, value in DEFAULTS.items()}
 
 
-def test_every_kind_of_fault_has_its_row() -> None:
+def test_every_kind_of_fault_has_a_row_on_the_page() -> None:
     table = PAGE.split("| kind | arguments |")[1].split("\n\n")[0]
     rows = {
         kind: set(re.findall(r"`(\w+)`", arguments))

@@ -1,4 +1,5 @@
-"""What an advance brings about in a whole broker, before it returns: all that expires, in order."""
+"""Everything that expires in a whole broker during an advance, in order, before the advance
+returns."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ UNKNOWN_MEMBER_ID, OFFSET_OUT_OF_RANGE = 25, 1
 
 
 class Scene:
-    """A broker whose clock is in the test's hand, and one client of it."""
+    """A broker with a mock clock, and one client."""
 
     def __init__(self, broker: Broker, time: MockTime, client: Client) -> None:
         self.broker = broker
@@ -40,17 +41,17 @@ class Scene:
         self.client = client
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
-        """When, in milliseconds since the beginning, and what."""
+        """Each event with its time in milliseconds since the start."""
         broker.groups.life.observer.reports.append(
             lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )
 
     async def advance(self, *, days: int = 0, hours: int = 0, minutes: int = 0, s: int = 0) -> int:
-        """Move the clock on; how many timers fired."""
+        """Advances the clock and returns the number of fired timers."""
         return await self.time.advance(days * DAY + hours * HOUR + minutes * MINUTE + s * SECOND)
 
     def left(self) -> list[tuple[int, str]]:
-        """When each member left its group, and which group."""
+        """The time at which each member left its group, and the group."""
         return [(at, each.group_id) for at, each in self.events if isinstance(each, MemberLeft)]
 
     async def topic(self, name: str, **configs: object) -> None:
@@ -61,7 +62,7 @@ class Scene:
         assert made["topics"][0]["error_code"] == 0, made
 
     async def produce(self, name: str, *records: tuple[bytes | None, bytes | None]) -> None:
-        """One batch, of the broker's time."""
+        """Produces one batch with the broker's time."""
         now_ms = self.time.now().wall_ms
         batch = encode_batch(
             [Record(index, now_ms, *record) for index, record in enumerate(records)], base_offset=0
@@ -83,7 +84,7 @@ class Scene:
         return entry
 
     async def pairs(self, name: str) -> list[tuple[bytes | None, bytes | None]]:
-        """Key and value of every record that is there."""
+        """Key and value of every record."""
         data = (await self.fetched(name))["records"] or b""
         return [
             (record.key, record.value)
@@ -92,7 +93,7 @@ class Scene:
         ]
 
     async def coordinator(self) -> None:
-        """Returns when groups are served."""
+        """Waits until groups are served."""
         while True:
             found = await self.client.call(FIND_COORDINATOR.key, 2, key="g", key_type=0)
             if found["error_code"] == 0:
@@ -123,7 +124,7 @@ async def scene(
         client.close()
 
 
-async def test_sessions_end_at_their_times_and_in_their_order(tmp_path: Path) -> None:
+async def test_sessions_expire_in_order_at_their_times(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         for group, session_s in (("a", 30), ("b", 10), ("c", 60), ("d", 20)):
             await here.client.join_alone(group, session_timeout_ms=session_s * SECOND)
@@ -141,7 +142,7 @@ async def test_sessions_end_at_their_times_and_in_their_order(tmp_path: Path) ->
         assert here.broker.pause_detector.pauses == 0, "a move is no pause of the broker"
 
 
-async def test_an_ended_session_brings_a_rebalance_and_a_join_that_nobody_joins_times_out(
+async def test_rebalance_times_out_without_the_rejoin_of_a_member(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -171,7 +172,7 @@ async def test_an_ended_session_brings_a_rebalance_and_a_join_that_nobody_joins_
         other.close()
 
 
-async def test_offsets_expire_a_week_after_their_group_was_left_and_no_minute_before(
+async def test_offsets_expire_a_week_after_their_group_became_empty(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -187,7 +188,7 @@ async def test_offsets_expire_a_week_after_their_group_was_left_and_no_minute_be
         assert fired < 10_000
 
 
-async def test_records_pass_their_retention_and_their_files_the_delay(tmp_path: Path) -> None:
+async def test_records_expire_by_retention_and_their_files_after_the_delay(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         await here.topic("hour", retention_ms=HOUR)
         await here.topic("day", retention_ms=DAY)
@@ -212,7 +213,7 @@ async def test_records_pass_their_retention_and_their_files_the_delay(tmp_path: 
         assert here.broker.maintenance.retention_runs < 10, "what finds nothing is left out"
 
 
-async def test_the_lag_of_the_cleaner_passes_and_the_log_is_clean_when_the_advance_returns(
+async def test_log_is_cleaned_after_max_compaction_lag(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path) as here:
@@ -230,7 +231,7 @@ async def test_the_lag_of_the_cleaner_passes_and_the_log_is_clean_when_the_advan
         assert here.broker.cleaning.runs == 1
 
 
-async def test_tombstones_go_when_their_retention_is_over(tmp_path: Path) -> None:
+async def test_tombstones_are_removed_after_delete_retention(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         await here.topic(
             "states", cleanup_policy="compact", delete_retention_ms=DAY,
@@ -247,7 +248,7 @@ async def test_tombstones_go_when_their_retention_is_over(tmp_path: Path) -> Non
         assert await here.pairs("states") == [(b"other", b"2")]
 
 
-async def test_an_open_transaction_is_aborted_when_its_timeout_is_over(tmp_path: Path) -> None:
+async def test_open_transaction_is_aborted_after_its_timeout(tmp_path: Path) -> None:
     async with scene(tmp_path, {"transaction.state.log.num.partitions": "1"}) as here:
         await here.topic("orders2")
         got = {"error_code": -1}
@@ -285,8 +286,8 @@ async def test_an_open_transaction_is_aborted_when_its_timeout_is_over(tmp_path:
         assert partition.last_stable_offset == 2, "the record and its marker"
 
 
-async def test_a_frozen_broker_puts_nobody_out_and_one_that_runs_does(tmp_path: Path) -> None:
-    """Beside another broker of the same settings, in which the same session ends."""
+async def test_sessions_expire_only_while_the_clock_runs(tmp_path: Path) -> None:
+    """Another broker with the same settings and a running clock expires the same session."""
     settings = {"group.min.session.timeout.ms": "1000"}
     async with (
         scene(tmp_path / "frozen", settings) as here,
@@ -323,7 +324,7 @@ async def test_clients_are_served_under_a_frozen_clock(tmp_path: Path) -> None:
         waiting.close()
 
 
-async def test_a_long_poll_is_not_moved_by_an_advance(tmp_path: Path) -> None:
+async def test_advance_does_not_end_a_long_poll(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         waiting = await Client.connect(here.broker.sockets.addresses()[0][1])
         parked = waiting.send(FETCH.key, 11, **fetch_request("orders", 0, max_wait_ms=60_000))
@@ -335,7 +336,7 @@ async def test_a_long_poll_is_not_moved_by_an_advance(tmp_path: Path) -> None:
         waiting.close()
 
 
-async def test_a_wall_clock_that_is_set_back_ends_no_session(tmp_path: Path) -> None:
+async def test_setting_the_wall_clock_back_expires_no_session(tmp_path: Path) -> None:
     async with scene(tmp_path) as here:
         member, generation = await here.client.join_alone("g", session_timeout_ms=60 * SECOND)
         before = here.time.now()
@@ -365,7 +366,7 @@ async def test_a_week_with_ten_groups_is_a_bounded_number_of_steps(tmp_path: Pat
         assert await here.client.fetch("s1") == -1
 
 
-async def test_a_broker_stops_under_a_frozen_clock_and_nothing_is_left_of_it(
+async def test_broker_stops_under_a_frozen_clock_without_leftovers(
     tmp_path: Path,
 ) -> None:
     before = asyncio.all_tasks()

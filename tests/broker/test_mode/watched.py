@@ -1,8 +1,8 @@
-"""A process that does all that a broker does with its files, and tells what disk it touched.
+"""A process that runs all file operations of a broker and prints the accesses to the disk.
 
 Started as `python -m tests.broker.test_mode.watched memory|real DIRECTORY`: the data directory. Its
-last line is a list of what the interpreter was asked to do to files of the disk since all was
-imported: to write anywhere, to start a process, or to read in the data directory.
+last line is a list of the interpreter's operations on files of the disk since the imports: every
+write, every start of a process, and every read in the data directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CHANGES = (
 
 
 def watch(directory: str) -> list[str]:
-    """Filled with what is touched from now on."""
+    """A list to which each later access is added."""
     touched: list[str] = []
 
     def is_data(path: object) -> bool:
@@ -63,7 +63,7 @@ def watch(directory: str) -> list[str]:
 
         return noted
 
-    for name in ("stat", "lstat", "statvfs", "access"):  # no audit event tells of them
+    for name in ("stat", "lstat", "statvfs", "access"):  # no audit event reports these
         setattr(os, name, noting(getattr(os, name)))
     sys.addaudithook(hook)
     return touched
@@ -119,7 +119,7 @@ def delete(wire: Wire, name: str) -> None:
 
 
 def read_pages(broker: Broker) -> None:
-    """What is served over HTTP."""
+    """Reads the pages served over HTTP."""
     http = HTTPConnection(broker.sockets.http_address(), timeout=20)
     for path in ("/metrics", "/healthz", "/api/groups", "/api/topics", "/"):
         http.request("GET", path)
@@ -130,7 +130,7 @@ def read_pages(broker: Broker) -> None:
 
 
 async def main(kind: str, directory: str) -> None:
-    """Two lives, one after the other, over the same files."""
+    """Runs two lives, one after the other, on the same files."""
     cleaning.OWNED_DEAD_BYTES_MIN = 1
     time = Time()
     fs = MemoryFiles(time) if kind == "memory" else OsFileSystem()

@@ -1,4 +1,4 @@
-"""A whole broker on a disk that fills up or loses its power."""
+"""A whole broker on a disk that becomes full or loses its power."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from tests.simulated_files import SimulatedFiles
 from tests.waiting import until
 from tests.wire import Wire, batch, values_of
 
+pytestmark = pytest.mark.proves("faults 8")
+
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
 CHANGES = ("open", "write", "truncate", "fsync", "rename", "remove", "fsync_directory")
 
 
 def commit(wire: Wire, offset: int) -> int:
-    """Commit ``offset`` of t-0 for the group; the error code."""
+    """Commits ``offset`` of t-0 for the group and returns the error code."""
     partition = {
         "partition_index": 0,
         "committed_offset": offset,
@@ -51,7 +53,7 @@ def commit(wire: Wire, offset: int) -> int:
 
 
 def committed(wire: Wire) -> tuple[int, int]:
-    """Error code and the group's offset of t-0, once its shard is loaded."""
+    """The error code and the group's offset of t-0, after its shard is loaded."""
     answer: dict[str, Any] = {}
 
     def loading_over() -> int:
@@ -64,15 +66,15 @@ def committed(wire: Wire) -> tuple[int, int]:
 
 
 def until_done(work: Callable[[], int]) -> None:
-    """Ask until the answer is NONE."""
+    """Repeats the request until it returns NONE."""
     until("it is done", lambda: work() == NONE, tolerate=())
 
 
-async def test_a_full_disk_costs_one_reload_and_commits_go_on_when_there_is_room(
+async def test_full_disk_causes_one_reload_and_commits_resume_when_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """How soon they do, test_partition_queue.py holds, on a clock of its own."""
-    # as after a long time: the probes come as seldom as they ever do
+    """test_partition_queue.py checks with its own clock how soon they resume."""
+    # as after a long time: probes have their longest interval
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", partition.PROBE_MS_MAX)
     fs = SimulatedFiles()
 
@@ -109,7 +111,7 @@ async def test_a_full_disk_costs_one_reload_and_commits_go_on_when_there_is_room
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_with_a_flush_for_each_record_power_loss_takes_nothing_acknowledged(
+async def test_power_loss_keeps_acknowledged_records_when_each_is_flushed(
     seed: int,
 ) -> None:
     chance = random.Random(seed)
@@ -119,7 +121,7 @@ async def test_with_a_flush_for_each_record_power_loss_takes_nothing_acknowledge
     offset = 0
 
     def work(wire: Wire) -> None:
-        """Produce and commit until the power goes."""
+        """Produces and commits until the power fails."""
         nonlocal offset
         left = chance.randint(20, 60)
         with suppress(ConnectionError):

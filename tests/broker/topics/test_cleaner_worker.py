@@ -1,4 +1,4 @@
-"""A cleaner process that dies, hangs or lies is reported, ended and replaced; nobody waits on."""
+"""A cleaner process that dies, hangs or sends invalid lines is reported, ended and replaced."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.log.cleaning_tools import all_records, last_by_key
 
 
 async def under_way(worker: CleanerWorker, job: CleanJob) -> asyncio.Task[CleanDone]:
-    """A cleaning whose process runs, and would take days."""
+    """Starts a cleaning that would run for days, and waits until its process runs."""
     job.bytes_per_second = 1.0
     cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
     await eventually(lambda: worker.pid)
     return cleaning
 
 
-async def test_a_cleaner_process_that_dies_is_reported_and_replaced(tmp_path: Path) -> None:
+async def test_killed_cleaner_process_is_reported_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(4), 100)
@@ -64,7 +64,7 @@ async def test_a_cleaner_process_that_dies_is_reported_and_replaced(tmp_path: Pa
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
+async def test_cleaner_process_ends_with_the_broker_during_a_cleaning(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -76,7 +76,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         process = worker._process
         assert process is not None
         assert process.stdin is not None
-        process.stdin.close()  # as the system does when the broker is killed
+        process.stdin.close()  # as the kernel does when the broker is killed
 
         assert await asyncio.wait_for(process.wait(), 30) == 0
         with pytest.raises(CleaningFailed, match="ended"):
@@ -84,7 +84,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         remove_cleaned(broker.fs, log.directory)
 
 
-async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Path) -> None:
+async def test_hanging_cleaner_is_reported_ended_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -113,7 +113,7 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
 
 
 @pytest.mark.campaign
-async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
+async def test_long_cleaning_is_not_taken_for_a_hanging_one(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, log_segment_bytes="2000000") as broker:
@@ -123,7 +123,7 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
         worker = CleanerWorker(Time())
         worker.silence_s = 4.0
         job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
-        job.bytes_per_second = log.size_bytes / 5  # 5 s for reading alone, in one piece
+        job.bytes_per_second = log.size_bytes / 5  # 5 s for reading alone, without a pause
         done = await worker.clean(job, lambda _: asyncio.sleep(0))
         assert done.milliseconds > 4500
         await worker.stop()
@@ -131,7 +131,7 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b'{"done": {"strange": 1}}\n', b'{"gro'])
-async def test_a_line_that_says_nothing_is_a_failure(line: bytes) -> None:
+async def test_invalid_line_of_the_cleaner_is_a_failure(line: bytes) -> None:
     worker = CleanerWorker(Time())
     await worker._started()
     process = worker._process
@@ -145,7 +145,7 @@ async def test_a_line_that_says_nothing_is_a_failure(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), CorruptLog("f", 5, "zeros")])
-async def test_whatever_goes_wrong_amid_an_exchange_is_final(
+async def test_error_during_a_segment_exchange_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path) as broker:
@@ -168,7 +168,7 @@ async def test_whatever_goes_wrong_amid_an_exchange_is_final(
     assert again.size_bytes < log.size_bytes
 
 
-async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_path: Path) -> None:
+async def test_retention_deletes_nothing_during_a_segment_exchange(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1")
         write(log, random.Random(8), 100)
@@ -180,7 +180,7 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
             decided.append(
                 asyncio.ensure_future(swaps.replace(partition_of(broker, "t"), group, 0))
             )
-            await asyncio.sleep(0)  # it is decided, and has not begun
+            await asyncio.sleep(0)  # decided, but not begun
             assert list(log.segments) == before
             assert log.apply_retention(10**13) == []
             await decided[-1]
@@ -194,7 +194,7 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
         await worker.stop()
 
 
-async def test_retention_that_comes_before_the_cleaner_is_no_failure(tmp_path: Path) -> None:
+async def test_retention_before_the_cleaner_reads_is_not_a_failure(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_ms="1000000000")
         write(log, random.Random(9), 100)
@@ -214,8 +214,8 @@ async def test_retention_that_comes_before_the_cleaner_is_no_failure(tmp_path: P
         await cleaning.stop()
 
 
-async def test_a_failed_offsets_partition_is_tried_again_soon(tmp_path: Path) -> None:
-    """Disk follows what is live: fifteen seconds of commits are a hundred megabytes."""
+async def test_failed_offsets_partition_is_cleaned_again_soon(tmp_path: Path) -> None:
+    """The offsets topic must stay small: fifteen seconds of commits are a hundred megabytes."""
     with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
         cleaning = broker.cleaning
         for name, first_ms in ((OFFSETS_TOPIC, OWNED_RETRY_MS), ("t", 15_000)):
@@ -226,7 +226,7 @@ async def test_a_failed_offsets_partition_is_tried_again_soon(tmp_path: Path) ->
             assert not cleaning._may_try(log)
 
 
-async def test_a_bug_met_in_cleaning_marks_the_partition(
+async def test_exception_of_a_cleaning_marks_the_partition_uncleanable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path) as broker:

@@ -1,6 +1,6 @@
-"""The broker cleans its compacted topics: whom, when, beside whom, and what it says when it fails.
+"""The cleaning of compacted topics: which log, when, next to which readers, and its failures.
 
-Everything here runs the cleaner process that a broker runs.
+Every test runs the cleaner process of a broker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.log.cleaning_tools import all_records, last_by_key
 from tests.log.log_tools import batch
 
 
-async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
+async def test_dirtiest_log_is_cleaned_and_the_checkpoint_has_its_end(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -63,7 +63,7 @@ async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
 
 
 @pytest.mark.campaign
-async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
+async def test_readers_see_no_error_and_no_gap_during_a_cleaning(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -78,14 +78,14 @@ async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
             if log.size_bytes < 1_000_000:
                 write(log, chance, 12)
             end = log.log_end_offset
-            while read_to < end:  # a consumer: each fetch goes on where the last one ended
+            while read_to < end:  # a consumer: each fetch begins where the last one ended
                 data = log.read(read_to, 30_000).data
                 for header, _ in iter_stored(data, partial=True):
                     for record in records_of(data, header):
                         newest[record.key] = record.offset
                     read_to = header.last_offset + 1
             await asyncio.sleep(0)
-            if next(reader, None) is None:  # a loader, which may be under way for long
+            if next(reader, None) is None:  # a loader, which can be running for a long time
                 reader = log.scan(chunk_bytes=5000)
         await broker.cleaning.stop()
 
@@ -94,7 +94,7 @@ async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
         assert log.size_bytes < 2_000_000
 
 
-async def test_a_failing_cleaning_is_reported_and_tried_again(tmp_path: Path) -> None:
+async def test_failed_cleaning_is_reported_and_repeated(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(3), 100)
@@ -114,7 +114,7 @@ async def test_a_failing_cleaning_is_reported_and_tried_again(tmp_path: Path) ->
         await broker.cleaning.stop()
 
 
-async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
+async def test_deleting_the_topic_during_a_cleaning_is_not_a_failure(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(5), 100)
@@ -132,7 +132,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -
         assert (broker.cleaning.failures, broker.cleaning.runs) == (0, 0)
 
 
-async def test_a_disk_that_fails_amid_an_exchange_stops_the_broker_and_a_start_ends_it(
+async def test_disk_failure_during_an_exchange_stops_the_broker_until_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "t-0"
@@ -161,7 +161,7 @@ async def test_a_disk_that_fails_amid_an_exchange_stops_the_broker_and_a_start_e
     assert not list(directory.glob("*.swap"))
 
 
-async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
+async def test_min_lag_delays_cleaning_and_max_lag_overrides_the_dirty_ratio(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -183,7 +183,8 @@ async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
         await cleaning.stop()
 
 
-async def test_an_open_transaction_ends_the_cleaning_and_makes_none_run_in_vain(
+@pytest.mark.proves("transactions 30")
+async def test_cleaning_stops_at_an_open_transaction_and_is_not_repeated(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path) as broker:
@@ -211,8 +212,8 @@ async def test_an_open_transaction_ends_the_cleaning_and_makes_none_run_in_vain(
         await cleaning.stop()
 
 
-async def test_compact_and_delete_together(tmp_path: Path) -> None:
-    """Retention takes whole old segments, cleaning the superseded records of those that stay."""
+async def test_compact_and_delete_clean_and_delete_the_same_log(tmp_path: Path) -> None:
+    """Retention deletes whole old segments; cleaning removes superseded records of the others."""
     with opened(tmp_path) as broker:
         log = make_topic(broker, cleanup_policy="compact,delete", retention_bytes="200000")
         write(log, random.Random(9), 50, keys=1_000_000)
@@ -232,13 +233,13 @@ async def test_compact_and_delete_together(tmp_path: Path) -> None:
         await broker.cleaning.stop()
 
 
-async def test_switched_off_nothing_is_cleaned(tmp_path: Path) -> None:
+async def test_nothing_is_cleaned_when_the_cleaner_is_disabled(tmp_path: Path) -> None:
     with opened(tmp_path, log_cleaner_enable="false") as broker:
         broker.cleaning.start()
         assert broker.cleaning._tasks == []
 
 
-def test_jobs_and_answers_travel_as_lines() -> None:
+def test_jobs_and_responses_of_the_cleaner_are_encoded_as_lines() -> None:
     job = CleanJob("/d", [[0, 1, 2, 3, 4]], 5, 6, 7, 8, producers={3: (4, 0), 9: (-1, 2)})
     assert decode_job(encode_job(job)) == job
     lines = iter([encode_producers({5: (6, 0)}), encode_producers({8: (-1, 1)})])

@@ -1,7 +1,7 @@
-"""A thousand keys committed over and over: disk follows what is live, and nothing live is lost.
+"""A thousand keys are committed over and over: the disk stays small, and no live offset is lost.
 
 The bound is that of 5,000,000 commits (`make soak`), which never wait. `make test` commits 500,000
-beside other tests: where the cleaner gets too little of the machine, the commits wait for it.
+in parallel with other tests: when the cleaner gets too little CPU, the commits wait for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IN_FLIGHT = 4
 
 
 def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS) -> None:
-    """Send a simple consumer's commit; its answer is to be received."""
+    """Sends the commit of a simple consumer; the caller receives the response."""
     wire.send(
         "OffsetCommit",
         7,
@@ -57,13 +57,13 @@ def commit(wire: Wire, group_id: str, offset: int, partitions: int = PARTITIONS)
 
 
 def settled(wire: Wire) -> None:
-    """Receive the answer to a commit, which must have been taken."""
+    """Receives the response to a commit and checks that it succeeded."""
     _, answer = wire.receive()
     assert {entry["error_code"] for entry in answer["topics"][0]["partitions"]} == {0}
 
 
 def committed(wire: Wire, group_id: str) -> list[int]:
-    """All that is committed in the group, by partition."""
+    """All committed offsets of the group, by partition."""
     answer: dict[str, Any] = {}
 
     def answered() -> bool:
@@ -84,7 +84,7 @@ def find_coordinator(wire: Wire) -> dict[str, Any]:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Bytes of all files of a partition, those that vanish meanwhile left out."""
+    """The size of all files of a partition, except those that are deleted during the count."""
     total = 0
     for entry in os.scandir(directory):
         try:
@@ -95,9 +95,10 @@ def disk_bytes(directory: Path) -> int:
 
 
 def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
-    """Commit so often, with groups between that come and go; the rounds that it took.
+    """Commits in ``commits`` rounds, with short-lived groups in between; returns the number of
+    rounds.
 
-    The commits wait so long for the cleaner when there are too many bytes on the disk.
+    The commits wait up to ``cleaned_within_s`` for the cleaner when the partition is too large.
     """
     directory = broker.partition_folder("__consumer_offsets", 0)
     with Wire(broker.port) as wire:
@@ -140,7 +141,7 @@ def check(broker: Broker, commits: int, cleaned_within_s: float) -> None:
             assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS
     broker.kill()
     (broker.partition_folder("__consumer_offsets", 0) / "groups.image").unlink(missing_ok=True)
-    broker.start()  # it has the cleaned log alone to load from
+    broker.start()  # only the cleaned log is left to load
     with Wire(broker.port) as wire:
         for group in range(GROUPS):
             assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS, "after a kill"
@@ -170,21 +171,21 @@ SETTINGS = {"offsets.topic.num.partitions": "1"}
 
 
 @pytest.mark.campaign
-def test_a_partition_of_500_000_commits_takes_20_mib_at_most(
+def test_partition_of_500_000_commits_has_20_mib_at_most(
     brokers: Callable[..., Broker],
 ) -> None:
     check(brokers(SETTINGS), 500_000, 60)
 
 
 @pytest.mark.planted("cleaning under churn")
-def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -> None:
+def test_disabled_cleaner_fails_the_check(brokers: Callable[..., Broker]) -> None:
     with pytest.raises(AssertionError, match="bytes are on the disk"):
         check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_a_partition_of_5_000_000_commits_takes_20_mib_at_most(
+def test_partition_of_5_000_000_commits_has_20_mib_at_most(
     brokers: Callable[..., Broker],
 ) -> None:
     check(brokers(SETTINGS), 5_000_000, 0)

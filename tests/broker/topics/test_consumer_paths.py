@@ -1,4 +1,4 @@
-"""The old offsets of ZooKeeper's paths, as a broker on its own keeps them in a file."""
+"""The old offsets of ZooKeeper's paths, which a standalone broker keeps in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Paths(FileConsumerPaths):
-    """With one commit at a time."""
+    """A store that commits one offset at a time."""
 
     def commit(
         self, group_id: str, topic: str, partition: int, offset: int, flush_messages: int = LONG_MAX
     ) -> None:
-        """Write and take one offset."""
+        """Writes and applies one offset."""
         entries = [(group_id, topic, partition, offset)]
         self.write(entries, flush_messages)
         self.take(entries)
@@ -32,7 +32,7 @@ def paths(directory: Path, fs: FileSystem | None = None) -> Paths:
     return Paths(fs or OsFileSystem(), str(directory))
 
 
-def test_the_last_commit_is_fetched_now_and_after_a_restart(tmp_path: Path) -> None:
+def test_last_commit_is_fetched_before_and_after_a_restart(tmp_path: Path) -> None:
     first = paths(tmp_path)
     first.commit("g", "t", 0, 5)
     first.commit("g", "t", 0, 3)
@@ -45,7 +45,7 @@ def test_the_last_commit_is_fetched_now_and_after_a_restart(tmp_path: Path) -> N
         assert there.fetch("h", "t", 0) is None
 
 
-def test_a_torn_last_line_was_never_acknowledged_and_goes(tmp_path: Path) -> None:
+def test_torn_last_line_is_removed(tmp_path: Path) -> None:
     paths(tmp_path).commit("g", "t", 0, 5)
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'["g", "t", 0, 6')
@@ -56,14 +56,16 @@ def test_a_torn_last_line_was_never_acknowledged_and_goes(tmp_path: Path) -> Non
     assert paths(tmp_path).fetch("g", "t", 0) == 7
 
 
-def test_damage_is_refused_and_not_read_as_nothing(tmp_path: Path) -> None:
+def test_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'["g", "t", 0, 5]\nwhat is this\n["g", "t", 0, 6]\n')
 
     with pytest.raises(BadDirectory, match="line 2"):
         paths(tmp_path)
 
 
-def test_the_file_follows_what_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_rewritten_with_live_offsets_at_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     many = paths(tmp_path)
     for offset in range(100):
@@ -85,10 +87,10 @@ def simulated() -> SimulatedFiles:
     return fs
 
 
-def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
+def test_file_is_rewritten_with_live_offsets_while_it_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It grew until the next start."""
+    """It once grew until the next start."""
     monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
@@ -105,7 +107,7 @@ def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
 
 
 def test_file_is_rewritten_by_bytes_when_ids_are_long() -> None:
-    """With ids of 8 kB it grew to 80 MB for one live offset."""
+    """With ids of 8 kB it once grew to 80 MB for one live offset."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     group_id, rewritten = "g" * 8_000, 0
@@ -122,7 +124,7 @@ def test_file_is_rewritten_by_bytes_when_ids_are_long() -> None:
     assert paths(Path(DATA), fs).fetch(group_id, "t", 0) == 399
 
 
-def test_file_of_live_offsets_is_not_rewritten_however_long() -> None:
+def test_file_with_only_live_offsets_is_not_rewritten() -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     for number in range(300):
@@ -133,7 +135,7 @@ def test_file_of_live_offsets_is_not_rewritten_however_long() -> None:
 
 
 @pytest.mark.parametrize("rewritten", [False, True])
-def test_a_commit_that_was_flushed_outlives_a_loss_of_power(rewritten: bool) -> None:
+def test_flushed_commit_survives_a_power_loss(rewritten: bool) -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1, flush_messages=1)
@@ -146,7 +148,7 @@ def test_a_commit_that_was_flushed_outlives_a_loss_of_power(rewritten: bool) -> 
     assert paths(Path(DATA), fs).fetch("g", "t", 0) == 2
 
 
-def test_the_first_commit_of_a_file_is_on_the_disk_since_the_file_is_missed_from_then_on() -> None:
+def test_first_commit_of_a_file_survives_a_power_loss() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     there = Paths(fs, "/data")
@@ -159,8 +161,9 @@ def test_the_first_commit_of_a_file_is_on_the_disk_since_the_file_is_missed_from
 
 
 @pytest.mark.parametrize("cut_fails", [False, True])
-def test_a_commit_behind_a_failed_one_stands_behind_no_torn_line(cut_fails: bool) -> None:
-    """Half a line before it made the file unreadable: the next start ended with its number."""
+def test_commit_after_a_failed_one_follows_no_torn_line(cut_fails: bool) -> None:
+    """A torn line before it once made the file unreadable: the next start failed with its line
+    number."""
     fs = simulated()
     used = paths(Path(DATA), fs)
     used.commit("g", "t", 0, 1)
@@ -176,7 +179,7 @@ def test_a_commit_behind_a_failed_one_stands_behind_no_torn_line(cut_fails: bool
     assert fs.written(f"{DATA}/{FILE}") == b'["g", "t", 0, 1]\n["g", "t", 0, 3]\n'
 
 
-def test_after_a_failed_fsync_nothing_more_is_kept() -> None:
+def test_no_commit_is_accepted_after_a_failed_fsync() -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     fs.fail("fsync", FILE)
@@ -186,7 +189,7 @@ def test_after_a_failed_fsync_nothing_more_is_kept() -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "write", "fsync", "rename"])
-def test_a_rewriting_that_fails_changes_nothing(operation: str) -> None:
+def test_failed_rewrite_changes_nothing(operation: str) -> None:
     fs = simulated()
     used = paths(Path(DATA), fs)
     for offset in range(5):

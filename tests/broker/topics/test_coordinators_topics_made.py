@@ -1,4 +1,5 @@
-"""The first FindCoordinator makes its coordinator's topic, and nobody else waits for the disk."""
+"""The first FindCoordinator creates the coordinator's topic, and no other request waits for the
+disk."""
 
 from __future__ import annotations
 
@@ -23,8 +24,11 @@ def find(wire: Wire, key_type: int, version: int = 4) -> dict[str, Any]:
     return answer["coordinators"][0] if version >= 4 else answer
 
 
-def hold_the_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, Any]:
-    """What makes a topic's directories waits for the event; the second is who has come so far."""
+def block_directory_creation(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> tuple[threading.Event, Any]:
+    """Blocks the creation of partition directories until the event; also returns the list of its
+    calls."""
     gate, came = threading.Event(), []
     make = broker.logs.make
 
@@ -39,11 +43,11 @@ def hold_the_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> tuple[thre
 
 @KEY_TYPES
 @pytest.mark.parametrize("version", [1, 4])
-async def test_others_are_served_while_the_disk_makes_a_coordinators_topic(
+async def test_other_requests_are_served_while_a_coordinators_topic_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
-        gate, came = hold_the_disk(broker, monkeypatch)
+        gate, came = block_directory_creation(broker, monkeypatch)
         port = broker.sockets.addresses()[0][1]
         with Wire(port) as first, Wire(port) as second:
             for wire in (first, second):
@@ -65,7 +69,7 @@ async def test_others_are_served_while_the_disk_makes_a_coordinators_topic(
 
 
 @KEY_TYPES
-async def test_a_disk_that_refuses_is_an_error_and_asked_again(
+async def test_failed_creation_of_a_coordinators_topic_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:

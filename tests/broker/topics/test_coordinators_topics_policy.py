@@ -1,6 +1,6 @@
-"""The coordinators' topics stay compacted, by whatever way settings come.
+"""The coordinators' topics stay compacted, whatever the settings of clients and files.
 
-Retention would lose committed offsets, and transactions.
+Retention would lose committed offsets and transactions.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: Path) -> None:
-    """It replaces all settings; the policy that it leaves out was ``delete`` from then on."""
+def test_alter_configs_without_the_policy_keeps_offsets_compacted(tmp_path: Path) -> None:
+    """AlterConfigs replaces all settings; a missing policy once became ``delete``."""
 
     async def story() -> tuple[int, tuple[str, int]]:
         time = MockTime()
@@ -66,7 +66,7 @@ def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: P
     ],
 )
 @TOPICS
-def test_a_policy_that_loses_records_is_refused(
+def test_policy_other_than_compact_is_refused(
     brokers: Brokers, operation: tuple[str, int, str], name: str
 ) -> None:
     broker = brokers(ONE_PARTITION)
@@ -77,12 +77,12 @@ def test_a_policy_that_loses_records_is_refused(
 
         assert error_code == INVALID_CONFIG
         assert message is not None
-        assert f"{name} is always compact and nothing else" in message
+        assert f"{name} must be compact only" in message
         assert value_of(wire, name, POLICY) == ("compact", OWN)
 
 
 @TOPICS
-def test_a_policy_put_back_to_its_default_is_compact_for_these(brokers: Brokers, name: str) -> None:
+def test_default_policy_of_coordinators_topics_is_compact(brokers: Brokers, name: str) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})
     with Wire(broker.port) as wire:
         metadata(wire, name)
@@ -93,7 +93,7 @@ def test_a_policy_put_back_to_its_default_is_compact_for_these(brokers: Brokers,
         assert replace(wire, name, {POLICY: "compact"}) == (NONE, None)
 
 
-def test_the_topic_of_transactions_is_created_with_kafkas_settings(brokers: Brokers) -> None:
+def test_transaction_topic_is_created_with_kafkas_settings(brokers: Brokers) -> None:
     broker = brokers(
         {
             "transaction.state.log.num.partitions": "7",
@@ -122,7 +122,7 @@ def test_the_topic_of_transactions_is_created_with_kafkas_settings(brokers: Brok
 
 
 @pytest.mark.parametrize("configs", [{}, {"cleanup.policy": "delete", "retention.ms": "1"}])
-def test_what_an_older_muster_let_be_taken_away_is_mended_at_the_start(
+def test_missing_compact_policy_is_restored_at_the_start(
     tmp_path: Path, configs: dict[str, str]
 ) -> None:
     async def story() -> int:

@@ -1,4 +1,4 @@
-"""Topics that are deleted on disks that are full or fail: the mark decides, no log is shared."""
+"""Deletion of topics on full or failing disks: the mark decides, and logs never share a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DATA = "/data"
 
 
 def delete(wire: Wire, *names: str) -> dict[str, int]:
-    """Ask for topics to be deleted; error codes by name."""
+    """Sends DeleteTopics and returns the error codes by name."""
     answer = wire.call("DeleteTopics", 5, {"topic_names": list(names), "timeout_ms": 10_000})
     return {entry["name"]: entry["error_code"] for entry in answer["responses"]}
 
@@ -60,8 +60,8 @@ def make_with_records(wire: Wire, *names: str) -> None:
         assert send(wire, name, name.encode()) == NONE
 
 
-async def test_a_deletion_that_could_not_be_marked_has_done_nothing() -> None:
-    """The producer goes on, and no later change of the registry makes the deletion come true."""
+async def test_deletion_has_no_effect_when_its_mark_can_not_be_written() -> None:
+    """The producer continues, and a later change of the registry does not complete the deletion."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
@@ -80,7 +80,7 @@ async def test_a_deletion_that_could_not_be_marked_has_done_nothing() -> None:
         assert await asked(broker, lambda wire: read(wire, "t")) == [b"t", b"later"]
 
 
-async def test_of_several_names_one_fails_and_the_others_are_deleted() -> None:
+async def test_failed_deletion_of_one_topic_does_not_affect_the_others() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "a", "b", "c"))
@@ -103,7 +103,7 @@ async def test_of_several_names_one_fails_and_the_others_are_deleted() -> None:
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
-    """Where an operator needs it: on a disk without a byte, as many as are asked for."""
+    """The disk has no free byte, and several topics are deleted at once."""
     fs = SimulatedFiles()
     names = [f"t{number}" for number in range(5)]
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -127,7 +127,7 @@ async def test_topics_are_deleted_on_a_full_disk(restart: bool) -> None:
 
 
 async def test_settings_of_topics_and_brokers_change_on_a_full_disk() -> None:
-    """A shorter retention is how a disk gets room again."""
+    """A shorter retention frees space on the disk."""
 
     def alter(wire: Wire, kind: int, name: str, key: str, value: str) -> int:
         changed = {"name": key, "config_operation": 0, "value": value}
@@ -152,10 +152,10 @@ async def test_settings_of_topics_and_brokers_change_on_a_full_disk() -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "fsync_directory"])
-async def test_what_fails_behind_the_mark_is_done_later(
+async def test_failed_removal_of_a_marked_topic_is_repeated(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The topic is deleted all the same; its name is free when its directory is out of the way."""
+    """The topic is deleted; its name can be used after its directory was moved away."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -182,7 +182,7 @@ async def test_what_fails_behind_the_mark_is_done_later(
 
 
 @pytest.mark.parametrize("heals", ["while it runs", "before the next start", "after it"])
-async def test_a_start_goes_on_with_what_a_stop_left(
+async def test_start_completes_a_deletion_left_by_a_stop(
     heals: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
@@ -205,7 +205,7 @@ async def test_a_start_goes_on_with_what_a_stop_left(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_while_a_topic_is_being_marked_everybody_gets_an_answer(fails: bool) -> None:
+async def test_requests_are_answered_while_a_deletion_is_marked(fails: bool) -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
@@ -244,7 +244,7 @@ async def test_while_a_topic_is_being_marked_everybody_gets_an_answer(fails: boo
             assert await asked(broker, lambda wire: read(wire, "t")) == []
 
 
-async def test_a_registry_that_nobody_knows_any_more_stops_the_broker() -> None:
+async def test_failed_fsync_of_the_registry_directory_stops_the_broker() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await asked(broker, lambda wire: make_with_records(wire, "t"))
@@ -262,7 +262,7 @@ async def test_a_registry_that_nobody_knows_any_more_stops_the_broker() -> None:
 # -- two logs never share a file
 
 
-async def test_a_new_topic_refuses_a_directory_that_has_a_log() -> None:
+async def test_create_topic_is_refused_when_its_directory_has_a_log() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         theirs = f"{DATA}/t-1/00000000000000000042.log"
@@ -280,10 +280,10 @@ async def test_a_new_topic_refuses_a_directory_that_has_a_log() -> None:
 
 
 @pytest.mark.parametrize("removing", [True, False])
-async def test_a_topic_that_could_not_be_made_leaves_nothing(
+async def test_failed_creation_of_a_topic_leaves_nothing(
     removing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where its directories cannot be removed either, that is done later like a deletion."""
+    """When its directories cannot be removed, the removal is repeated later, as in a deletion."""
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -306,10 +306,10 @@ async def test_a_topic_that_could_not_be_made_leaves_nothing(
         assert await asked(broker, lambda wire: read(wire, "t")) == [b"t"]
 
 
-async def test_a_log_that_is_not_served_any_more_is_not_probed(
+async def test_log_of_a_deleted_topic_is_not_probed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its probe would cut the file that another log writes."""
+    """The probe would truncate the file that another log writes."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -331,10 +331,10 @@ async def test_a_log_that_is_not_served_any_more_is_not_probed(
         broker.logs.topics["t"] = entry
 
 
-async def test_the_next_topic_of_a_name_begins_at_0_though_the_checkpoints_could_not_be_written(
+async def test_recreated_topic_begins_at_0_when_checkpoints_were_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else a recovery point above its end would make the next start refuse it."""
+    """Otherwise a recovery point above its end would fail the next start."""
     fs = SimulatedFiles()
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
@@ -353,8 +353,8 @@ async def test_the_next_topic_of_a_name_begins_at_0_though_the_checkpoints_could
         assert await asked(broker, lambda wire: read(wire, "t")) == []
 
 
-async def test_a_kill_while_a_name_is_used_again_keeps_no_broker_from_starting() -> None:
-    """What a checkpoint says of the old one is taken out before the new one is in the list."""
+async def test_broker_starts_after_a_kill_during_the_recreation_of_a_topic() -> None:
+    """The old topic's checkpoint entries are removed before the new topic is in the list."""
     fs = SimulatedFiles()
     killed: list[SimulatedFiles] = []
     async with serving(DATA, SETTINGS, fs=fs) as broker:

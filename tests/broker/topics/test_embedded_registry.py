@@ -1,4 +1,4 @@
-"""The registry in the data directory: what it remembers, what a crash can't do to it, adoption."""
+"""The registry in the data directory: its contents, its behavior in crashes, and adoption."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def create(registry: EmbeddedRegistry, name: str, **configs: str) -> Topic:
     return topic
 
 
-def remembered(registry: EmbeddedRegistry) -> Mapping[str, Topic]:
+def topics_after_restart(registry: EmbeddedRegistry) -> Mapping[str, Topic]:
     return registry.topics
 
 
 # -- identity
 
 
-def test_the_ids_are_made_once_and_kept() -> None:
+def test_node_id_and_cluster_id_survive_a_restart() -> None:
     fs = SimulatedFiles()
     first = opened(fs, broker_id=7)
 
@@ -71,7 +71,7 @@ def test_the_ids_are_made_once_and_kept() -> None:
     assert text == f"version=0\nbroker.id=7\ncluster.id={first.cluster_id}\n"
 
 
-def test_without_a_configured_id_there_is_a_default() -> None:
+def test_node_id_is_the_default_without_a_configured_id() -> None:
     assert opened(SimulatedFiles(), default_id=1).node_id == 1
 
 
@@ -83,7 +83,7 @@ def test_a_directory_of_another_broker_is_refused() -> None:
         opened(fs, broker_id=2)
 
 
-def test_the_meta_properties_of_a_kraft_broker_are_taken_as_they_are() -> None:
+def test_meta_properties_of_a_kraft_broker_are_kept() -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     theirs = b"#\nnode.id=4\ndirectory.id=x\nversion=1\ncluster.id=vPeOCWypqUOSepEvx0cbog\n"
@@ -95,7 +95,7 @@ def test_the_meta_properties_of_a_kraft_broker_are_taken_as_they_are() -> None:
     assert fs.written(f"{DATA}/meta.properties") == theirs
 
 
-def test_a_broker_before_cluster_ids_gets_one() -> None:
+def test_meta_properties_without_a_cluster_id_get_one() -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     write_whole(fs, f"{DATA}/meta.properties", b"version=0\nbroker.id=0\n")
@@ -109,7 +109,7 @@ def test_a_broker_before_cluster_ids_gets_one() -> None:
 # -- topics
 
 
-def test_topics_are_remembered_with_ids_and_settings() -> None:
+def test_topics_survive_a_restart_with_ids_and_settings() -> None:
     fs = SimulatedFiles()
     topic = create(opened(fs), "t", **{"retention.ms": "5"})
 
@@ -123,7 +123,7 @@ def test_topics_are_remembered_with_ids_and_settings() -> None:
     assert again.topic("other") is None
 
 
-def test_a_topic_that_is_being_deleted_is_not_seen_and_not_forgotten() -> None:
+def test_marked_topic_is_hidden_until_its_deletion_ends() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     topic = create(registry, "t")
@@ -140,8 +140,8 @@ def test_a_topic_that_is_being_deleted_is_not_seen_and_not_forgotten() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_power_loss_leaves_the_old_list_or_the_new_one(seed: int) -> None:
-    """Whatever happens after `store` returned, the topic is there."""
+def test_power_loss_keeps_every_stored_topic(seed: int) -> None:
+    """A topic exists from the return of `store` on."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     registry = opened(fs)
@@ -161,7 +161,7 @@ def test_power_loss_leaves_the_old_list_or_the_new_one(seed: int) -> None:
     assert promised <= set(after.topics) <= {*promised, "lost?"}
 
 
-def test_a_topic_that_could_not_be_written_is_not_written_with_the_next() -> None:
+def test_topic_whose_write_failed_is_not_written_with_the_next() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -173,7 +173,7 @@ def test_a_topic_that_could_not_be_written_is_not_written_with_the_next() -> Non
     assert set(opened(fs).topics) == {"next"}
 
 
-def test_producer_ids_are_reserved_before_they_are_given() -> None:
+def test_reserved_producer_ids_survive_a_power_loss() -> None:
     fs = SimulatedFiles()
     first = opened(fs).reserve_producer_ids(1000)
     fs.lose_power(random.Random(0))
@@ -183,7 +183,7 @@ def test_producer_ids_are_reserved_before_they_are_given() -> None:
     assert (first, second) == (range(1000), range(1000, 2000))
 
 
-def test_producer_ids_of_an_adopted_log_are_passed_over() -> None:
+def test_producer_ids_of_an_adopted_log_are_not_reserved() -> None:
     registry = opened(SimulatedFiles())
 
     registry.raise_producer_ids(4500)
@@ -191,8 +191,8 @@ def test_producer_ids_of_an_adopted_log_are_passed_over() -> None:
     assert registry.reserve_producer_ids(10) == range(4501, 4511)
 
 
-def test_a_changed_level_has_a_higher_epoch_and_an_unchanged_one_the_same() -> None:
-    """Clients take over the answer with the highest epoch that they have seen."""
+def test_feature_epoch_increases_only_when_a_level_changes() -> None:
+    """Clients adopt the response with the highest epoch that they have seen."""
     fs = SimulatedFiles()
     seen = []
     for level in (2, 2, 0, 2):
@@ -204,7 +204,7 @@ def test_a_changed_level_has_a_higher_epoch_and_an_unchanged_one_the_same() -> N
     assert seen == [(1, 2), (1, 2), (2, 0), (3, 2)]
 
 
-def test_a_full_disk_keeps_no_level_from_being_told() -> None:
+def test_feature_level_is_finalized_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     registry = opened(fs)
     fs.fail("write", "")
@@ -227,7 +227,7 @@ def test_a_full_disk_keeps_no_level_from_being_told() -> None:
         ' "partitions": 1, "configs": {}}]}',
     ],
 )
-def test_a_damaged_list_is_refused_not_read_as_empty(text: str) -> None:
+def test_damaged_list_of_topics_is_refused(text: str) -> None:
     fs = SimulatedFiles()
     opened(fs)
     write_whole(fs, f"{DATA}/topics.json", text.encode())
@@ -236,7 +236,7 @@ def test_a_damaged_list_is_refused_not_read_as_empty(text: str) -> None:
         opened(fs)
 
 
-def test_a_list_of_a_later_muster_is_refused() -> None:
+def test_list_of_topics_of_a_later_version_is_refused() -> None:
     fs = SimulatedFiles()
     opened(fs)
     write_whole(fs, f"{DATA}/topics.json", b'{"version": 3}')
@@ -248,7 +248,7 @@ def test_a_list_of_a_later_muster_is_refused() -> None:
 # -- adoption
 
 
-def test_the_directory_of_apache_kafka_is_taken_in(tmp_path: Path) -> None:
+def test_directory_of_apache_kafka_is_adopted(tmp_path: Path) -> None:
     source = ROOT / "tests/data/kafka-dirs/kafka-4.3.1-clean/data.tar.xz"
     with tarfile.open(source) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -280,7 +280,7 @@ def test_partitions_of_one_topic_with_two_ids_are_refused() -> None:
         opened(fs)
 
 
-def test_what_is_no_partition_is_left_alone() -> None:
+def test_directories_that_are_not_partitions_are_ignored() -> None:
     fs = SimulatedFiles()
     for name in ("t-0.0123-delete", "__cluster_metadata-0", "notes", "empty-0"):
         fs.make_directory(f"{DATA}/{name}")
@@ -294,7 +294,7 @@ def test_what_is_no_partition_is_left_alone() -> None:
 PAGE = (ROOT / "docs" / "formats" / "registry.md").read_text()
 
 
-def test_the_worked_example_of_the_page_is_read() -> None:
+def test_first_example_of_the_page_is_read() -> None:
     example = PAGE.split("```json\n")[1].split("```")[0]
     fs = SimulatedFiles()
     fs.make_directory(DATA)
@@ -315,7 +315,7 @@ def test_the_worked_example_of_the_page_is_read() -> None:
     assert json.loads(fs.written(f"{DATA}/topics.json"))["next_producer_id"] == 2001
 
 
-def test_the_second_example_of_the_page_is_read_and_written() -> None:
+def test_second_example_of_the_page_is_read_and_written() -> None:
     example = PAGE.split("```json\n")[2].split("```")[0]
     fs = SimulatedFiles()
     opened(fs).note_files()
@@ -339,7 +339,7 @@ def test_the_second_example_of_the_page_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"version": 2, "brokers": {}}', '{"version": 1, "b', "7"]
 )
-def test_damaged_settings_of_brokers_are_refused(text: str) -> None:
+def test_damaged_broker_settings_are_refused(text: str) -> None:
     fs = SimulatedFiles()
     fs.make_directory(DATA)
     fs.put(f"{DATA}/configs.json", text.encode())

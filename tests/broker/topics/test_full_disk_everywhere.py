@@ -1,10 +1,10 @@
-"""The disk is full at every write that a broker makes, each in turn.
+"""The disk is full at every write of a broker, one write after the other.
 
-One life of a broker is lived again and again: the n-th time there is no room from its n-th writing
-call on, for a few calls or until the end of a chapter. Between two chapters the broker is stopped
-or killed, or killed after it has found room and taken writes again. Whatever is refused, nothing
-acknowledged is missing, nothing deleted comes back, and a topic of a name has only its own records
-and offsets.
+The same life of a broker is repeated: in the n-th repetition the disk is full from the n-th write
+on, for a few calls or until the end of a chapter. Between two chapters the broker is stopped or
+killed, or killed after the disk had space and the broker accepted writes again. In every case no
+acknowledged record is missing, no deleted topic returns, and a topic has only its own records and
+offsets.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.broker.filling_disk import FillingFiles, Life
 from tests.broker.serving import asked, eventually, serving
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("faults 2")
+
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "log.cleaner.enable": "false",
@@ -41,21 +43,21 @@ SETTINGS = {
 }
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
-"""Calls for which the disk is full; the last: until the end of the chapter."""
+"""The number of calls for which the disk is full; the last value: until the end of the chapter."""
 
 
 class End(Enum):
-    """How a broker ends a chapter."""
+    """The way in which a broker ends a chapter."""
 
     STOPPED = "stopped"
     KILLED = "killed"
     KILLED_LATER = "killed later"
-    """It finds room before that, and writes behind whatever failed."""
+    """The disk has space again before the kill, and the broker writes after the failure."""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried again later is tried again soon."""
+    """Shortens the intervals of all retries."""
     monkeypatch.setattr(partition, "PROBE_MS_FIRST", 1)
     monkeypatch.setattr(partition, "PROBE_MS_MAX", 20)
     monkeypatch.setattr(deletions, "RETRY_MS_FIRST", 5)
@@ -71,7 +73,7 @@ def first_chapter(life: Life, wire: Wire) -> None:
     for group in ("g", "h"):
         life.commit(wire, group, "kept")
         life.commit(wire, group, "again")
-    life.produce(wire, "kept", 8)  # some segments
+    life.produce(wire, "kept", 8)  # several segments
     life.produce(wire, "again", 4)
     life.produce(wire, "rolls", 9)
     life.commit(wire, "old", "kept", 0)
@@ -96,16 +98,16 @@ def second_chapter(life: Life, wire: Wire) -> None:
 
 
 async def upkeep(broker: Broker) -> None:
-    """What the broker does by itself."""
+    """Runs the periodic work of the broker."""
     for work in (broker.maintenance.run_retention, broker.maintenance.write_checkpoints):
-        with suppress(OSError):  # its task logs it, and does it again
+        with suppress(OSError):  # the broker's own task logs it and retries
             await work()
     await broker.maintenance.flush_overdue()
 
 
 @asynccontextmanager
 async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
-    """A broker; one that cannot start on a full disk says why, and starts when there is room."""
+    """A started broker; when the start fails on the full disk, it is repeated with space."""
     running = serving(DATA, SETTINGS, fs=fs)
     try:
         broker = await running.__aenter__()
@@ -123,7 +125,7 @@ async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
 
 
 async def with_room(fs: FillingFiles, broker: Broker) -> None:
-    """There is room again, and the broker has noticed."""
+    """Makes space on the disk and waits until the broker accepts writes."""
     fs.has_room_again()
     broker.producer_ids.refill()
     await eventually(
@@ -139,7 +141,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
 
 
 async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
-    """One life; the disk as it is at its end."""
+    """Runs one life and returns the disk at its end."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
     for chapter in (first_chapter, second_chapter):
@@ -157,7 +159,7 @@ async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
 
 
 async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
-    """With room all that was acknowledged is there, and all is taken again."""
+    """Checks, with space on the disk, the acknowledged records and that every write is accepted."""
     await with_room(fs, broker)
     await broker.topics.ensure(OFFSETS_TOPIC)
     await asked(broker, lambda wire: life.check(wire, broker))
@@ -167,7 +169,7 @@ async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
 
 
 def write_everywhere(life: Life, wire: Wire) -> None:
-    """One record and one commit for each topic, and none is refused."""
+    """Writes one record and one commit for each topic; every write must succeed."""
     refused = life.refused
     for name in life.topics:
         life.produce(wire, name, 1)
@@ -176,12 +178,12 @@ def write_everywhere(life: Life, wire: Wire) -> None:
 
 
 async def how_many_calls() -> int:
-    """How often a life asks the disk for room."""
+    """The number of calls that need space in one life."""
     return (await live(1 << 40, 0, End.STOPPED)).asked
 
 
-async def test_a_life_without_a_full_disk_is_whole() -> None:
-    """What is checked below is worth something only if it holds without a fault."""
+async def test_life_without_a_full_disk_passes_the_check() -> None:
+    """The check proves something only if it passes without a fault."""
     assert await how_many_calls() > 100
 
 
@@ -190,20 +192,20 @@ ENDS = tuple(End)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
-async def test_a_disk_that_is_full_at_some_write_costs_nothing_acknowledged(sample: int) -> None:
-    """Some of the writes; the campaign below takes each of them."""
+async def test_full_disk_at_a_sample_of_writes_loses_nothing_acknowledged(sample: int) -> None:
+    """A sample of the writes; the test of the campaign below takes each."""
     calls = await how_many_calls()
     full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
     full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
     await live(full_from, full_calls, ENDS[sample // len(FOR_HOW_MANY) % len(ENDS)])
 
 
-async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_start() -> None:
-    """It is the first commit of the old way that finds no room."""
+async def test_empty_file_of_consumer_offsets_is_not_missed_at_the_next_start() -> None:
+    """The first commit to ZooKeeper's paths finds no space."""
     fs, life = FillingFiles(), Life()
     async with started(fs) as broker:
         await asked(broker, lambda wire: life.create(wire, "kept"))
-        fs.full = range(fs.asked + 1, 1 << 60)  # its name still finds room
+        fs.full = range(fs.asked + 1, 1 << 60)  # creating its name still succeeds
         await asked(broker, lambda wire: life.commit(wire, "old", "kept", 0))
         assert fs.written(f"{DATA}/consumers.offsets") == b""
         fs.full = range(0)
@@ -218,7 +220,9 @@ async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_s
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("end", End)
 @pytest.mark.parametrize("full_calls", FOR_HOW_MANY)
-async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, end: End) -> None:
+async def test_full_disk_at_each_write_loses_nothing_acknowledged(
+    full_calls: int, end: End
+) -> None:
     for full_from in range(await how_many_calls()):
         try:
             await live(full_from, full_calls, end)
@@ -227,7 +231,7 @@ async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, end: E
             raise
 
 
-# -- planted faults: the checker above is worth something only if it finds them
+# -- planted faults: the checker above must find them
 
 
 def a_failed_append_is_acknowledged(patch: pytest.MonkeyPatch) -> None:
@@ -265,7 +269,7 @@ def half_a_batch_stays(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-async def test_a_planted_fault_is_found(
+async def test_planted_fault_fails_the_check(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = await how_many_calls()

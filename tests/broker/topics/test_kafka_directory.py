@@ -1,4 +1,5 @@
-"""A data directory of Apache Kafka, stopped or killed, is opened and has what Kafka promised."""
+"""A data directory of Apache Kafka, stopped or killed, is opened with everything that Kafka
+acknowledged."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ DIRECTORIES = sorted(source.name for source in SOURCES.glob("kafka-*"))
 
 
 def open_copy(name: str, folder: Path) -> tuple[Broker, dict[str, Any]]:
-    """A broker over a copy of Kafka's directory, and what Kafka told its clients."""
+    """A broker on a copy of Kafka's directory, and the responses that Kafka gave its clients."""
     source = SOURCES / name
     with tarfile.open(source / "data.tar.xz") as archive:
         archive.extractall(folder, filter="data")
@@ -43,7 +44,7 @@ def opened(
 
 
 def described(wire: Wire, group_id: str) -> dict[str, Any]:
-    """DescribeGroups of one group, when it is loaded."""
+    """DescribeGroups of one group, after it is loaded."""
 
     def answered() -> dict[str, Any] | None:
         (group,) = wire.call("DescribeGroups", 5, {"groups": [group_id]})["groups"]
@@ -57,7 +58,8 @@ def described(wire: Wire, group_id: str) -> dict[str, Any]:
 def read_all(
     wire: Wire, topic: str, partition: int, version: int = 12, magics: set[int] | None = None
 ) -> list[tuple[int, bytes | None]]:
-    """Every record of a partition, by Fetch after Fetch; ``magics`` gets those of the answers."""
+    """Every record of a partition, read by repeated fetches; adds the magic bytes of the batches to
+    ``magics``."""
     found: list[tuple[int, bytes | None]] = []
     offset = list_offset(wire, topic, -2, partition=partition)["offset"]
     end = list_offset(wire, topic, -1, partition=partition)["offset"]
@@ -75,7 +77,7 @@ def read_all(
     return found
 
 
-def test_every_client_reads_every_record(opened: tuple[Broker, dict[str, Any]]) -> None:
+def test_every_record_is_read_in_every_fetch_version(opened: tuple[Broker, dict[str, Any]]) -> None:
     broker, expected = opened
     stored = 1 if expected["kafka"] == "kafka-0.10.2.2" else 2
     with Wire(broker.port) as wire:
@@ -137,11 +139,11 @@ def test_topics_keep_the_ids_that_their_partitions_have(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", DIRECTORIES)
-def test_it_goes_on_where_kafka_ended(tmp_path: Path, name: str) -> None:
+def test_broker_continues_at_the_end_of_kafkas_logs(tmp_path: Path, name: str) -> None:
     broker, _ = open_copy(name, tmp_path)
     try:
         with Wire(broker.port) as wire:
-            group = described(wire, "live-group")  # at once: nobody keeps its sessions alive
+            group = described(wire, "live-group")  # at once: the sessions of its members expire
             assert (group["group_state"], len(group["members"])) == ("Stable", 2)
             end = list_offset(wire, "t-none", -1)["offset"]
             (before,) = metadata(wire, "t-none")["topics"]

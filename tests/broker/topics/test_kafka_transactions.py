@@ -1,4 +1,4 @@
-"""A data directory of Apache Kafka, killed in the middle of transactions, is gone on with."""
+"""Muster continues a data directory of Apache Kafka that was killed during transactions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def settled(broker: Broker) -> None:
 
 
 def read_committed(wire: Wire, partition: int) -> list[str]:
-    """What a consumer of committed records shows its reader."""
+    """The values that a consumer of committed records reads."""
     answer = fetch(wire, "orders", partition=partition, isolation_level=1)
     aborted = {
         (each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]
@@ -75,7 +75,7 @@ async def committed_by(broker: Broker, partition: int) -> list[str]:
     return await asked(broker, lambda wire: read_committed(wire, partition))
 
 
-async def test_what_kafka_prepared_is_completed_and_what_is_open_goes_on(kafkas: Path) -> None:
+async def test_prepared_transactions_are_completed_and_open_ones_continue(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert {name: state_now(broker, name) for name in IDS} == {
@@ -125,7 +125,7 @@ async def offsets_of(broker: Broker, group_id: str) -> dict[int, int]:
     }
 
 
-async def test_no_producer_id_of_kafkas_is_given_again(kafkas: Path) -> None:
+async def test_producer_ids_of_kafka_are_not_assigned_again(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         assert await broker.producer_ids.take() == 7
@@ -133,8 +133,9 @@ async def test_no_producer_id_of_kafkas_is_given_again(kafkas: Path) -> None:
         assert fresh.producer_id == 8
 
 
-async def test_what_kafka_left_open_ends_at_its_timeout(kafkas: Path) -> None:
-    """Sentence 24: all that time there was no broker."""
+@pytest.mark.proves("transactions 24")
+async def test_open_transaction_of_kafka_is_aborted_at_its_timeout(kafkas: Path) -> None:
+    """Sentence 24: no broker ran in the meantime."""
     time = time_after(TIMEOUT_MS // 1000 + 60)
     async with serving(kafkas, time=time) as broker:
         await eventually("the load", lambda: not broker.loading)
@@ -152,7 +153,7 @@ async def test_what_kafka_left_open_ends_at_its_timeout(kafkas: Path) -> None:
         assert late.error_code == 90, "the zombie is fenced"
 
 
-async def test_a_producer_of_before_goes_on_where_it_was(kafkas: Path) -> None:
+async def test_producer_of_kafka_continues_with_the_next_epoch(kafkas: Path) -> None:
     async with serving(kafkas, time=time_after(20)) as broker:
         await settled(broker)
         fresh = await initialised(broker, "prepared-commit")

@@ -1,4 +1,4 @@
-"""What the log manager leaves in the data directory when topics go and when it closes."""
+"""The files that the log manager leaves when topics are deleted and when it closes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.broker.partitions import partition_in, services_with
 from tests.simulated_files import SimulatedFiles
 
 
-def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
+def test_checkpoints_have_no_entry_of_a_deleted_topic(tmp_path: Path) -> None:
     fs = OsFileSystem()
     config = Config({})
     logs = LogManager(fs, str(tmp_path), config, services_with())
@@ -48,7 +48,7 @@ def test_checkpoints_do_not_speak_of_a_deleted_topic(tmp_path: Path) -> None:
     assert log.recovery.cuts == []
 
 
-def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() -> None:
+def test_clean_shutdown_marker_is_omitted_when_a_log_can_not_be_closed() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     logs = LogManager(fs, "/data", Config({}), services_with())
@@ -71,7 +71,7 @@ def test_a_log_that_cannot_be_closed_leaves_out_the_marker_and_nothing_else() ->
     assert last.was_clean
 
 
-def test_damage_names_the_setting_that_lets_the_log_end_there_and_it_is_needed_once() -> None:
+def test_error_of_a_damaged_log_names_the_setting_to_truncate_it_once() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/data")
     topic = Topic("t", b"1" * 16, 2)

@@ -1,4 +1,4 @@
-"""The logs of a directory: opened in any number of threads, only if they are who they should be."""
+"""The logs of a directory: opened in any number of threads, and only those of the right topics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_logs_are_opened_in_order_in_any_number_of_threads(tmp_path: Path, threa
     assert [each.high_watermark for each in partitions] == list(range(8))
 
 
-def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
+def test_clean_shutdown_marker_is_valid_for_one_start(tmp_path: Path) -> None:
     logs = managed(tmp_path)
     logs.open_all([])
     logs.close_all()
@@ -62,7 +62,7 @@ def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
     assert (logs.was_clean, crashed.was_clean, next_start.was_clean) == (False, True, False)
 
 
-def test_a_directory_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> None:
+def test_directory_with_another_topic_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "partition.metadata").write_bytes(partition_metadata(b"2" * 16))
 
@@ -71,7 +71,7 @@ def test_a_directory_of_another_topic_of_that_name_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("left", [0, 1, 30, 46])
-def test_a_mark_that_a_loss_of_power_tore_is_written_anew(tmp_path: Path, left: int) -> None:
+def test_torn_partition_metadata_is_written_again(tmp_path: Path, left: int) -> None:
     topic = Topic("t", b"1" * 16, 1)
     path = tmp_path / "t-0" / "partition.metadata"
     path.parent.mkdir()
@@ -82,7 +82,7 @@ def test_a_mark_that_a_loss_of_power_tore_is_written_anew(tmp_path: Path, left: 
     assert path.read_bytes() == partition_metadata(topic.topic_id)
 
 
-def test_a_partition_whose_directory_is_missing_begins_empty(tmp_path: Path) -> None:
+def test_partition_without_a_directory_begins_empty(tmp_path: Path) -> None:
     logs = managed(tmp_path)
 
     logs.open_all([Topic("t", b"1" * 16, 1)])
@@ -98,14 +98,16 @@ def test_a_partition_whose_directory_is_missing_begins_empty(tmp_path: Path) -> 
     ("codec", "number"),
     [("producer", None), ("uncompressed", 0), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)],
 )
-def test_the_codec_of_a_topic(codec: str, number: int | None) -> None:
+def test_compression_type_sets_the_codec_of_produced_records(
+    codec: str, number: int | None
+) -> None:
     settings = topic_settings(Config({}), {"compression.type": codec})
 
     assert produce_rules(settings).compression == number
 
 
 class FullFiles(OsFileSystem):
-    """A file system on which a partition's directory can't be made any more."""
+    """A file system on which the directory of one partition cannot be created."""
 
     refused: str | None = None
 
@@ -119,7 +121,7 @@ def names(broker: Broker) -> list[str]:
     return sorted(path.name for path in Path(broker.directory).iterdir() if path.is_dir())
 
 
-async def test_a_topic_that_can_not_be_made_whole_is_not_made_at_all(tmp_path: Path) -> None:
+async def test_topic_is_not_created_when_one_partition_fails(tmp_path: Path) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         fs.refused = "t-2"
@@ -136,7 +138,7 @@ async def test_a_topic_that_can_not_be_made_whole_is_not_made_at_all(tmp_path: P
         assert len(topic["partitions"]) == 2
 
 
-async def test_a_topic_that_can_not_grow_stays_as_it_was(tmp_path: Path) -> None:
+async def test_failed_create_partitions_changes_nothing(tmp_path: Path) -> None:
     fs = FullFiles()
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))

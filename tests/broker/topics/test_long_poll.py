@@ -1,4 +1,4 @@
-"""Waiting fetches: woken once a turn, by the right partition, and never kept."""
+"""Waiting fetches: woken once per turn by their own partitions, and removed when they end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.broker.serving import eventually
 
 
 class Woken:
-    """A waiter's end: it answers at the first wake, and remembers."""
+    """The callback of a waiter, which answers at the first wake and records its calls."""
 
     def __init__(self, polls: LongPolls, *partitions: tuple[str, int], **fields: int) -> None:
         self.calls: list[bool] = []
@@ -30,7 +30,7 @@ class Woken:
         self.polls.forget(self.waiter)
 
 
-async def test_appends_of_one_turn_wake_once() -> None:
+async def test_appends_of_one_turn_wake_a_waiter_once() -> None:
     polls = LongPolls(Time())
     woken, other = Woken(polls, ("t", 0)), Woken(polls, ("t", 1))
 
@@ -44,7 +44,7 @@ async def test_appends_of_one_turn_wake_once() -> None:
     assert len(polls) == 1
 
 
-async def test_it_sleeps_until_enough_bytes_have_come() -> None:
+async def test_waiter_is_woken_when_enough_bytes_have_arrived() -> None:
     polls = LongPolls(Time())
     woken = Woken(polls, ("t", 0), missing_bytes=100)
     witness = Woken(polls, ("t", 0))
@@ -57,7 +57,7 @@ async def test_it_sleeps_until_enough_bytes_have_come() -> None:
     await eventually("the wake", lambda: woken.calls)
 
 
-async def test_the_deadline_wakes_with_due() -> None:
+async def test_waiter_is_woken_with_due_at_its_deadline() -> None:
     polls = LongPolls(Time())
     late = Woken(polls, ("t", 0), wait_ms=60_000)
     soon = Woken(polls, ("t", 0), wait_ms=20)
@@ -68,7 +68,7 @@ async def test_the_deadline_wakes_with_due() -> None:
     assert late.calls == []
 
 
-async def test_all_partitions_of_a_topic_are_woken_together() -> None:
+async def test_wake_topic_wakes_the_waiters_of_all_its_partitions() -> None:
     polls = LongPolls(Time())
     first, second, other = (
         Woken(polls, ("t", 0)),
@@ -82,7 +82,7 @@ async def test_all_partitions_of_a_topic_are_woken_together() -> None:
     assert other.calls == []
 
 
-async def test_stopping_answers_everyone() -> None:
+async def test_stop_wakes_every_waiter() -> None:
     polls = LongPolls(Time())
     waiting = [Woken(polls, ("t", n)) for n in range(5)]
 
@@ -91,7 +91,7 @@ async def test_stopping_answers_everyone() -> None:
     assert [woken.calls for woken in waiting] == [[True]] * 5
 
 
-async def test_those_who_wait_no_longer_are_not_kept() -> None:
+async def test_forgotten_waiters_use_no_memory() -> None:
     polls = LongPolls(Time())
     for _ in range(1000):
         woken = Woken(polls, ("t", 0))
@@ -103,7 +103,7 @@ async def test_those_who_wait_no_longer_are_not_kept() -> None:
     assert not polls.by_topic
 
 
-async def test_one_that_is_not_satisfied_waits_on() -> None:
+async def test_waiter_that_is_not_forgotten_is_woken_again() -> None:
     polls = LongPolls(Time())
     calls: list[bool] = []
     waiter = Waiter([("t", 0)], Time().now().mono_ms + 50, 1, calls.append)
@@ -117,7 +117,7 @@ async def test_one_that_is_not_satisfied_waits_on() -> None:
     assert len(polls) == 0
 
 
-async def test_a_waiter_that_fails_keeps_no_other_asleep() -> None:
+async def test_exception_of_a_waiter_does_not_delay_others() -> None:
     errors = InternalErrors()
     polls = LongPolls(Time(), errors)
 

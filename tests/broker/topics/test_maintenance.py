@@ -1,4 +1,4 @@
-"""Retention, checkpoints, flushes, and what happens when the disk fails under a user's topic."""
+"""Retention, checkpoints and flushes, and disks that fail below a topic of users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.wire import Wire, batch
 HOUR_MS = 3_600_000
 
 
-async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
+async def test_retention_ms_deletes_old_segments_and_their_files(tmp_path: Path) -> None:
     time = MockTime()
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100", "file.delete.delay.ms": "0"}
     async with serving(tmp_path, time=time) as broker:
@@ -51,7 +51,8 @@ async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
 async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
     tmp_path: Path,
 ) -> None:
-    """As in Kafka: a segment is as old as its newest record, and the oldest goes first."""
+    """As in Kafka, the age of a segment is that of its newest record, and the oldest is deleted
+    first."""
     time, year_ms = MockTime(), 365 * 24 * HOUR_MS
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
@@ -91,7 +92,7 @@ async def test_size_limit_deletes_a_record_of_the_future(tmp_path: Path) -> None
         assert 100 <= log_of(broker, "t").size_bytes < 200
 
 
-async def test_surplus_segments_go(tmp_path: Path) -> None:
+async def test_retention_bytes_deletes_surplus_segments(tmp_path: Path) -> None:
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path) as broker:
 
@@ -107,13 +108,13 @@ async def test_surplus_segments_go(tmp_path: Path) -> None:
         assert 100 <= log.size_bytes < 200
 
 
-async def test_retention_runs_by_itself_at_its_interval(tmp_path: Path) -> None:
+async def test_retention_runs_at_its_interval(tmp_path: Path) -> None:
     settings = {"log.retention.check.interval.ms": "10"}
     async with serving(tmp_path, settings) as broker:
         await eventually("two runs", lambda: broker.maintenance.retention_runs >= 2)
 
 
-async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
+async def test_checkpoints_are_written_at_their_interval(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "1000"}
     async with serving(tmp_path, settings) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
@@ -127,7 +128,7 @@ async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
         assert read_offsets(OsFileSystem(), path) == {("t", 0): 1}
 
 
-async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Path) -> None:
+async def test_records_older_than_flush_ms_are_flushed(tmp_path: Path) -> None:
     time = MockTime()
     async with serving(tmp_path, {"log.flush.interval.ms": "50"}, time=time) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
@@ -141,7 +142,7 @@ async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Pat
         await eventually("the flush", lambda: log.recovery_point == 1)
 
 
-async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path) -> None:
+async def test_flush_ms_of_a_topic_is_followed_by_the_broker(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         configs = {"flush.ms": "20"}
         await asked(broker, lambda wire: create_topic(wire, "t", configs=configs))
@@ -151,8 +152,8 @@ async def test_a_topics_own_flush_ms_is_kept_without_being_asked(tmp_path: Path)
         await eventually("the flush", lambda: log.recovery_point == 1)
 
 
-async def test_with_flush_messages_1_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
-    """Others don't wait, and what comes meanwhile shares the next flush."""
+async def test_produce_waits_for_the_flush_with_flush_messages_1(tmp_path: Path) -> None:
+    """Other topics do not wait, and records appended in the meantime share the next flush."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), create_topic(wire, "u")))
@@ -176,7 +177,7 @@ async def test_with_flush_messages_1_the_answer_waits_for_the_disk(tmp_path: Pat
         assert fs.kind.syncs - before <= 3
 
 
-async def test_a_failed_flush_is_final_and_the_broker_stops(tmp_path: Path) -> None:
+async def test_failed_flush_stops_the_broker(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -193,7 +194,7 @@ async def test_a_failed_flush_is_final_and_the_broker_stops(tmp_path: Path) -> N
 
 
 class FullFile(OsFile):
-    """A file whose writes fail while ``full``."""
+    """A file whose writes fail while ``full`` is set."""
 
     full = False
 
@@ -205,7 +206,7 @@ class FullFile(OsFile):
 
 
 class FullFiles(OsFileSystem):
-    """Such files for the segments of one topic."""
+    """A file system with such files for the segments of one topic."""
 
     def __init__(self, topic: str) -> None:
         super().__init__()
@@ -217,7 +218,7 @@ class FullFiles(OsFileSystem):
         return self.kind(path, create) if full else OsFile(path, create)
 
 
-async def test_a_full_disk_refuses_appends_until_there_is_room_again(tmp_path: Path) -> None:
+async def test_append_is_refused_while_the_disk_is_full(tmp_path: Path) -> None:
     fs = FullFiles("t")
     async with serving(tmp_path, fs=fs) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
@@ -240,7 +241,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_room_again(tmp_path: P
         assert broker.health()["state"] == "ready"
 
 
-async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
+async def test_stop_on_a_full_disk_does_not_log_that_writes_succeed(
     tmp_path: Path,
 ) -> None:
     fs = FullFiles("t")
@@ -256,17 +257,17 @@ async def test_a_broker_that_stops_does_not_say_that_a_full_disk_takes_writes(
 
 
 class LacksOnce(PartitionLog):
-    """A log whose next flush lacks memory."""
+    """A log whose next flush fails with a lack of memory."""
 
     def flush(self) -> int:
         self.__class__ = PartitionLog
         raise MemoryError
 
 
-async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_later_one(
+async def test_flush_without_memory_fails_its_produce_and_no_later_one(
     tmp_path: Path,
 ) -> None:
-    """The waiting were never answered, and all that came after waited behind them."""
+    """Such requests were once never answered, and all later ones waited for them."""
     async with serving(tmp_path, {"log.flush.interval.messages": "1"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -280,7 +281,7 @@ async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_lat
         assert broker.health()["state"] == "ready"
 
 
-async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker_goes_on(
+async def test_flush_without_memory_fails_its_commit_and_no_later_one(
     tmp_path: Path,
 ) -> None:
     settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
@@ -295,7 +296,7 @@ async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker
         assert not broker.stopped.is_set()
 
 
-async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
+async def test_failed_retention_of_a_log_does_not_affect_others(
     tmp_path: Path,
 ) -> None:
     time = MockTime()
@@ -321,7 +322,7 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
         assert (first.log_start_offset, second.log_start_offset) == (0, 1)
 
 
-async def test_idle_producers_are_looked_for_as_often_as_is_set(tmp_path: Path) -> None:
+async def test_idle_producers_expire_at_the_check_interval(tmp_path: Path) -> None:
     settings = {
         "producer.id.expiration.check.interval.ms": "20",
         "producer.id.expiration.ms": "1",
@@ -347,7 +348,9 @@ async def test_idle_producers_are_looked_for_as_often_as_is_set(tmp_path: Path) 
         assert log.producers.get(8) is not None, "its transaction is open"
 
 
-async def test_of_too_many_producers_the_idlest_of_the_fullest_partition_go(tmp_path: Path) -> None:
+async def test_idlest_producers_of_the_fullest_partition_are_removed_above_the_limit(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, {"producer.ids.remembered.max": "60"}) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t", partitions=2))
         full, other = log_of(broker, "t", 0), log_of(broker, "t", 1)
@@ -373,7 +376,7 @@ async def test_of_too_many_producers_the_idlest_of_the_fullest_partition_go(tmp_
         ]
 
 
-async def test_the_snapshot_of_many_producers_is_written_after_the_roll(tmp_path: Path) -> None:
+async def test_snapshot_of_many_producers_is_written_after_the_roll(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -391,7 +394,7 @@ async def test_the_snapshot_of_many_producers_is_written_after_the_roll(tmp_path
         assert path.stat().st_size == 10 + 46 * count
 
 
-async def test_a_snapshot_of_many_producers_that_cant_be_written_is_said(tmp_path: Path) -> None:
+async def test_failed_snapshot_of_many_producers_is_logged(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
         log = log_of(broker, "t")
@@ -410,7 +413,7 @@ async def test_a_snapshot_of_many_producers_that_cant_be_written_is_said(tmp_pat
         assert [line["partition"] for line in said] == ["t-0"]
 
 
-def test_the_fullest_are_cut_to_one_level() -> None:
+def test_level_is_the_common_bound_of_the_largest_counts() -> None:
     assert level([5, 1, 9], 10) == 4
     assert level([5, 1, 9], 11) == 5
     assert level([5, 1, 9], 15) == 9

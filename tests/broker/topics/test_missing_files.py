@@ -1,4 +1,4 @@
-"""What a data directory has lost is missed by name at the start, and never read as empty."""
+"""Files missing from a data directory are named at the start, and never read as empty."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("faults 6")
+
 TEN = {"offsets.topic.num.partitions": "10"}
 GROUPS = [f"g{number}" for number in range(20)]
 OURS = ["topics.json", "configs.json", "consumers.offsets", "meta.properties"]
@@ -29,7 +31,7 @@ CHECKPOINTS = [name for name in VOUCHED_FOR if name.endswith("checkpoint")]
 
 
 def fill(wire: Wire) -> None:
-    """Commits of many groups, two topics, a setting of the broker."""
+    """Writes commits of many groups, two topics, and a dynamic setting of the broker."""
     for number, group in enumerate(GROUPS):
         assert commit(wire, group, 42 + number) == 0
     create_topic(wire, "orders", partitions=3)
@@ -40,7 +42,7 @@ def fill(wire: Wire) -> None:
 
 
 def filled(folder: Path, stopped: bool) -> Path:
-    """A directory of a broker that was stopped, or killed after its checkpoints were written."""
+    """The directory of a broker that was stopped, or killed after its checkpoints were written."""
 
     async def story() -> None:
         async with serving(folder / "first", TEN) as broker:
@@ -63,7 +65,7 @@ def data(original: Path, tmp_path: Path) -> Path:
 
 
 def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
-    """The sentence with which a broker does not start."""
+    """The error with which the broker does not start."""
 
     async def start() -> None:
         async with serving(data, settings):
@@ -75,7 +77,8 @@ def refusal(data: Path, settings: dict[str, str] | None = None) -> str:
 
 
 def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
-    """What a broker that starts answers these groups; twice, the second time without settings."""
+    """The offsets that a started broker returns for these groups; the second start has no
+    settings."""
 
     async def story() -> list[int]:
         async with serving(data, settings) as broker:
@@ -90,13 +93,13 @@ def answers(data: Path, settings: dict[str, str], *groups: str) -> list[int]:
 
 
 def partition_of(data: Path, group: str) -> Path:
-    """Where a group's commits are, among ten partitions."""
+    """The directory of a group's partition, one of ten."""
     from offsets.partitioner import partition_for
 
     return data / f"__consumer_offsets-{partition_for(group, 10)}"
 
 
-def test_a_directory_that_is_gone_is_named(data: Path) -> None:
+def test_missing_partition_directory_is_named(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.rmtree(gone)
 
@@ -107,7 +110,7 @@ def test_a_directory_that_is_gone_is_named(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": gone.name}, "g3") == [-1]
 
 
-def test_a_directory_that_came_back_has_its_offsets(data: Path) -> None:
+def test_restored_partition_directory_has_its_offsets(data: Path) -> None:
     gone = partition_of(data, "g3")
     shutil.move(gone, data.parent / "aside")
     refusal(data)
@@ -116,7 +119,7 @@ def test_a_directory_that_came_back_has_its_offsets(data: Path) -> None:
     assert answers(data, {}, *GROUPS) == [42 + number for number in range(20)]
 
 
-def test_files_that_are_gone_from_a_directory_are_named(data: Path) -> None:
+def test_missing_segments_of_a_partition_are_named(data: Path) -> None:
     folder = partition_of(data, "g3")
     for file in folder.glob("0*"):
         file.unlink()
@@ -128,7 +131,7 @@ def test_files_that_are_gone_from_a_directory_are_named(data: Path) -> None:
     assert answers(data, {"log.recovery.missing": "__consumer_offsets-*"}, "g3") == [-1]
 
 
-def test_a_new_log_in_the_place_of_a_lost_one_gives_no_offset_twice(data: Path) -> None:
+def test_new_log_in_place_of_a_lost_one_begins_after_its_checkpoint(data: Path) -> None:
     shutil.rmtree(data / "orders-1")
 
     async def story() -> tuple[int, int]:
@@ -145,7 +148,7 @@ def test_a_new_log_in_the_place_of_a_lost_one_gives_no_offset_twice(data: Path) 
 
 
 @pytest.mark.parametrize("name", [*OURS, *CHECKPOINTS])
-def test_a_file_that_is_gone_is_named_and_may_be_gone_knowingly(data: Path, name: str) -> None:
+def test_missing_file_is_named_and_can_be_accepted_by_a_setting(data: Path, name: str) -> None:
     (data / name).unlink()
 
     said = refusal(data)
@@ -156,14 +159,14 @@ def test_a_file_that_is_gone_is_named_and_may_be_gone_knowingly(data: Path, name
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_checkpoint_without_a_byte_is_no_checkpoint(data: Path, name: str) -> None:
+def test_empty_checkpoint_is_refused(data: Path, name: str) -> None:
     (data / name).write_bytes(b"")
 
     assert "the file is empty" in refusal(data)
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_damaged_checkpoint_says_what_to_do(data: Path, name: str) -> None:
+def test_error_of_a_damaged_checkpoint_gives_the_remedy(data: Path, name: str) -> None:
     (data / name).write_bytes(b"0\n2\norders 0 1\n")
 
     said = refusal(data)
@@ -172,7 +175,7 @@ def test_a_damaged_checkpoint_says_what_to_do(data: Path, name: str) -> None:
     assert f"remove it and start once with log.recovery.missing={name}" in said
 
 
-def test_the_cluster_keeps_its_id_when_its_file_is_known_to_be_gone(data: Path) -> None:
+def test_cluster_id_is_kept_when_missing_meta_properties_are_accepted(data: Path) -> None:
     path = data / "meta.properties"
     before = path.read_text()
     path.unlink()
@@ -182,15 +185,15 @@ def test_the_cluster_keeps_its_id_when_its_file_is_known_to_be_gone(data: Path) 
     assert path.read_text() == before
 
 
-def test_a_list_of_topics_of_another_cluster_is_refused(data: Path) -> None:
+def test_list_of_topics_of_another_cluster_is_refused(data: Path) -> None:
     path = data / "topics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "cluster_id": "x" * 22}))
 
     assert f"is of cluster {'x' * 22}" in refusal(data)
 
 
-def test_a_topic_that_was_being_made_when_the_broker_was_killed_is_made(data: Path) -> None:
-    """It stands in the list before its directories are there, and nothing vouches for them."""
+def test_topic_creation_interrupted_by_a_kill_is_completed(data: Path) -> None:
+    """The topic is in the list before its directories exist, and no checkpoint names them."""
     path = data / "topics.json"
     image: dict[str, Any] = json.loads(path.read_text())
     topic_id = uuid_text(b"n" * 16)
@@ -201,8 +204,9 @@ def test_a_topic_that_was_being_made_when_the_broker_was_killed_is_made(data: Pa
     assert (data / "new-1").is_dir()
 
 
-def test_a_topic_is_missed_from_the_moment_it_could_be_used(tmp_path: Path) -> None:
-    """The checkpoints are written each minute; what was made in that minute was made again."""
+def test_topic_is_missed_before_the_first_periodic_checkpoint(tmp_path: Path) -> None:
+    """Checkpoints are written each minute; a topic created since the last one was once created
+    again."""
 
     async def story() -> None:
         async with serving(tmp_path / "first", TEN) as broker:
@@ -218,11 +222,11 @@ def test_a_topic_is_missed_from_the_moment_it_could_be_used(tmp_path: Path) -> N
     assert refusal(tmp_path / "killed").startswith(f"{gone.name} is missing")
 
 
-# -- a directory whose list of topics is made from what is found
+# -- a directory whose list of topics is built from its partitions
 
 
 def foreign(data: Path) -> Path:
-    """The same directory as another broker would leave it: without our own files."""
+    """Removes Muster's own files, so that the directory looks like that of another broker."""
     for name in ("topics.json", "configs.json", "topics.json.spare", "consumers.offsets"):
         (data / name).unlink(missing_ok=True)
     for image in data.glob("*/groups.image"):
@@ -230,7 +234,7 @@ def foreign(data: Path) -> Path:
     return data
 
 
-def test_a_foreign_directory_that_is_whole_is_taken_in(data: Path) -> None:
+def test_complete_foreign_directory_is_adopted(data: Path) -> None:
     assert answers(foreign(data), {}, *GROUPS) == [42 + number for number in range(20)]
 
 
@@ -242,8 +246,8 @@ def test_a_foreign_directory_that_is_whole_is_taken_in(data: Path) -> None:
         ("orders-*", "recovery-point-offset-checkpoint names their logs"),
     ],
 )
-def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, why: str) -> None:
-    """Partitions were counted by the directories found: nine of ten, and every group read -1."""
+def test_missing_partition_of_a_foreign_directory_is_named(data: Path, gone: str, why: str) -> None:
+    """Partitions were once counted by directory: with nine of ten, every group read -1."""
     for folder in foreign(data).glob(gone):
         shutil.rmtree(folder)
 
@@ -256,10 +260,11 @@ def test_what_is_gone_of_a_foreign_directory_is_named(data: Path, gone: str, why
 
 
 @pytest.mark.parametrize("with_snapshots", [False, True])
-def test_where_nothing_says_how_many_there_were_no_group_is_shown_without_its_offsets(
+def test_groups_of_a_foreign_directory_with_missing_partitions_do_not_load(
     data: Path, with_snapshots: bool
 ) -> None:
-    """Nine of ten partitions, and no checkpoint: their groups say that there were others."""
+    """Nine of ten partitions are left, without checkpoints: their groups show that others
+    existed."""
     images = {path: path.read_bytes() for path in data.glob("*/groups.image")}
     foreign(data)
     shutil.rmtree(data / "__consumer_offsets-9")

@@ -1,6 +1,6 @@
-"""A partition: what readers see of it, and who waits until that is more.
+"""A partition: the records visible to readers, and requests that wait for more.
 
-Where records must be flushed first nobody sees what is above the last flush.
+When records must be flushed first, no reader sees a record above the last flush.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulated_files import SimulatedFiles
 
 
 def not_now(work: Coroutine[Any, Any, None], name: str) -> Any:
-    """In the place of a task: the test flushes by itself."""
+    """Replaces the start of a task: the test flushes explicitly."""
     work.close()
 
 
@@ -41,7 +41,7 @@ def flushed(partition: Partition) -> None:
 
 
 def read(partition: Partition, offset: int = 0) -> bytes:
-    """What a Fetch finds."""
+    """The bytes that a Fetch returns."""
     return partition.log.read(offset, 1000, max_offset=partition.high_watermark).data
 
 
@@ -49,7 +49,7 @@ def ends(partition: Partition) -> tuple[int, int]:
     return partition.high_watermark, partition.log.log_end_offset
 
 
-def test_an_append_that_needs_a_flush_is_read_behind_it() -> None:
+def test_append_that_needs_a_flush_is_visible_after_it() -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
     append(partition, b"0")
 
@@ -64,7 +64,7 @@ def test_an_append_that_needs_a_flush_is_read_behind_it() -> None:
     assert ends(partition) == (1, 1), "there is no more"
 
 
-def test_records_are_read_at_once_until_a_flush_is_due() -> None:
+def test_records_are_visible_at_once_until_a_flush_is_due() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1")
     assert ends(partition) == (2, 2)
@@ -74,7 +74,7 @@ def test_records_are_read_at_once_until_a_flush_is_due() -> None:
     assert ends(partition) == (4, 4)
 
 
-def test_what_came_during_a_flush_is_read_when_it_needs_none() -> None:
+def test_record_appended_during_a_flush_is_visible_when_it_needs_none() -> None:
     partition = opened(SimulatedFiles(), flush_messages=3)
     append(partition, b"0", b"1", b"2")
     partition.log.flush()
@@ -82,7 +82,7 @@ def test_what_came_during_a_flush_is_read_when_it_needs_none() -> None:
     assert ends(partition) == (4, 4), "one record above the recovery point"
 
 
-def test_what_is_read_stays_so_when_flushes_are_asked_for_later() -> None:
+def test_visible_records_stay_visible_when_flush_messages_is_set_later() -> None:
     partition = opened(SimulatedFiles())
     append(partition, b"0", b"1")
     partition.log.config = dataclasses.replace(partition.log.config, flush_messages=1)
@@ -94,7 +94,7 @@ def test_what_is_read_stays_so_when_flushes_are_asked_for_later() -> None:
     assert ends(partition) == (3, 3)
 
 
-def test_a_failed_flush_shows_nothing() -> None:
+def test_failed_flush_makes_no_record_visible() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0")
@@ -107,7 +107,7 @@ def test_a_failed_flush_shows_nothing() -> None:
     assert ends(partition) == (1, 2)
 
 
-def test_opening_flushes_what_a_killed_process_had_only_written() -> None:
+def test_opening_flushes_the_unflushed_records_of_a_killed_process() -> None:
     fs = SimulatedFiles()
     partition = opened(fs, flush_messages=1)
     append(partition, b"0", b"1")
@@ -121,7 +121,7 @@ def test_opening_flushes_what_a_killed_process_had_only_written() -> None:
     assert ("fsync", again.log.active.file.path) in fs.calls
 
 
-def test_a_log_that_cannot_be_flushed_when_it_is_opened_is_not_opened() -> None:
+def test_opening_fails_when_its_flush_fails() -> None:
     fs = SimulatedFiles()
     append(opened(fs, flush_messages=1), b"0")
     fs.kill()
@@ -130,7 +130,7 @@ def test_a_log_that_cannot_be_flushed_when_it_is_opened_is_not_opened() -> None:
         opened(fs, flush_messages=1)
 
 
-def test_opening_flushes_nothing_where_no_flush_is_due() -> None:
+def test_opening_does_not_flush_when_no_flush_is_due() -> None:
     fs = SimulatedFiles()
     append(opened(fs), b"0")
     fs.kill()
@@ -165,7 +165,7 @@ def delete_all(partition: Partition) -> int:
         (delete_all, 1, 2),
     ],
 )
-def test_no_reader_finds_what_is_not_stable(
+def test_no_lookup_finds_records_that_are_not_stable(
     look: Callable[[Partition], object], before: object, after: object
 ) -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
@@ -180,7 +180,7 @@ def test_no_reader_finds_what_is_not_stable(
     assert look(partition) == after
 
 
-def test_an_open_transaction_that_is_not_stable_ends_nobodys_reading_before_it_began() -> None:
+def test_unstable_open_transaction_does_not_lower_the_last_stable_offset() -> None:
     partition = opened(SimulatedFiles(), flush_messages=1)
     append(partition, b"0")
     flushed(partition)
@@ -194,8 +194,8 @@ def test_an_open_transaction_that_is_not_stable_ends_nobodys_reading_before_it_b
 
 
 @pytest.mark.parametrize("stable", range(1, 41))
-def test_the_largest_timestamp_below_any_end_is_that_of_a_plain_search(stable: int) -> None:
-    """Timestamps go up and down, over several segments and entries of their time indexes."""
+def test_offset_of_max_timestamp_below_an_end_equals_a_linear_search(stable: int) -> None:
+    """The timestamps rise and fall over several segments and entries of their time indexes."""
     fs = SimulatedFiles()
     partition = opened(fs, segment_bytes=700, index_interval_bytes=100)
     times = [NOW_MS + (offset * 37) % 29 for offset in range(40)]

@@ -1,7 +1,7 @@
-"""Who waits in a partition until records are stable: each is answered once, in order, whatever
-the disk says.
+"""Requests that wait until records are stable: each is answered once, in order, on any disk
+failure.
 
-The disk is slow for as long as a test likes, and time stands still until it is moved.
+The disk blocks as long as the test wants, and the clock moves only when the test moves it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Result = TypeVar("Result")
 
 
 class StandingTimer(asyncio.TimerHandle):
-    """One that no loop knows."""
+    """A timer handle without an event loop."""
 
     def cancel(self) -> None:
         asyncio.Handle.cancel(self)
 
 
 class StandingTime(MockTime):
-    """Timers ring, sleepers wake and threads begin when a test says so."""
+    """A clock whose timers, sleeps and threads proceed only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = asyncio.Event()
-        """Whether threads go on."""
+        """Set while threads may run."""
         self.disk.set()
         self.timers: list[asyncio.TimerHandle] = []
         self.slept_ms: list[int] = []
@@ -65,13 +65,13 @@ class StandingTime(MockTime):
         return work(*args)
 
     async def wake(self) -> None:
-        """The time of whoever waits is over."""
+        """Ends the pending sleeps."""
         assert self._waiter is not None
         self._waiter.reschedule(asyncio.get_running_loop().time())
         await settled()
 
     def ring(self) -> None:
-        """Rings the timers that are due."""
+        """Runs the timers that are due."""
         due = [timer for timer in self.timers if timer.when() <= self.mono_ms]
         self.timers = [timer for timer in self.timers if timer not in due]
         for timer in due:
@@ -80,13 +80,13 @@ class StandingTime(MockTime):
 
 
 async def settled() -> None:
-    """All that can happen now has happened."""
+    """Runs everything that can run now."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class House:
-    """One partition with all that it uses, and what was answered."""
+    """One partition with its surroundings, and the recorded replies."""
 
     def __init__(self, **settings: Any) -> None:
         self.fs = SimulatedFiles()
@@ -99,13 +99,13 @@ class House:
         self.answers: list[tuple[str, object]] = []
 
     def append(self, count: int = 1) -> int:
-        """Appends so many records; the offset behind them."""
+        """Appends ``count`` records and returns the offset after them."""
         for _ in range(count):
             self.partition.append(batch(0, b"v"), NOW_MS)
         return self.partition.log.log_end_offset
 
     def wait(self, offset: int, *names: str, **deadline: int) -> None:
-        """One request with a ticket of each name; its reply is 0."""
+        """Lets one request wait, with a ticket for each name; its reply is 0."""
         replies = [(Named(self, name), 0) for name in names]
         self.partition.when_stable(offset, replies, lambda _, error: type(error), **deadline)
 
@@ -118,7 +118,7 @@ class House:
 
 
 class Named:
-    """A ticket."""
+    """A ticket that records its reply."""
 
     def __init__(self, house: House, name: str) -> None:
         self.house, self.name = house, name
@@ -129,7 +129,7 @@ class Named:
             raise RuntimeError("a bug")
 
 
-async def test_replies_go_out_in_the_order_of_their_offsets_all_of_a_request_together() -> None:
+async def test_replies_are_sent_in_order_of_offset_and_together_per_request() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     first = house.append()
@@ -150,7 +150,7 @@ async def test_replies_go_out_in_the_order_of_their_offsets_all_of_a_request_tog
     assert house.answers[3:] == [("not appended", 0)]
 
 
-async def test_who_asks_for_what_is_stable_is_answered_when_it_has_gone_on() -> None:
+async def test_wait_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
     house = House()
     house.wait(house.append(), "a")
     assert house.answers == []
@@ -158,7 +158,7 @@ async def test_who_asks_for_what_is_stable_is_answered_when_it_has_gone_on() -> 
     assert house.answers == [("a", 0)]
 
 
-async def test_an_append_that_needs_no_flush_answers_who_waits_for_it() -> None:
+async def test_append_without_a_flush_answers_its_waiting_request() -> None:
     house = House()
     house.wait(1, "a")
     house.wait(2, "b")
@@ -168,7 +168,7 @@ async def test_an_append_that_needs_no_flush_answers_who_waits_for_it() -> None:
     assert house.answers == [("a", 0)]
 
 
-async def test_who_has_waited_until_its_deadline_is_told_so_once_and_the_others_wait_on() -> None:
+async def test_waiting_request_fails_once_at_its_deadline() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     end, now_ms = house.append(), house.time.mono_ms
@@ -186,7 +186,7 @@ async def test_who_has_waited_until_its_deadline_is_told_so_once_and_the_others_
     assert house.answers[2:] == [("patient", 0)]
 
 
-async def test_who_waits_for_an_append_has_its_deadline_too() -> None:
+async def test_wait_for_a_later_append_fails_at_its_deadline() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "a", deadline_ms=house.time.mono_ms + 100)
@@ -196,14 +196,12 @@ async def test_who_waits_for_an_append_has_its_deadline_too() -> None:
     assert house.answers == [("a", StableTooLate)]
 
 
-async def test_a_failed_append_fails_what_is_not_in_the_log_and_the_rest_waits_for_its_flush() -> (
-    None
-):
+async def test_failed_append_fails_only_requests_for_unwritten_offsets() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(1, "written")
     house.wait(2, "lost")
-    house.partition.log.append(batch(0, b"v"), 0, NOW_MS)  # the first of two
+    house.partition.log.append(batch(0, b"v"), 0, NOW_MS)  # the first of two records
     error = OSError(errno.ENOSPC, "full")
 
     house.partition.append_failed(error)
@@ -218,8 +216,9 @@ async def test_a_failed_append_fails_what_is_not_in_the_log_and_the_rest_waits_f
     await settled()
 
 
-class Told:
-    """The owner of a log; notes how many had been answered when it was told of the failure."""
+class FailureRecorder:
+    """The owner of a log; records how many requests were answered when it was notified of the
+    failure."""
 
     def __init__(self, said: list[int], answers: list[Any]) -> None:
         self._said = said
@@ -232,10 +231,10 @@ class Told:
         raise AssertionError("it is alone")
 
 
-async def test_a_failed_flush_fails_all_and_stops_the_broker_and_says_so_to_its_owner() -> None:
+async def test_failed_flush_fails_all_requests_then_notifies_the_owner() -> None:
     house = House(flush_messages=1)
     said: list[int] = []
-    house.partition.owner = Told(said, house.answers)
+    house.partition.owner = FailureRecorder(said, house.answers)
     house.fs.fail("fsync", ".log")
     end = house.append()
     house.wait(end, "a")
@@ -249,7 +248,7 @@ async def test_a_failed_flush_fails_all_and_stops_the_broker_and_says_so_to_its_
     assert house.partition.high_watermark == 0
 
 
-async def test_those_who_wait_share_a_flush_and_who_comes_during_it_the_next() -> None:
+async def test_waiting_requests_share_a_flush_and_later_ones_the_next() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     before = house.fsyncs()
@@ -277,7 +276,7 @@ async def test_those_who_wait_share_a_flush_and_who_comes_during_it_the_next() -
     assert not house.partition.is_flushing
 
 
-async def test_a_flush_that_was_promised_under_other_settings_is_waited_for() -> None:
+async def test_request_waits_for_its_flush_after_the_settings_changed() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.wait(house.append(), "promised")
@@ -291,7 +290,7 @@ async def test_a_flush_that_was_promised_under_other_settings_is_waited_for() ->
     assert house.fsyncs() > 0
 
 
-async def test_a_disk_that_took_no_write_is_tried_ever_less_often_until_it_takes_one() -> None:
+async def test_failed_disk_is_probed_with_growing_intervals_until_it_recovers() -> None:
     house = House()
     house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
     for _ in range(2):
@@ -316,7 +315,7 @@ async def test_a_disk_that_took_no_write_is_tried_ever_less_often_until_it_takes
     assert house.answers == [("a", 0)]
 
 
-async def test_nobody_tries_the_files_of_a_partition_that_is_not_served_any_more() -> None:
+async def test_unserved_partition_is_not_probed() -> None:
     house = House()
     house.fs.fail("write", ".log", count=1 << 20, code=errno.ENOSPC)
     with pytest.raises(LogPoisoned):
@@ -332,7 +331,7 @@ async def test_nobody_tries_the_files_of_a_partition_that_is_not_served_any_more
 
 
 @pytest.mark.parametrize("flushes", [False, True])
-async def test_a_long_poll_is_woken_when_it_can_see_the_records_and_not_before(
+async def test_long_poll_is_woken_when_the_records_are_visible(
     flushes: bool,
 ) -> None:
     house = House(**({"flush_messages": 1} if flushes else {}))
@@ -352,7 +351,7 @@ async def test_a_long_poll_is_woken_when_it_can_see_the_records_and_not_before(
     house.long_polls.forget(waiter)
 
 
-async def test_a_ticket_that_breaks_harms_no_other() -> None:
+async def test_exception_of_a_ticket_does_not_affect_others() -> None:
     house = House(flush_messages=1)
     house.wait(1, "a", "breaks", "b")
     house.wait(1, "c")

@@ -1,4 +1,5 @@
-"""A partition's roles in a cluster: who is served, what is stable, what a change of role does."""
+"""The roles of a partition in a cluster: served requests, stable records, and changes of
+the role."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from tests.simulated_files import SimulatedFiles
 
 
 class House:
-    """One replica of broker 1, its time, what it asks for and what was answered."""
+    """One replica of broker 1 with its clock, its requested ISR changes and the recorded
+    replies."""
 
     def __init__(self, high_watermark: int = 0, rules: Rules | None = None, **settings: Any):
         self.fs = SimulatedFiles()
@@ -50,13 +52,13 @@ class House:
         )
 
     def append(self, count: int = 1) -> int:
-        """Appends so many records as a producer's; the offset behind them."""
+        """Appends ``count`` records of a producer and returns the offset after them."""
         for _ in range(count):
             self.replica.append(batch(0, b"v"), NOW_MS)
         return self.log.log_end_offset
 
     def take(self, *batches: bytes, high_watermark: int = 0, start: int = 0) -> None:
-        """Appends what a leader's answer has."""
+        """Appends the batches of a leader's response."""
         self.replica.append_replicated(b"".join(batches), high_watermark, start)
 
     def produce(self, name: str, acks: int = -1, timeout_ms: int = 1000) -> None:
@@ -73,7 +75,7 @@ class House:
             self.answers.append((name, "kept"))
 
     def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
-        """A Fetch that waits for the partition."""
+        """Lets a Fetch wait for the partition."""
         woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
         deadline_ms = self.time.mono_ms + 10_000
         waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
@@ -81,7 +83,7 @@ class House:
 
 
 class Named:
-    """A ticket."""
+    """A ticket that records its reply."""
 
     def __init__(self, house: House, name: str) -> None:
         self.house, self.name = house, name
@@ -90,7 +92,7 @@ class Named:
         self.house.answers.append((self.name, reply))
 
 
-# -- who is served
+# -- served requests
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ class Named:
         (6, UNKNOWN_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, 6, 56, UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_who_is_served(
+async def test_serving_error_depends_on_role_and_epoch(
     asked: int, leader: int, follower: int, unassigned: int, offline: int, alone: int
 ) -> None:
     replica = House().replica
@@ -119,7 +121,8 @@ async def test_who_is_served(
     assert partition_for(log).serving_error(asked) == alone
 
 
-async def test_the_epoch_of_requests_is_the_controllers_whatever_the_records_say() -> None:
+@pytest.mark.proves("clusters 6")
+async def test_epoch_of_requests_is_the_controllers_and_not_that_of_the_records() -> None:
     """Trap 6."""
     house = House()
     house.replica.follow(state(leader=2, leader_epoch=7))
@@ -147,7 +150,7 @@ async def test_only_a_leader_appends(role: Role) -> None:
     assert house.log.log_end_offset == 0
 
 
-async def test_only_a_follower_takes_a_leaders_batches() -> None:
+async def test_only_a_follower_appends_a_leaders_batches() -> None:
     house = House()
     with pytest.raises(NotFollower):
         house.take(batch(0, b"a"))
@@ -163,6 +166,7 @@ async def test_only_a_follower_takes_a_leaders_batches() -> None:
 # -- a leader
 
 
+@pytest.mark.proves("clusters 5")
 async def test_a_new_leader_writes_its_epoch_before_it_has_a_batch() -> None:
     """Trap 5."""
     house = House()
@@ -185,7 +189,7 @@ async def test_batches_have_the_controllers_epoch() -> None:
     assert header.partition_leader_epoch == 9
 
 
-async def test_what_a_leader_appends_is_stable_when_all_in_sync_replicas_have_it() -> None:
+async def test_record_is_stable_when_all_in_sync_replicas_have_it() -> None:
     house = House()
     house.replica.lead(state())
     house.produce("a")
@@ -198,7 +202,7 @@ async def test_what_a_leader_appends_is_stable_when_all_in_sync_replicas_have_it
     assert (house.replica.high_watermark, house.answers[1:]) == (2, [("b", "stable")])
 
 
-async def test_a_producer_that_waits_for_the_leader_alone_is_answered_at_once() -> None:
+async def test_produce_with_acks_1_is_answered_at_once() -> None:
     house = House()
     house.replica.lead(state())
     house.produce("one", acks=1)
@@ -206,7 +210,7 @@ async def test_a_producer_that_waits_for_the_leader_alone_is_answered_at_once() 
     assert house.replica.high_watermark == 0
 
 
-async def test_it_waits_for_the_leaders_own_flush_where_that_is_due() -> None:
+async def test_produce_waits_for_the_leaders_own_flush_when_it_is_due() -> None:
     house = House(flush_messages=1)
     house.time.disk.clear()
     house.replica.lead(state())
@@ -224,7 +228,7 @@ async def test_it_waits_for_the_leaders_own_flush_where_that_is_due() -> None:
     assert sorted(house.answers) == [("all", "stable"), ("one", "stable")]
 
 
-async def test_a_producer_waits_for_followers_as_long_as_it_says() -> None:
+async def test_produce_with_acks_all_fails_at_its_timeout() -> None:
     house = House()
     house.replica.lead(state())
     house.produce("long", timeout_ms=500)
@@ -237,7 +241,7 @@ async def test_a_producer_waits_for_followers_as_long_as_it_says() -> None:
     assert house.answers[1:] == [("long", StableTooLate)]
 
 
-async def test_nothing_is_appended_for_all_while_too_few_are_in_sync() -> None:
+async def test_append_for_all_is_refused_below_min_insync_replicas() -> None:
     house = House(rules=Rules(min_isr=2))
     house.replica.lead(state(isr=(1,)))
     with pytest.raises(NotEnoughReplicas) as refused:
@@ -249,7 +253,7 @@ async def test_nothing_is_appended_for_all_while_too_few_are_in_sync() -> None:
 
 
 @pytest.mark.parametrize("how", ["follow", "stand_by", "offline"])
-async def test_who_waits_when_leadership_is_lost_is_refused(how: str) -> None:
+async def test_waiting_produce_is_refused_when_leadership_is_lost(how: str) -> None:
     house = House(flush_messages=10)
     house.replica.lead(state())
     house.produce("all")
@@ -266,7 +270,7 @@ async def test_who_waits_when_leadership_is_lost_is_refused(how: str) -> None:
     assert len(house.answers) == 3
 
 
-async def test_who_begins_to_wait_behind_the_loss_is_refused_too() -> None:
+async def test_wait_after_the_loss_of_leadership_is_refused() -> None:
     house = House()
     house.replica.lead(state())
     end_offset = house.append()
@@ -277,7 +281,7 @@ async def test_who_begins_to_wait_behind_the_loss_is_refused_too() -> None:
     assert house.answers == [("late", NotLeader)]
 
 
-async def test_what_waits_stays_when_the_leader_leads_on() -> None:
+async def test_waiting_produce_stays_when_the_leader_is_reelected() -> None:
     house = House()
     assert house.replica.lead(state())
     house.produce("all")
@@ -288,9 +292,7 @@ async def test_what_waits_stays_when_the_leader_leads_on() -> None:
     assert house.answers == [("all", "stable")]
 
 
-async def test_a_parked_follower_is_woken_by_an_append_and_a_consumer_by_the_high_watermark() -> (
-    None
-):
+async def test_append_wakes_followers_and_the_high_watermark_wakes_consumers() -> None:
     house = House()
     house.replica.lead(state())
     house.wait("consumer")
@@ -304,7 +306,7 @@ async def test_a_parked_follower_is_woken_by_an_append_and_a_consumer_by_the_hig
     assert house.answers[1:] == [("consumer", "woken")]
 
 
-async def test_a_leader_alone_has_all_committed_at_once() -> None:
+async def test_sole_in_sync_leader_commits_its_log_at_once() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -312,7 +314,7 @@ async def test_a_leader_alone_has_all_committed_at_once() -> None:
     assert house.replica.high_watermark == 2
 
 
-async def test_isr_changes_go_to_who_writes_them_and_come_back() -> None:
+async def test_isr_change_is_requested_once_and_applied_when_written() -> None:
     house = House(rules=Rules(lag_time_max_ms=100))
     house.replica.lead(state())
     house.append()
@@ -329,7 +331,7 @@ async def test_isr_changes_go_to_who_writes_them_and_come_back() -> None:
     assert house.replica.high_watermark == 1
 
 
-async def test_a_new_leader_says_when_it_does_not_know_the_end_yet() -> None:
+async def test_end_of_a_new_leader_is_unknown_until_followers_fetched() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
@@ -340,7 +342,7 @@ async def test_a_new_leader_says_when_it_does_not_know_the_end_yet() -> None:
     assert not house.replica.end_is_unknown
 
 
-async def test_a_replica_that_is_not_assigned_is_refused() -> None:
+async def test_follower_error_refuses_unassigned_replicas() -> None:
     house = House()
     assert house.replica.follower_error(2) == NOT_LEADER_OR_FOLLOWER
     house.replica.lead(state())
@@ -355,7 +357,7 @@ async def test_a_replica_that_is_not_assigned_is_refused() -> None:
 # -- a follower
 
 
-async def test_a_followers_high_watermark_is_the_leaders_and_at_most_its_end() -> None:
+async def test_high_watermark_of_a_follower_is_the_leaders_within_its_log() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(batch(0, b"a"), high_watermark=9)
@@ -366,7 +368,7 @@ async def test_a_followers_high_watermark_is_the_leaders_and_at_most_its_end() -
     assert house.replica.high_watermark == 0
 
 
-async def test_a_followers_log_starts_where_its_leaders_does() -> None:
+async def test_log_start_offset_of_a_follower_is_the_leaders() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5, start=3)
@@ -375,7 +377,7 @@ async def test_a_followers_log_starts_where_its_leaders_does() -> None:
     assert house.log.log_start_offset == 3
 
 
-async def test_truncation_takes_the_high_watermark_with_it() -> None:
+async def test_truncation_lowers_the_high_watermark() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -383,8 +385,8 @@ async def test_truncation_takes_the_high_watermark_with_it() -> None:
     assert (house.replica.high_watermark, house.log.log_end_offset) == (3, 3)
 
 
-async def test_a_checkpoint_that_speaks_of_more_is_lowered_before_a_truncation() -> None:
-    """Else the next start, after a crash, would miss what a follower dropped."""
+async def test_recovery_point_is_lowered_before_a_truncation() -> None:
+    """Otherwise the start after a crash would miss the records that a follower dropped."""
     house = House()
     house.replica = replica_for(house.log, time=house.time, lower=lambda *what: asked.append(what))
     asked: list[Any] = []
@@ -397,7 +399,7 @@ async def test_a_checkpoint_that_speaks_of_more_is_lowered_before_a_truncation()
     assert asked == [(("t", 0), 3)]
 
 
-async def test_what_can_not_be_cut_now_can_be_in_a_moment() -> None:
+async def test_truncation_fails_during_a_segment_swap_and_succeeds_after_it() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -408,7 +410,7 @@ async def test_what_can_not_be_cut_now_can_be_in_a_moment() -> None:
     assert house.replica.truncate_for_leader(3) == 3
 
 
-async def test_a_log_begins_anew_where_its_leaders_does() -> None:
+async def test_start_at_resets_the_log_to_the_leaders_start_offset() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
@@ -420,7 +422,7 @@ async def test_a_log_begins_anew_where_its_leaders_does() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (100, 101)
 
 
-async def test_what_is_not_committed_is_not_cleaned() -> None:
+async def test_first_uncleanable_offset_is_the_high_watermark() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=3)
@@ -433,8 +435,8 @@ async def test_what_is_not_committed_is_not_cleaned() -> None:
     assert open_log(SimulatedFiles()).first_uncleanable_offset == 0
 
 
-async def test_an_epoch_without_a_batch_goes_with_what_a_new_leader_does_not_have() -> None:
-    """A leader of a moment: what it wrote of its epoch would have it asked about for ever."""
+async def test_truncation_removes_an_epoch_without_a_batch() -> None:
+    """A short-lived leader would otherwise be asked about its epoch without end."""
     house = House()
     house.replica.lead(state(leader_epoch=4))
     house.replica.follow(state(leader=2, leader_epoch=5))
@@ -443,7 +445,7 @@ async def test_an_epoch_without_a_batch_goes_with_what_a_new_leader_does_not_hav
     assert house.log.epochs.latest < 4
 
 
-async def test_the_high_watermark_of_a_start_is_the_checkpoints_within_the_log() -> None:
+async def test_opened_high_watermark_is_the_checkpoints_within_the_log() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.append(5)
@@ -453,7 +455,7 @@ async def test_the_high_watermark_of_a_start_is_the_checkpoints_within_the_log()
     assert house.opened(0).high_watermark == 2
 
 
-async def test_closing_in_order_commits_nothing() -> None:
+async def test_close_does_not_advance_the_high_watermark() -> None:
     house = House()
     house.replica.lead(state())
     house.append()
@@ -465,7 +467,7 @@ def transactional(base_offset: int, sequence: int = 0) -> bytes:
     return batch(base_offset, b"t", producer=(7, 0, sequence), transactional=True)
 
 
-async def test_a_marker_waits_for_all_in_sync_so_too_few_refuse_it() -> None:
+async def test_marker_is_refused_below_min_insync_replicas() -> None:
     house = House(rules=Rules(min_isr=2))
     house.replica.lead(state(isr=(1,)))
     with pytest.raises(NotEnoughReplicas):
@@ -473,8 +475,8 @@ async def test_a_marker_waits_for_all_in_sync_so_too_few_refuse_it() -> None:
     assert house.log.log_end_offset == 0
 
 
-async def test_the_last_stable_offset_holds_until_a_marker_is_committed() -> None:
-    """Also where a follower took both, and leads since."""
+async def test_last_stable_offset_advances_when_the_marker_is_committed() -> None:
+    """The same holds on a leader that replicated both as a follower."""
     leading = House()
     leading.replica.lead(state(isr=(1,), replicas=(1,)))
     leading.replica.append(transactional(0), NOW_MS)
@@ -497,7 +499,7 @@ async def test_the_last_stable_offset_holds_until_a_marker_is_committed() -> Non
         assert replica.log.aborted_between(0, 2) == [(7, 0)]
 
 
-async def test_an_answer_waits_for_its_turn_even_where_all_is_stable() -> None:
+async def test_wait_for_a_stable_offset_is_answered_in_the_next_iteration() -> None:
     house = House()
     house.replica.lead(state(isr=(1,), replicas=(1,)))
     house.replica.when_stable(house.append(), [(Named(house, "a"), 0)], lambda _, e: e)

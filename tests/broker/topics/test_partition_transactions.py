@@ -1,4 +1,4 @@
-"""Transactions in a partition: where readers of committed records end, and what wakes them."""
+"""Transactions in a partition: the last stable offset, and when its changes wake consumers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.log.log_tools import NOW_MS, batch
 
 
 class Transactions(House):
-    """A partition with producers of transactions, and a consumer of each isolation level."""
+    """A partition with transactional producers, and a consumer of each isolation level."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.sequences: dict[int, int] = {}
         self.woken: dict[str, int] = {"committed": 0, "uncommitted": 0}
-        """How often each consumer was woken."""
+        """The number of wakes of each consumer."""
         self._waiters = [self._waiter("committed", True), self._waiter("uncommitted", False)]
         for waiter in self._waiters:
             self.long_polls.wait(waiter)
@@ -41,8 +41,8 @@ class Transactions(House):
         self.partition.append_marker(Marker(producer_id, 0, 0, committed), NOW_MS)
 
     async def wakes(self) -> tuple[int, int]:
-        """How often the consumers of committed and of all records were woken since the last time;
-        each waits for one byte more."""
+        """The wakes of the consumers of committed and of all records since the last call; each
+        waits for one byte more."""
         await settled()
         counts = self.woken["committed"], self.woken["uncommitted"]
         self.woken = {"committed": 0, "uncommitted": 0}
@@ -52,11 +52,12 @@ class Transactions(House):
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Last stable offset and high watermark."""
+        """The last stable offset and the high watermark."""
         return self.partition.last_stable_offset, self.partition.high_watermark
 
 
-async def test_a_consumer_of_committed_records_is_woken_by_the_end_of_a_transaction() -> None:
+@pytest.mark.proves("transactions 18")
+async def test_end_of_a_transaction_wakes_read_committed_consumers() -> None:
     house = Transactions()
     house.append()
     assert await house.wakes() == (1, 1)
@@ -71,7 +72,7 @@ async def test_a_consumer_of_committed_records_is_woken_by_the_end_of_a_transact
     assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
 
 
-async def test_it_is_woken_as_the_oldest_transaction_ends_and_by_no_other() -> None:
+async def test_only_the_end_of_the_oldest_transaction_wakes_read_committed() -> None:
     house = Transactions()
     for producer_id in (7, 8, 9):
         house.send(producer_id)
@@ -84,14 +85,16 @@ async def test_it_is_woken_as_the_oldest_transaction_ends_and_by_no_other() -> N
     assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
 
 
-async def test_a_marker_that_ends_nothing_is_a_record_like_others() -> None:
+async def test_marker_without_a_transaction_wakes_like_a_record() -> None:
     house = Transactions()
     house.end(7, committed=False)
     assert (house.ends, await house.wakes()) == ((1, 1), (1, 1))
 
 
+@pytest.mark.proves("transactions 18")
 async def test_a_transaction_is_stable_when_its_marker_is() -> None:
-    """With flush settings the records of one that ended could be lost yet, and its marker too."""
+    """With flush settings, the unflushed records and marker of an ended transaction can still be
+    lost."""
     house = Transactions(flush_messages=4)
     house.time.disk.clear()
     house.append()
@@ -109,7 +112,7 @@ async def test_a_transaction_is_stable_when_its_marker_is() -> None:
     assert house.ends == (5, 5)
 
 
-async def test_what_began_last_may_hold_back_longest() -> None:
+async def test_last_stable_offset_waits_for_every_unflushed_marker() -> None:
     house = Transactions(flush_messages=2)
     house.time.disk.clear()
     house.send(7)
@@ -124,7 +127,8 @@ async def test_what_began_last_may_hold_back_longest() -> None:
     assert not house.partition.log.producers.ended
 
 
-async def test_deleted_records_hold_nobody_back_and_their_transaction_is_open_still() -> None:
+@pytest.mark.proves("transactions 36")
+async def test_deleted_records_do_not_hold_back_the_last_stable_offset() -> None:
     house = Transactions()
     house.send(7)
     house.append(3)
@@ -136,7 +140,7 @@ async def test_deleted_records_hold_nobody_back_and_their_transaction_is_open_st
 
 
 @pytest.mark.parametrize("suffix", [".log", ".txnindex"])
-async def test_a_marker_that_can_t_be_written_ends_nothing(suffix: str) -> None:
+async def test_failed_marker_write_leaves_the_transaction_open(suffix: str) -> None:
     house = Transactions()
     house.send(7)
     house.fs.fail("write", suffix)

@@ -1,4 +1,4 @@
-"""Producer ids are written down before they are given; nobody waits for that but the first."""
+"""Producer ids are stored before they are assigned; only the first request waits for the disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def init(wire: Wire) -> tuple[int, int]:
     return answer["error_code"], answer["producer_id"]
 
 
-async def test_ids_are_given_once_and_a_kill_gives_none_again() -> None:
+async def test_producer_ids_are_assigned_once_across_a_kill() -> None:
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         pool = broker.producer_ids
@@ -45,7 +45,7 @@ async def test_ids_are_given_once_and_a_kill_gives_none_again() -> None:
         assert again > max(each for each in given if each is not None)
 
 
-async def test_the_next_block_is_there_before_it_is_wanted() -> None:
+async def test_next_block_of_ids_is_reserved_in_advance() -> None:
     async with serving(DATA, fs=SimulatedFiles()) as broker:
         pool = broker.producer_ids
         assert await pool.take() == 0
@@ -59,9 +59,12 @@ async def test_the_next_block_is_there_before_it_is_wanted() -> None:
         assert pool.ids.left == BLOCK + REFILL_BELOW - 1, "one is enough"
 
 
+@pytest.mark.proves("transactions 6")
 @pytest.mark.parametrize("operation", ["write", "fsync", "rename"])
-async def test_a_disk_that_refuses_is_told_in_time_and_asked_again(operation: str) -> None:
-    """Sentence 6: never REQUEST_TIMED_OUT, which older clients take for the end."""
+async def test_init_producer_id_returns_load_in_progress_when_the_disk_fails(
+    operation: str,
+) -> None:
+    """Sentence 6: never REQUEST_TIMED_OUT, which older clients treat as fatal."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         fs.fail(operation, "", count=1 << 30, code=errno.ENOSPC)

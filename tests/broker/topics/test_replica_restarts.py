@@ -1,5 +1,5 @@
-"""A replica after a crash: what is committed is what the checkpoint says, within the log; and what
-a follower dropped is not missed."""
+"""A replica after a crash: the high watermark is that of the checkpoint within the log, and records
+that a follower dropped are not missed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replica_of(logs: LogManager) -> Replica:
 
 
 def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManager:
-    """A follower's data directory with checkpoints."""
+    """The data directory of a follower, with checkpoints."""
     logs = manager(fs)
     logs.open_all([], in_cluster=True)
     logs.show(logs.make(TOPIC))
@@ -52,14 +52,14 @@ def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManage
 
 
 def reopened(fs: SimulatedFiles) -> Replica:
-    """What is there after ``kill -9``."""
+    """The replica after ``kill -9``."""
     logs = manager(fs.as_killed())
     logs.open_all([TOPIC], in_cluster=True)
     return replica_of(logs)
 
 
 @pytest.mark.parametrize("high_watermark", [0, 3, 5])
-def test_the_checkpoint_says_what_is_committed(high_watermark: int) -> None:
+def test_high_watermark_after_a_crash_is_that_of_the_checkpoint(high_watermark: int) -> None:
     fs = SimulatedFiles()
     followed(fs, 5, high_watermark)
     found = reopened(fs)
@@ -67,7 +67,7 @@ def test_the_checkpoint_says_what_is_committed(high_watermark: int) -> None:
     assert found.log.committed_offset == high_watermark
 
 
-def test_more_than_the_log_has_is_not_committed() -> None:
+def test_high_watermark_after_a_crash_is_within_the_log() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica_of(logs).truncate_for_leader(2)
@@ -75,8 +75,8 @@ def test_more_than_the_log_has_is_not_committed() -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "begun anew"])
-def test_what_was_on_the_disk_and_was_dropped_is_not_missed(how: str) -> None:
-    """An unclean election: the leader has less than this broker had flushed and noted."""
+def test_flushed_records_that_a_follower_dropped_are_not_missed(how: str) -> None:
+    """After an unclean election the leader has less than this broker flushed and checkpointed."""
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -91,7 +91,7 @@ def test_what_was_on_the_disk_and_was_dropped_is_not_missed(how: str) -> None:
         assert (found.log_start_offset, found.log_end_offset) == (100, 100)
 
 
-def test_without_the_checkpoint_lowered_first_it_would_be() -> None:
+def test_start_fails_when_the_recovery_point_was_not_lowered() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     replica = replica_of(logs)
@@ -104,7 +104,7 @@ def test_without_the_checkpoint_lowered_first_it_would_be() -> None:
 
 
 def put_away(logs: LogManager) -> None:
-    """The replica is to be deleted: the controller has said so."""
+    """Deletes the replica, as the controller requests it."""
     left: list[tuple[str, int]] = []
     ReplicaLogs(logs, None, None, None)._put_away(  # type: ignore[arg-type]
         [_Dropped("t", 0, replica_of(logs))], "0" * 32, left
@@ -118,7 +118,7 @@ def started(fs: SimulatedFiles, topic: Topic = TOPIC) -> LogManager:
     return logs
 
 
-def test_checkpoints_forget_a_replica_before_it_is_put_away() -> None:
+def test_checkpoints_are_without_a_replica_before_its_directory_moves() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     named = []
@@ -136,7 +136,7 @@ def test_checkpoints_forget_a_replica_before_it_is_put_away() -> None:
     assert started(fs).get("t", 0) is None
 
 
-def test_what_a_full_disk_keeps_in_a_checkpoint_is_not_missed() -> None:
+def test_deleted_replica_left_in_a_checkpoint_is_not_missed() -> None:
     fs = SimulatedFiles()
     logs = followed(fs, 5, 5)
     fs.fail("write", "/data/recovery-point-offset-checkpoint.tmp")
@@ -145,5 +145,5 @@ def test_what_a_full_disk_keeps_in_a_checkpoint_is_not_missed() -> None:
     logs.checkpoints.read()
     assert ("t", 0) in logs.checkpoints.named()
     assert started(fs).get("t", 0) is None
-    with pytest.raises(BadDirectory, match="t-0 is missing"):  # of a topic that was made anew
+    with pytest.raises(BadDirectory, match="t-0 is missing"):  # of a recreated topic
         started(fs, Topic("t", bytes(range(2, 18)), 1))

@@ -1,4 +1,5 @@
-"""A file that can be replaced though the disk is full, and whatever fails is the old or the new."""
+"""A file that can be replaced on a full disk; after any failure it has the old or the new
+content."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ PATH = "/data/list.json"
 
 
 def reserved(fs: SimulatedFiles) -> ReservedFile:
-    """The file as a process finds it at its start."""
+    """The file as a process opens it at its start."""
     fs.kill()
     fs.make_directory("/data")
     file = ReservedFile(fs, PATH)
@@ -27,7 +28,7 @@ def text(file: ReservedFile) -> bytes:
     return (file.read() or b"").rstrip()
 
 
-def test_on_a_full_disk_one_change_after_the_other_finds_room() -> None:
+def test_full_disk_has_space_for_repeated_replacements() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     file.replace(b"old\n")
@@ -42,7 +43,7 @@ def test_on_a_full_disk_one_change_after_the_other_finds_room() -> None:
     assert text(again) == b"after a restart"
 
 
-def test_what_is_longer_than_the_spare_needs_room_and_is_refused_without_it() -> None:
+def test_content_longer_than_the_spare_is_refused_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     file.replace(b"old\n")
@@ -61,7 +62,7 @@ def test_what_is_longer_than_the_spare_needs_room_and_is_refused_without_it() ->
     assert text(file) == b"y" * 10_000
 
 
-def test_a_disk_without_second_names_has_its_spare_when_there_is_room() -> None:
+def test_disk_without_hard_links_keeps_a_spare() -> None:
     fs = SimulatedFiles()
     file = reserved(fs)
     fs.fail("link", "", count=1 << 30)
@@ -82,12 +83,13 @@ OPERATIONS = ("open", "write", "fsync", "rename", "remove", "link", "fsync_direc
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("nth", range(4))
 @pytest.mark.parametrize("power", [False, True])
-def test_whatever_fails_it_is_the_old_text_or_the_new(
+def test_failed_replace_leaves_the_old_or_the_new_text(
     operation: str, nth: int, power: bool
 ) -> None:
-    """What `replace` returned for is there; what it raised for is not, in this process or the next.
+    """The text is the one for which `replace` returned, and not one for which it raised, also after
+    a restart.
 
-    Only a directory that could not be fsynced may hold either, and then nothing is taken any more.
+    Only after a failed fsync of the directory it may be either; the file then refuses every change.
     """
     chance = random.Random(f"{operation} {nth}")
     fs = SimulatedFiles()
@@ -119,7 +121,7 @@ def test_whatever_fails_it_is_the_old_text_or_the_new(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_power_loss_at_any_call_leaves_the_old_text_or_the_new(seed: int) -> None:
+def test_power_loss_at_any_call_leaves_the_old_or_the_new_text(seed: int) -> None:
     chance = random.Random(seed)
     fs = SimulatedFiles()
     file = reserved(fs)
@@ -153,7 +155,7 @@ def test_a_power_loss_at_any_call_leaves_the_old_text_or_the_new(seed: int) -> N
     assert text(after) == b"and on"
 
 
-def test_a_real_disk_gives_the_same_blocks_again_and_again(tmp_path: Path) -> None:
+def test_replacements_on_a_real_disk_use_the_same_two_files(tmp_path: Path) -> None:
     path = f"{tmp_path}/list.json"
     file = ReservedFile(OsFileSystem(), path)
     file.keep_spare()

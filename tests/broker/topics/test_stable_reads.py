@@ -1,4 +1,4 @@
-"""With flush.messages nobody reads a record before it is on the disk: law 2 includes reads."""
+"""With flush.messages no client reads a record before it is on the disk (law 2 covers reads)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def epoch_end(wire: Wire) -> int:
 
 
 def everything_about(wire: Wire) -> dict[str, Any]:
-    """What any client can learn of the end of t-0."""
+    """Everything that a client can read about the end of t-0."""
     plain = fetch(wire, "t", last_fetched_epoch=0, current_leader_epoch=0)
     committed = fetch(wire, "t", **COMMITTED)
     old = {"timestamp": -1, "max_num_offsets": 3, "partition_index": 0}
@@ -54,7 +54,7 @@ def everything_about(wire: Wire) -> dict[str, Any]:
     }
 
 
-async def test_what_waits_for_its_fsync_nobody_hears_of(tmp_path: Path) -> None:
+async def test_unflushed_record_is_invisible_to_every_request(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -105,7 +105,7 @@ def sequence_of(wire: Wire) -> list[int]:
     return [producer["last_sequence"] for producer in partition["active_producers"]]
 
 
-async def test_a_producers_last_batch_is_shown_when_it_is_on_the_disk(tmp_path: Path) -> None:
+async def test_describe_producers_waits_for_the_flush_of_the_last_batch(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -122,7 +122,7 @@ async def test_a_producers_last_batch_is_shown_when_it_is_on_the_disk(tmp_path: 
         assert await describing == [1]
 
 
-async def test_what_a_failed_fsync_leaves_is_never_shown(tmp_path: Path) -> None:
+async def test_record_whose_fsync_failed_is_never_visible(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, EACH, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -135,8 +135,8 @@ async def test_what_a_failed_fsync_leaves_is_never_shown(tmp_path: Path) -> None
         assert (seen["high_watermark"], values_of(seen["records"])) == (0, [])
 
 
-async def test_a_log_that_is_flushed_by_time_is_read_at_once(tmp_path: Path) -> None:
-    """flush.ms bounds what a loss of power takes; no acknowledgement waits for it."""
+async def test_record_is_visible_at_once_with_flush_ms(tmp_path: Path) -> None:
+    """flush.ms limits the loss in a power failure; no acknowledgement waits for it."""
     fs = SlowFiles("t")
     async with serving(tmp_path, {"log.flush.interval.ms": "3600000"}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -154,7 +154,7 @@ def alter_flush_messages(wire: Wire, value: str) -> None:
     wire.call("IncrementalAlterConfigs", 1, {"resources": [resource], "validate_only": False})
 
 
-async def test_what_was_read_before_flushes_were_asked_for_is_read_on(tmp_path: Path) -> None:
+async def test_visible_record_stays_visible_when_flush_messages_is_lowered(tmp_path: Path) -> None:
     fs = SlowFiles("t")
     async with serving(tmp_path, {}, fs) as broker:
         await asked(broker, lambda wire: create_topic(wire, "t"))
@@ -172,7 +172,7 @@ async def test_what_was_read_before_flushes_were_asked_for_is_read_on(tmp_path: 
         assert (await late)["error_code"] == NONE
 
 
-async def test_when_flushes_are_asked_for_no_more_what_waits_is_read_with_the_next(
+async def test_waiting_record_is_visible_with_the_next_when_flush_messages_is_raised(
     tmp_path: Path,
 ) -> None:
     fs = SlowFiles("t")
@@ -193,8 +193,8 @@ async def test_when_flushes_are_asked_for_no_more_what_waits_is_read_with_the_ne
         assert (await held)["error_code"] == NONE
 
 
-async def test_commits_are_read_when_they_are_acknowledged(tmp_path: Path) -> None:
-    """OffsetFetch, ListGroups and DescribeGroups wait for the flush, and a Fetch of the log."""
+async def test_commit_is_visible_when_it_is_acknowledged(tmp_path: Path) -> None:
+    """OffsetFetch, ListGroups, DescribeGroups and a Fetch of the log wait for the flush."""
     fs = SlowFiles("__consumer_offsets")
     settings = {**EACH, "offsets.topic.num.partitions": "1"}
     async with serving(tmp_path, settings, fs) as broker:

@@ -1,4 +1,4 @@
-"""Partitions of a topic that was deleted and made anew while its broker was down."""
+"""Partitions of a topic that was deleted and recreated while its broker was down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER = Topic("other", b"3" * 16, 1)
 
 
 def _written(fs: SimulatedFiles) -> None:
-    """A process that had the old topic, and ended in order."""
+    """Writes the old topic in a process that stops cleanly."""
     fs.make_directory("/data")
     logs = LogManager(fs, "/data", Config({}), services_with())
     for topic in (OLD, OTHER):
@@ -25,7 +25,7 @@ def _written(fs: SimulatedFiles) -> None:
     logs.close_all()
 
 
-def test_they_are_put_aside_and_the_others_are_opened() -> None:
+def test_stray_partitions_are_renamed_and_others_are_opened() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())
@@ -36,7 +36,7 @@ def test_they_are_put_aside_and_the_others_are_opened() -> None:
     assert aside == [f"t-{index}.{OLD.topic_id.hex()}-stray" for index in range(2)]
 
 
-def test_the_new_topic_is_made_beside_them_and_opened_at_the_next_start() -> None:
+def test_recreated_topic_is_created_next_to_its_strays() -> None:
     fs = SimulatedFiles()
     _written(fs)
     logs = LogManager(fs, "/data", Config({}), services_with())

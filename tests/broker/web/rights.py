@@ -1,4 +1,4 @@
-"""A broker whose HTTP side wants to know who asks, and rights in memory that a test changes."""
+"""A broker whose HTTP server authenticates readers, with rights in memory that the test changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Right = tuple[Operation, ResourceType, str]
 
 
 class Rights:
-    """An authorizer of the rules that a test gives; admin is a super user."""
+    """An authorizer with the rules of the test; admin is a super user."""
 
     judges = True
 
@@ -52,7 +52,7 @@ class Rights:
         self._index = AclIndex()
         self._acl_rules = AclRules(self._index, {"User:admin"})
         self.told: list[str] = []
-        """Denials for the audit log: of what was asked for by name."""
+        """Denials for the audit log, for names of the request."""
 
     def _entry(self, who: str, right: Right) -> AclEntry:
         operation, kind, name = right
@@ -78,7 +78,7 @@ class Rights:
 
 
 class SecuredSeen(Seen):
-    """Whoever asks says who he is."""
+    """A broker in this process whose HTTP requests are authenticated."""
 
     rights: Rights
 

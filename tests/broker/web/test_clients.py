@@ -1,4 +1,4 @@
-"""`/api/clients`: who sends how much, by client id and host."""
+"""`/api/clients`: the requests and bytes of clients, by client id and host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from broker.net.clients import totals as clients
 from tests.broker.edge import Client, eventually
+from tests.broker.openapi import fields
 from tests.broker.seen import Seen, seeing
-from tests.broker.web.live.test_live import table_of
 
 
 async def told(seen: Seen) -> dict[str, Any]:
@@ -27,7 +27,7 @@ async def named(seen: Seen, client_id: str) -> Client:
     return client
 
 
-async def test_each_client_has_its_own_counts_and_they_add_up(tmp_path: Path) -> None:
+async def test_counts_of_clients_add_up_to_the_totals(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         small, large = await named(seen, "small"), await named(seen, "large")
         second = await named(seen, "large")
@@ -40,7 +40,7 @@ async def test_each_client_has_its_own_counts_and_they_add_up(tmp_path: Path) ->
         for client in (small, large, second):
             client.close()
 
-    assert set(rows["small"]) == table_of("CLIENT")
+    assert set(rows["small"]) == fields("Client")
     assert (rows["small"]["connections"], rows["small"]["requests"]) == (1, 1)
     assert (rows["large"]["connections"], rows["large"]["requests"]) == (2, 10)
     assert rows["large"]["bytes_in"] > 10 * rows["small"]["bytes_in"]
@@ -52,7 +52,7 @@ async def test_each_client_has_its_own_counts_and_they_add_up(tmp_path: Path) ->
         assert sum(row[name] for row in rows.values()) == scrape[total]
 
 
-async def test_who_has_gone_is_remembered_but_not_for_ever(
+async def test_disconnected_clients_are_remembered_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "GONE_MAX", 2)
@@ -72,7 +72,7 @@ async def test_who_has_gone_is_remembered_but_not_for_ever(
     assert sizes[1] - sizes[0] >= 2 * sum(row["bytes_in"] for row in gone.values()), "none is lost"
 
 
-async def test_clients_beyond_the_bound_are_one_row(
+async def test_clients_beyond_the_bound_share_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "SHOWN_MAX", 1)

@@ -1,4 +1,5 @@
-"""What /api/cluster says: who leads what and why, who is out of sync, what is waited for."""
+"""/api/cluster: leaders and the reasons of their election, replicas out of sync, and
+pending work."""
 
 from __future__ import annotations
 
@@ -11,15 +12,18 @@ from starlette.applications import Starlette
 from broker.broker import Broker
 from broker.web.cluster_api import routes
 from tests.broker.cluster.members import LISTENER, Members, members
+from tests.broker.openapi import check_answer
 from tests.broker.seen import seeing
 from tests.broker.serving import eventually
 
 
 async def asked(broker: Broker, path: str) -> tuple[int, Any]:
-    """Status and JSON of an answer of a broker's API."""
+    """Status and JSON of a response of a broker's API."""
     transport = httpx.ASGITransport(Starlette(routes=routes(broker.sources)))
     async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
         answer = await client.get(path)
+        content_type = answer.headers["content-type"]
+        check_answer(path, answer.status_code, content_type, answer.text)
         return answer.status_code, answer.json()
 
 
@@ -35,7 +39,9 @@ def controller_of(cluster: Members) -> Broker:
     return cluster.brokers[at.cluster.controller_id]
 
 
-async def test_a_whole_cluster_has_brokers_a_controller_and_no_trouble(tmp_path: Path) -> None:
+async def test_healthy_cluster_has_brokers_and_a_controller_and_no_pending_work(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 3)
         controller = controller_of(cluster)
@@ -54,7 +60,7 @@ async def test_a_whole_cluster_has_brokers_a_controller_and_no_trouble(tmp_path:
     assert [each["cause"] for each in other["journal"]] == ["told"]
 
 
-async def test_a_leader_that_stops_is_the_reason_why_another_leads(tmp_path: Path) -> None:
+async def test_leader_change_names_the_stopped_broker_as_the_reason(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 3)
         controller = controller_of(cluster)
@@ -87,7 +93,7 @@ async def test_a_leader_that_stops_is_the_reason_why_another_leads(tmp_path: Pat
 
 
 def has_no_debtor(broker: Broker) -> bool:
-    """Whether nobody owes the controller an answer."""
+    """Whether every broker has answered the controller."""
     member = broker.sources.member
     assert member is not None
     term = member.host.term
@@ -95,7 +101,7 @@ def has_no_debtor(broker: Broker) -> bool:
 
 
 def alive(broker: Broker) -> list[int]:
-    """The brokers that one knows to live."""
+    """The brokers that this broker considers alive."""
     return [each.node_id for each in broker.cluster.brokers(LISTENER)]
 
 
@@ -104,7 +110,7 @@ def leads_no_more(broker: Broker, index: int, gone: int) -> bool:
     return view is not None and view.leader not in (-1, gone) and gone not in view.isr
 
 
-async def test_a_controller_that_nobody_has_told_of_is_null_everywhere(tmp_path: Path) -> None:
+async def test_unknown_controller_is_null(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         controller = controller_of(cluster)
@@ -117,7 +123,7 @@ async def test_a_controller_that_nobody_has_told_of_is_null_everywhere(tmp_path:
     assert [view["controller"] for view in views] == [None, None]
 
 
-async def test_what_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -> None:
+async def test_unknown_path_is_refused_with_the_existing_ones(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         broker = controller_of(cluster)
@@ -138,7 +144,7 @@ async def test_what_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -
     }
 
 
-async def test_the_journal_outlives_a_restart(tmp_path: Path) -> None:
+async def test_journal_of_a_partition_survives_a_restart(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         controller = controller_of(cluster).registry.node_id
@@ -152,7 +158,7 @@ async def test_the_journal_outlives_a_restart(tmp_path: Path) -> None:
     assert (first["cause"], first["source"]) == ("created", "kept")
 
 
-async def test_a_broker_that_is_alone_is_in_no_cluster(tmp_path: Path) -> None:
+async def test_cluster_api_of_a_standalone_broker_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for path in ("/api/cluster", "/api/cluster/brokers/1"):
             answer = await seen.get(path)
@@ -160,7 +166,7 @@ async def test_a_broker_that_is_alone_is_in_no_cluster(tmp_path: Path) -> None:
             assert "zookeeper.connect is not set" in answer.json()["error"]
 
 
-async def test_what_is_set_for_clients_is_told_by_its_names(tmp_path: Path) -> None:
+async def test_unsupported_client_settings_are_listed_by_name(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         broker = controller_of(cluster)
         member = broker.sources.member
@@ -190,7 +196,7 @@ async def test_what_is_set_for_clients_is_told_by_its_names(tmp_path: Path) -> N
     assert [each["path"] for each in some["bad_nodes"]] == ["/config/users/alice/clients/bad"]
 
 
-async def test_strays_and_nodes_that_do_not_parse_are_found_on_request(tmp_path: Path) -> None:
+async def test_check_lists_strays_and_invalid_nodes_on_request(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
         broker = controller_of(cluster)

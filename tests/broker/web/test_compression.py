@@ -1,4 +1,4 @@
-"""Answers in gzip: for who asks for it, and for nobody else."""
+"""Responses are compressed with gzip only when the request accepts it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GZIP = "Accept-Encoding: gzip"
 
 
 async def asked(seen: Seen, path: str, *headers: str) -> tuple[dict[str, str], bytes]:
-    """The headers and the body of an answer as they are on the wire, chunks put together."""
+    """The headers and the body of a response on the wire, with its chunks joined."""
     host, _, port = seen.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers, "", ""]
@@ -38,7 +38,7 @@ async def asked(seen: Seen, path: str, *headers: str) -> tuple[dict[str, str], b
     return found, whole
 
 
-async def test_a_scrape_comes_in_gzip_where_it_is_asked_for(tmp_path: Path) -> None:
+async def test_scrape_is_compressed_when_the_request_accepts_gzip(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit(GROUP, 1)
         headers, packed = await asked(seen, "/metrics", GZIP)
@@ -53,7 +53,7 @@ async def test_a_scrape_comes_in_gzip_where_it_is_asked_for(tmp_path: Path) -> N
     assert len(packed) * 4 < len(plain)
 
 
-async def test_what_is_small_or_an_event_comes_as_it_is(tmp_path: Path) -> None:
+async def test_small_responses_and_events_are_not_compressed(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         headers, body = await asked(seen, "/livez", GZIP)
         assert body == b'{"live":true}'
@@ -73,14 +73,14 @@ async def test_what_is_small_or_an_event_comes_as_it_is(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_what_is_large_is_compressed_in_a_thread(
+async def test_large_response_is_compressed_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
     packed = zlib.compressobj
 
     class Watched:
-        """A compressor that notes in which thread it works on much."""
+        """A compressor that records the threads in which it compresses large pieces."""
 
         def __init__(self, *words: int) -> None:
             self._pack = packed(*words)
@@ -121,10 +121,10 @@ async def test_what_is_large_is_compressed_in_a_thread(
         ("notgzip", False),
     ],
 )
-def test_accept_encoding(header: str, accepted: bool) -> None:
+def test_accept_encoding_header_decides_about_gzip(header: str, accepted: bool) -> None:
     assert accepts_gzip([header]) is accepted
 
 
-def test_accept_encoding_may_come_in_several_headers() -> None:
+def test_accept_encoding_can_be_in_several_headers() -> None:
     assert accepts_gzip(["br", "gzip"])
     assert not accepts_gzip([])

@@ -1,4 +1,4 @@
-"""What clients were denied, and who is connected: in /api, in /metrics and as it changes."""
+"""Denied requests and connected clients: in /api, in /metrics and in the live stream."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from broker.config.authorizer_rules import STANDARD
 from protocol.errors import GROUP_AUTHORIZATION_FAILED
 from tests.broker.authorizer.peers import allow
+from tests.broker.openapi import fields
 from tests.broker.seen import seeing
-from tests.broker.web.live.test_live import table_of, watching
+from tests.broker.web.live.test_live import watching
 from tests.broker.web.rights import securely
 
 SETTINGS: dict[str, Any] = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
 
 
-async def test_a_denial_is_in_the_api_in_metrics_and_on_the_page(tmp_path: Path) -> None:
+async def test_denial_is_in_the_api_in_metrics_and_in_the_stream(tmp_path: Path) -> None:
     async with seeing(tmp_path, SETTINGS) as seen, watching(seen, "broker") as stream:
         acls = seen.broker.secured.acls
         assert acls is not None
@@ -30,7 +31,7 @@ async def test_a_denial_is_in_the_api_in_metrics_and_on_the_page(tmp_path: Path)
         [shown] = stream.tables["denial"].values()
         [connected] = stream.tables["client"].values()
 
-    assert set(denial) == table_of("DENIAL")
+    assert set(denial) == fields("Denial")
     assert denial["first_ms"] <= denial["last_ms"]
     wanted = {
         "principal": "User:ANONYMOUS",
@@ -58,7 +59,7 @@ async def test_a_denial_is_in_the_api_in_metrics_and_on_the_page(tmp_path: Path)
     assert scrape["muster_acls"] == 2
 
 
-async def test_denials_are_for_those_who_may_describe_the_cluster(tmp_path: Path) -> None:
+async def test_denials_need_describe_on_the_cluster(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         assert (await seen.as_("alice", "/api/denials")).status_code == 403
         assert (await seen.as_("admin", "/api/denials")).json() == {"denials": []}

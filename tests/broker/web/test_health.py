@@ -1,4 +1,4 @@
-"""/healthz, and where the HTTP side is or is not."""
+"""/healthz, and the address of the HTTP server."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def lines() -> Iterator[list[Any]]:
 
 
 async def probed(seen: Seen) -> dict[str, int]:
-    """What each of the probes answers."""
+    """The status of each probe."""
     paths = ("/livez", "/readyz", "/healthz")
     return {path: (await seen.get(path)).status_code for path in paths}
 
 
-async def test_ready(tmp_path: Path) -> None:
+async def test_healthz_of_a_ready_broker_returns_200(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/healthz")
 
@@ -48,7 +48,9 @@ async def test_ready(tmp_path: Path) -> None:
         assert "/metrics" in (await seen.get("/")).text
 
 
-async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_healthz_of_a_loading_broker_shows_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path) as served:
         for group_id in ("group-a", "group-b"):
             assert await served.client.commit(group_id, 1) == NONE
@@ -119,7 +121,7 @@ class _File(OsFile):
         super().fsync()
 
 
-async def test_poisoned_while_a_log_takes_no_writes(tmp_path: Path) -> None:
+async def test_healthz_is_poisoned_while_a_log_refuses_writes(tmp_path: Path) -> None:
     disk = Disk()
     async with seeing(tmp_path, {"offsets.topic.num.partitions": 1}, fs=disk) as seen:
         disk.full = True
@@ -132,7 +134,7 @@ async def test_poisoned_while_a_log_takes_no_writes(tmp_path: Path) -> None:
         assert report["logs"] == ["__consumer_offsets-0"]
         assert "No space left on device" in report["reason"]
 
-        # A restart would help nobody, and the others are served.
+        # A restart would not help, and other partitions are served.
         assert await probed(seen) == {"/livez": 200, "/readyz": 200, "/healthz": 503}
 
         disk.full = False
@@ -141,7 +143,7 @@ async def test_poisoned_while_a_log_takes_no_writes(tmp_path: Path) -> None:
         assert await seen.client.commit(GROUP, 2) == NONE
 
 
-async def test_poisoned_for_good_after_a_failed_flush(tmp_path: Path) -> None:
+async def test_healthz_stays_poisoned_after_a_failed_flush(tmp_path: Path) -> None:
     disk = Disk()
     settings = {"offsets.topic.num.partitions": 1, "log.flush.interval.messages": 1}
     async with seeing(tmp_path, settings, fs=disk) as seen:
@@ -157,37 +159,37 @@ async def test_poisoned_for_good_after_a_failed_flush(tmp_path: Path) -> None:
         disk.broken = False
 
 
-async def told(served: Served) -> tuple[str, str]:
-    """Where HTTP was wanted and where it is, as a broker describes itself to commands."""
+async def http_addresses(served: Served) -> tuple[str, str]:
+    """The configured and the actual HTTP address, as the broker returns them to commands."""
     described = await served.described()
     entry = described["http.advertised.listener"]
     assert entry["read_only"]
     return described["http.listener"]["value"], entry["value"]
 
 
-async def test_http_may_be_off(tmp_path: Path) -> None:
+async def test_http_listener_can_be_off(tmp_path: Path) -> None:
     advertised = {"http.advertised.listener": "muster.example.org:80"}
     async with serving(tmp_path, {"http.listener": "off", **advertised}) as served:
         served.broker.start_http()
         assert served.broker.http is None
-        assert await told(served) == ("off", "off")
+        assert await http_addresses(served) == ("off", "off")
 
 
-async def test_the_port_that_was_bound_is_told_to_commands(tmp_path: Path) -> None:
+async def test_bound_http_port_is_returned_to_commands(tmp_path: Path) -> None:
     async with serving(tmp_path, {"http.listener": "127.0.0.1:0"}) as served:
         served.broker.start_http()
         bound = served.broker.sockets.http_address()
-        assert await told(served) == ("127.0.0.1:0", bound)
+        assert await http_addresses(served) == ("127.0.0.1:0", bound)
         assert bound != "127.0.0.1:0"
 
 
-async def test_an_address_for_commands_may_be_another_than_what_is_bound(tmp_path: Path) -> None:
+async def test_advertised_http_address_is_returned_to_commands(tmp_path: Path) -> None:
     advertised = {"http.advertised.listener": "muster.example.org:80"}
     async with serving(tmp_path, {"http.listener": "127.0.0.1:0", **advertised}) as served:
-        assert await told(served) == ("127.0.0.1:0", "muster.example.org:80")
+        assert await http_addresses(served) == ("127.0.0.1:0", "muster.example.org:80")
 
 
-async def test_a_port_that_was_asked_for_and_is_in_use_gets_a_clear_sentence(
+async def test_configured_http_port_in_use_ends_the_start(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -199,10 +201,10 @@ async def test_a_port_that_was_asked_for_and_is_in_use_gets_a_clear_sentence(
     assert "--http off" in str(refused.value)
 
 
-async def test_a_default_port_in_use_is_a_warning(
+async def test_default_http_port_in_use_is_a_warning(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two brokers on one machine, neither told anything about HTTP: both serve Kafka's clients."""
+    """Two brokers on one machine without HTTP settings both serve Kafka's clients."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         setting = BROKER["http.listener"]._replace(default=where)
@@ -211,7 +213,7 @@ async def test_a_default_port_in_use_is_a_warning(
             served.broker.start_http()
             assert served.broker.http is None
             assert await served.client.commit(GROUP, 1) == NONE
-            assert await told(served) == (where, "off")
+            assert await http_addresses(served) == (where, "off")
 
     (warning,) = [line for line in said(lines) if line["log_level"] == "warning"]
     assert warning["event"] == "HTTP not served"

@@ -1,9 +1,8 @@
-"""The HTTP API: its page's example and tables, and what each of its parts says of a real group."""
+"""The HTTP API: its described example and fields, and its answers about a real group."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +21,12 @@ from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from protocol.messages.produce import API as PRODUCE
 from protocol.messages.sync_group import API as SYNC_GROUP
 from tests.broker.edge import Client, Taker, eventually
+from tests.broker.openapi import PATHS, fields
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch
 
-PAGE = Path(__file__).parents[3] / "docs" / "use" / "http-api.md"
 GROUP = "auditors"
-OF_THE_PAGE = {
-    "RECORD",
-    "BYTES",
-    "HEADER",
-    "TOPIC",
-    "PARTITION",
-    "READER",
-    "SETTING",
-    "BROKER",
-    "TRENDS",
-    "API",
-    "UNSUPPORTED",
-    "EVENT",
-}
-"""Tables that tests/broker/web/live/test_live.py reads."""
-OF_TRANSACTIONS = {"TRANSACTION", "TOUCHED", "STORY", "WAIT", "REFUSED", "HELD", "PLACE"}
-"""Tables that tests/broker/web/test_transactions_api.py reads."""
 
 
 class Member:
@@ -74,7 +56,7 @@ class Member:
         )
 
     async def take_id(self) -> None:
-        """The first round of a new member: it is told its id."""
+        """The first JoinGroup of a new member, which returns its id."""
         self.client = await Client.connect(self.seen.broker.sockets.addresses()[0][1])
         reply = await self.client.receive(self.send_join(["orders"]))
         self.member_id = reply["member_id"]
@@ -160,23 +142,17 @@ async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
     return renamed_group, renamed_journal
 
 
-async def test_the_worked_example_of_the_page_is_what_the_broker_says(tmp_path: Path) -> None:
+async def test_example_of_the_page_is_the_response_of_the_broker(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         group, journal = await story_of_the_page(seen)
-    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.S)]
+    shown = [
+        PATHS[path]["get"]["responses"]["200"]["content"]["application/json"]["example"]
+        for path in ("/api/groups/{group}", "/api/groups/{group}/journal")
+    ]
     assert shown == [group, journal]
 
 
-def tables() -> dict[str, set[str]]:
-    """Object -> its fields, of the page."""
-    fields = {}
-    for heading, body in re.findall(r"### ([A-Z]+)\n(.*?)(?=\n#|\Z)", PAGE.read_text(), re.S):
-        cells = re.findall(r"^\| ((?:`\w+` ?)+)\|", body, re.M)
-        fields[heading] = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-    return fields
-
-
-async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
+async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         for offset in (9, 3):
@@ -208,42 +184,39 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         losses = (await got(seen, "/api/groups/lossy/journal"))["losses"]
         entry = seen.broker.keeper.journal.get(GROUP)
         assert entry is not None
-        entry.add_note(Note(1, "kind", "text"))
+        entry.add_note(Note(1, "deleted", "text"))
         journal = await got(seen, f"/api/groups/{GROUP}/journal")
         week = 7 * DAY_MS
         expiring = await got(seen, f"/api/offsets/expiring?within_ms={week}&group=readers")
         clients = await got(seen, "/api/clients")
     assigned = [each for each in journal["rebalances"] if each["assigned"]]
     seen_fields = {
-        "SUMMARY": summary["groups"][0],
-        "GROUP": group,
-        "FINDING": outside["findings"][0],
-        "PENDING": group["pending_offsets"][0],
-        "AWAITS": preparing["awaits"],
-        "AWAITED": preparing["awaits"]["members"][0],
-        "MEMBER": group["members"][0],
-        "OFFSET": group["offsets"][0],
-        "JOURNAL": journal,
-        "REBALANCE": journal["rebalances"][-1],
-        "CHANGE": journal["rebalances"][-1]["changes"][0],
-        "ASSIGNED": assigned[0]["assigned"][0],
-        "NOTE": journal["notes"][0],
-        "REJECTED": journal["rejected_commits"][0],
-        "MOVED": journal["moved_back"]["last"][0],
-        "LOSS": losses["last"][0],
-        "FLAPPING": group["flapping"][0],
-        "RETURNING": returning["returning"][0],
-        "SAME": returning["rebalances"][-1]["changes"][0]["same_client"],
-        "EXPIRING": expiring["offsets"][0],
-        "CLIENT": clients["clients"][0],
+        "GroupSummary": summary["groups"][0],
+        "Group": group,
+        "Finding": outside["findings"][0],
+        "PendingOffsets": group["pending_offsets"][0],
+        "Awaits": preparing["awaits"],
+        "AwaitedMember": preparing["awaits"]["members"][0],
+        "Member": group["members"][0],
+        "Offset": group["offsets"][0],
+        "Journal": journal,
+        "Rebalance": journal["rebalances"][-1],
+        "MemberChange": journal["rebalances"][-1]["changes"][0],
+        "Assigned": assigned[0]["assigned"][0],
+        "Note": journal["notes"][0],
+        "Rejected": journal["rejected_commits"][0],
+        "MovedBack": journal["moved_back"]["last"][0],
+        "Loss": losses["last"][0],
+        "Flapping": group["flapping"][0],
+        "RestartedClient": returning["returning"][0],
+        "SameClient": returning["rebalances"][-1]["changes"][0]["same_client"],
+        "ExpiringOffset": expiring["offsets"][0],
+        "Client": clients["clients"][0],
     }
     whose = "2 offsets are pending in the transaction of producer 4001"
     assert group["pending_offsets"][0]["sentence"] == whose
-    page = tables()
-    elsewhere = {"RESTORED", "GENERATION", "DENIAL", *OF_THE_PAGE, *OF_TRANSACTIONS}
-    assert set(page) == {*seen_fields, *elsewhere}
     assert {name: set(value) for name, value in seen_fields.items()} == {
-        name: fields for name, fields in page.items() if name in seen_fields
+        name: fields(name) for name in seen_fields
     }
 
 
@@ -256,7 +229,7 @@ async def came_back(seen: Seen) -> tuple[str, str]:
     return before.member_id, after.member_id
 
 
-async def test_a_client_that_comes_back_under_a_new_id_is_told_with_what_helps(
+async def test_rejoin_with_a_new_member_id_is_shown_with_advice(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -281,13 +254,13 @@ async def test_a_restored_group_shows_the_generations_of_the_log(tmp_path: Path)
     restored = journal["restored"]
     assert [each["generation"] for each in restored["generations"]] == [1, 2]
     assert restored["generations"][-1]["leader"] == member.member_id
-    assert set(restored) == tables()["RESTORED"]
-    assert set(restored["generations"][0]) == tables()["GENERATION"]
+    assert set(restored) == fields("Restored")
+    assert set(restored["generations"][0]) == fields("Generation")
     known = [(each["generation"], each["source"]) for each in journal["rebalances"]]
     assert known == [(1, "kept"), (2, "kept")]
 
 
-async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_path: Path) -> None:
+async def test_preparing_group_shows_awaited_members_and_the_deadline(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         member = await Member(seen).alone()
         newcomer = Member(seen)
@@ -333,7 +306,7 @@ async def test_phase_ends_with_the_session_of_the_member_that_it_waits_for(tmp_p
     assert [each["last_cause"] for each in rows] == ["member_joined"]
 
 
-async def test_what_is_wrong_with_a_group_is_said_partition_by_partition(tmp_path: Path) -> None:
+async def test_findings_of_a_group_name_their_partitions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for partition, count in ((0, 50), (1, 5), (2, 9)):
             values = [b"v"] * count
@@ -367,7 +340,7 @@ async def test_what_is_wrong_with_a_group_is_said_partition_by_partition(tmp_pat
     assert (group["more_findings"], journal["more_findings"]) == (0, 0)
 
 
-async def test_the_lag_of_members_that_have_committed_nothing_is_not_known(tmp_path: Path) -> None:
+async def test_lag_of_a_group_without_commits_is_unknown(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         partition_of(seen.broker, "orders").append(batch(b"v"), seen.time.wall_ms)
         member = await Member(seen).alone()
@@ -390,7 +363,7 @@ async def test_the_lag_of_members_that_have_committed_nothing_is_not_known(tmp_p
     assert [each["lag"] for each in after] == [0, 0]
 
 
-async def test_of_many_findings_the_worst_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+async def test_findings_beyond_32_are_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
         await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
@@ -400,7 +373,7 @@ async def test_of_many_findings_the_worst_are_shown_and_the_others_counted(tmp_p
     assert {each["verdict"] for each in group["offsets"]} == {"OUT_OF_RANGE"}
 
 
-async def test_what_a_group_or_topic_has_thousands_of_is_made_in_slices(tmp_path: Path) -> None:
+async def test_large_responses_are_built_in_slices(tmp_path: Path) -> None:
     """A group may have committed 5,000 partitions: as one piece its answer held the loop 37 ms."""
     async with seeing(tmp_path) as seen:
         await seen.broker.topics.create("wide", 40, {})
@@ -459,14 +432,14 @@ async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> N
         ("/api/offsets/expiring?within_ms=soon", 400),
     ],
 )
-async def test_errors_are_a_sentence(tmp_path: Path, path: str, status: int) -> None:
+async def test_error_response_has_a_message(tmp_path: Path, path: str, status: int) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get(path)
     assert answer.status_code == status
     assert len(answer.json()["error"]) > 10
 
 
-async def test_the_journal_of_a_deleted_group_is_still_there(tmp_path: Path) -> None:
+async def test_journal_of_a_deleted_group_is_kept(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await (await Member(seen).alone()).leave("done for today")
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=[GROUP])
@@ -478,7 +451,7 @@ async def test_the_journal_of_a_deleted_group_is_still_there(tmp_path: Path) -> 
     assert "group_removed" in [note["kind"] for note in journal["notes"]]
 
 
-async def test_a_commit_that_moves_back_is_told_with_its_client(tmp_path: Path) -> None:
+async def test_commit_to_a_lower_offset_is_shown_with_its_client(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 40)
         await seen.client.commit("readers", 7)
@@ -500,13 +473,13 @@ CHECKS = {
 
 
 def check(seen: Seen, after_ms: int) -> None:
-    """Time passes, and the retention check looks at every group."""
+    """Lets time pass until the retention check has visited every group."""
     seen.pass_ms(after_ms)
     for _ in range(3):
         seen.pass_ms(0)
 
 
-async def test_offsets_are_listed_counted_and_told_before_they_go(tmp_path: Path) -> None:
+async def test_expiring_offsets_are_listed_counted_and_noted_in_advance(tmp_path: Path) -> None:
     async with seeing(tmp_path, CHECKS) as seen:
         await seen.client.commit("readers", 5)
         committed_ms = seen.time.wall_ms
@@ -542,7 +515,7 @@ async def test_offsets_are_listed_counted_and_told_before_they_go(tmp_path: Path
     assert told[1][1].startswith("1 offset will expire within 1 h")
 
 
-async def test_only_the_group_that_was_asked_for_and_only_what_was_asked_for(
+async def test_expiring_offsets_are_filtered_by_group_and_time(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path, CHECKS) as seen:
@@ -561,7 +534,7 @@ async def test_only_the_group_that_was_asked_for_and_only_what_was_asked_for(
 
 
 @pytest.mark.parametrize("counts", [True, False])
-async def test_a_fetch_keeps_an_assign_consumers_offsets_only_where_that_is_said(
+async def test_fetch_delays_expiry_only_when_fetches_count_as_activity(
     tmp_path: Path, counts: bool
 ) -> None:
     settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": str(counts).lower()}
@@ -573,7 +546,7 @@ async def test_a_fetch_keeps_an_assign_consumers_offsets_only_where_that_is_said
             assert await seen.client.fetch("readers") == expected
 
 
-async def test_where_fetches_count_a_restart_counts_as_one_since_the_log_keeps_none(
+async def test_restart_counts_as_a_fetch_when_fetches_count_as_activity(
     tmp_path: Path,
 ) -> None:
     settings = {**CHECKS, "group.offsets.fetch.counts.as.activity": "true"}

@@ -1,4 +1,4 @@
-"""The times of one HTTP connection, moved by hand: what ends it, and what does not."""
+"""The timeouts of one HTTP connection, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class HandLoop:
         return asyncio.get_running_loop().create_task(work)
 
     def advance(self, by_s: float) -> None:
-        """Move the clock, and call what falls due on the way."""
+        """Advances the clock and runs the calls that become due."""
         until_s = self.now_s + by_s
         while due := [t for t in self.timers if not t.cancelled and t.at_s <= until_s]:
             first = min(due, key=lambda timer: timer.at_s)
@@ -71,7 +71,8 @@ class LoopTime(Time):
 
 
 class HandTransport(asyncio.Transport):
-    """A peer that reads only when told to: ``unread`` bytes wait for it."""
+    """A transport whose peer reads only when the test allows it; ``unread`` bytes wait for the
+    peer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,14 +96,14 @@ class HandTransport(asyncio.Transport):
         self.closing = self.aborted = True
 
     def pause_reading(self) -> None:
-        """Nothing is sent by itself here."""
+        """The test sends every byte itself."""
 
     def resume_reading(self) -> None:
-        """The same."""
+        """The test sends every byte itself."""
 
 
 class Scene:
-    """A connection whose answers are ``ok``."""
+    """A connection whose responses are ``ok``."""
 
     def __init__(self) -> None:
         app = PlainTextResponse("ok")
@@ -128,7 +129,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2]])
-def test_a_request_has_to_be_there_in_time(sent: bytes) -> None:
+def test_connection_without_a_complete_request_ends_at_the_timeout(sent: bytes) -> None:
     scene = Scene()
     if sent:
         scene.connection.data_received(sent)
@@ -139,7 +140,7 @@ def test_a_request_has_to_be_there_in_time(sent: bytes) -> None:
     assert scene.is_over()
 
 
-def test_bytes_that_go_on_coming_are_no_request() -> None:
+def test_incomplete_request_with_steady_bytes_ends_at_the_timeout() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:-2] + b"X: ")
     for _ in range(9):
@@ -151,8 +152,8 @@ def test_bytes_that_go_on_coming_are_no_request() -> None:
     assert scene.is_over()
 
 
-async def test_the_time_is_each_requests_own() -> None:
-    """A connection that is asked again and again is held for as long as that lasts."""
+async def test_request_timeout_begins_with_each_request() -> None:
+    """A connection with repeated requests stays open."""
     scene = Scene()
     for number in range(1, 10):
         scene.connection.data_received(GET[:20])
@@ -166,7 +167,7 @@ async def test_the_time_is_each_requests_own() -> None:
     assert scene.is_over()
 
 
-async def test_requests_that_come_together_are_answered_in_turn() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     scene = Scene()
     scene.connection.data_received(GET + GET + GET[:9])
 
@@ -176,7 +177,7 @@ async def test_requests_that_come_together_are_answered_in_turn() -> None:
     assert scene.is_over()
 
 
-async def test_who_asks_nothing_more_is_let_go() -> None:
+async def test_idle_connection_is_closed_after_its_response() -> None:
     scene = Scene()
     scene.connection.data_received(GET)
     await scene.answered(1)
@@ -187,7 +188,7 @@ async def test_who_asks_nothing_more_is_let_go() -> None:
     assert not scene.transport.aborted, "what is on its way still arrives"
 
 
-def test_an_answer_has_to_be_read_in_time() -> None:
+def test_connection_with_an_unread_response_is_aborted() -> None:
     scene = Scene()
     scene.connection.data_received(GET[:9])
     scene.transport.unread = 1 << 20
@@ -198,7 +199,7 @@ def test_an_answer_has_to_be_read_in_time() -> None:
     assert scene.state.connections == set()
 
 
-async def test_a_slow_reader_is_no_unreader() -> None:
+async def test_slow_reader_is_not_aborted_while_it_reads() -> None:
     scene = Scene()
     scene.transport.unread = 20 * HTTP_LIMITS.unread_bytes
     scene.connection.data_received(GET[:-2] + b"Connection: close\r\n\r\n")
@@ -209,13 +210,13 @@ async def test_a_slow_reader_is_no_unreader() -> None:
         scene.loop.advance(UNREAD_S)
         assert not scene.transport.aborted
 
-    scene.connection.resume_writing()  # little is left, but it is left
+    scene.connection.resume_writing()  # the remaining bytes are still unread
     scene.loop.advance(UNREAD_S)
     assert scene.transport.aborted
 
 
 @pytest.mark.parametrize("exc", [None, ConnectionResetError()])
-async def test_no_timer_outlives_its_connection(exc: Exception | None) -> None:
+async def test_timers_end_with_their_connection(exc: Exception | None) -> None:
     scene = Scene()
     scene.connection.data_received(GET)
     await scene.answered(1)

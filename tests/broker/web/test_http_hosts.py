@@ -1,4 +1,4 @@
-"""Who may ask over HTTP: a page of the internet reads no broker, whatever name it is under."""
+"""Allowed host names over HTTP: a page from the internet cannot read the broker under any name."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def lines() -> Iterator[list[Any]]:
     [
         (LOOPBACK, "127.0.0.1:9644", True),
         (LOOPBACK, "127.0.0.1", True),
-        (LOOPBACK, "10.1.2.3:80", True),  # an address is nobody's to give another meaning
+        (LOOPBACK, "10.1.2.3:80", True),  # an address has one meaning on every machine
         (LOOPBACK, "[::1]:9644", True),
         (LOOPBACK, "[fe80::1]", True),
-        (LOOPBACK, "localhost:19644", True),  # a tunnel's end has another port
+        (LOOPBACK, "localhost:19644", True),  # the end of a tunnel has another port
         (LOOPBACK, "LocalHost.", True),
         (LOOPBACK, "this-machine:9644", True),
         (LOOPBACK, "Broker.Example:9644", True),
@@ -50,7 +50,7 @@ def lines() -> Iterator[list[Any]]:
         (LOOPBACK, ".", False),
         (LOOPBACK, "localhost:9644 evil", False),
         (LOOPBACK, "evil@localhost", False),
-        (NETWORK, "muster:9644", True),  # as a container of the same network calls it
+        (NETWORK, "muster:9644", True),  # the name that a container of the same network uses
         (NETWORK, "evil.example:9644", False),
         (NETWORK, "muster.evil.example", False),
         (NETWORK, ":9644", False),
@@ -59,7 +59,9 @@ def lines() -> Iterator[list[Any]]:
         ("::1", "muster", False),
     ],
 )
-def test_which_names_are_known(listener: str, host: str, known: bool) -> None:
+def test_host_header_is_accepted_for_addresses_and_own_names(
+    listener: str, host: str, known: bool
+) -> None:
     assert Hosts(listener, ["this-machine", "broker.example", ""], "").has(host) is known
 
 
@@ -74,7 +76,7 @@ def test_which_names_are_known(listener: str, host: str, known: bool) -> None:
         ("*", "evil.example", True),
     ],
 )
-def test_an_operator_adds_names(allowed: str, host: str, known: bool) -> None:
+def test_allowed_hosts_setting_adds_names(allowed: str, host: str, known: bool) -> None:
     assert Hosts(LOOPBACK, [], allowed).has(host) is known
 
 
@@ -84,7 +86,7 @@ async def ask(seen: Seen, path: str, **headers: str) -> httpx.Response:
         return await client.get(path, headers=given)
 
 
-async def test_a_page_whose_name_was_made_to_mean_this_machine_reads_nothing(
+async def test_rebound_host_name_is_refused_and_logged_once(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -100,7 +102,7 @@ async def test_a_page_whose_name_was_made_to_mean_this_machine_reads_nothing(
     assert [line["host"] for line in told] == ["'rebound.evil.example:9644'"], "once"
 
 
-async def test_the_machines_own_names_and_those_that_clients_are_told_are_known(
+async def test_host_name_and_advertised_names_are_accepted(
     tmp_path: Path,
 ) -> None:
     settings = {
@@ -113,8 +115,8 @@ async def test_the_machines_own_names_and_those_that_clients_are_told_are_known(
             assert (await ask(seen, "/healthz", host=host)).status_code == 200
 
 
-async def test_a_probe_that_names_no_host_is_answered(tmp_path: Path) -> None:
-    """HTTP 1.0, as load balancers probe; no browser speaks it."""
+async def test_request_without_a_host_header_is_answered(tmp_path: Path) -> None:
+    """Load balancers probe with HTTP 1.0; browsers do not use it."""
     async with seeing(tmp_path) as seen:
         host, _, port = seen.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -134,7 +136,7 @@ async def test_a_probe_that_names_no_host_is_answered(tmp_path: Path) -> None:
         ("none", "navigate", 200),
     ],
 )
-async def test_other_sites_pages_are_not_served_and_links_in_them_are(
+async def test_cross_site_requests_are_refused_except_links(
     tmp_path: Path, site: str, mode: str, status: int
 ) -> None:
     async with seeing(tmp_path) as seen:

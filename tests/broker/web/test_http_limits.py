@@ -1,4 +1,4 @@
-"""What a peer may keep open over HTTP: half a request, an answer unread, many connections."""
+"""Limits of HTTP peers: partial requests, unread responses, and the number of connections."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ CHUNK = bytes(1 << 18)
 
 
 class Peer(NamedTuple):
-    """A connection whose bytes a test writes itself."""
+    """A connection whose bytes the test writes."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def ended(self) -> bytes:
-        """What comes until the server ends it."""
+        """The bytes until the server closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), WITHIN_S)
         except ConnectionResetError:
@@ -46,7 +46,7 @@ class Peer(NamedTuple):
 
 
 class Served:
-    """An HTTP server of short patience; `/endless` goes on until its reader goes."""
+    """An HTTP server with short timeouts; `/endless` sends until its reader disconnects."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.writing = 0
@@ -65,7 +65,7 @@ class Served:
             try:
                 while True:
                     yield CHUNK
-                    await asyncio.sleep(0)  # where it is told that nobody reads
+                    await asyncio.sleep(0)  # raises when the reader has disconnected
             finally:
                 self.writing -= 1
 
@@ -73,7 +73,7 @@ class Served:
 
     @property
     def open(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self.server._server.server_state.connections)
 
     async def peer(self, first: bytes = b"") -> Peer:
@@ -98,7 +98,7 @@ async def serving(limits: HttpLimits = SHORT) -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("sent", [b"", GET[:9], GET[:-2], GET[:-4] + b"\r\nX: "])
-async def test_half_a_request_ends(sent: bytes) -> None:
+async def test_connection_with_a_partial_request_is_closed(sent: bytes) -> None:
     async with serving() as served:
         peer = await served.peer(sent)
 
@@ -106,7 +106,7 @@ async def test_half_a_request_ends(sent: bytes) -> None:
         await eventually(lambda: served.open == 0)
 
 
-async def test_of_too_many_connections_the_one_that_waited_longest_goes() -> None:
+async def test_longest_waiting_connection_is_closed_above_the_limit() -> None:
     async with serving(HttpLimits(connections=3)) as served:
         half = [await served.peer(GET[:9])]
         await eventually(lambda: served.open == 1)
@@ -122,7 +122,7 @@ async def test_of_too_many_connections_the_one_that_waited_longest_goes() -> Non
             each.writer.close()
 
 
-async def test_who_is_being_answered_makes_no_room_for_another() -> None:
+async def test_connection_being_answered_is_not_closed_for_another() -> None:
     async with serving(HttpLimits(connections=2)) as served:
         busy = [await served.endless() for _ in range(2)]
 
@@ -134,7 +134,7 @@ async def test_who_is_being_answered_makes_no_room_for_another() -> None:
         await eventually(lambda: served.writing == 0)
 
 
-async def test_an_answer_that_nobody_reads_is_dropped() -> None:
+async def test_unread_response_is_dropped() -> None:
     async with serving() as served:
         peer = await served.endless()
         assert served.writing == 1
@@ -150,7 +150,7 @@ async def test_an_answer_that_nobody_reads_is_dropped() -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
     ],
 )
-async def test_a_body_is_refused_and_not_waited_for(head: bytes) -> None:
+async def test_request_with_a_body_is_refused_at_once(head: bytes) -> None:
     async with serving(HttpLimits()) as served:
         answer = await (await served.peer(head)).ended()
 
@@ -160,7 +160,7 @@ async def test_a_body_is_refused_and_not_waited_for(head: bytes) -> None:
         await eventually(lambda: served.open == 0)
 
 
-async def test_a_head_without_an_end_is_refused_at_16_kib() -> None:
+async def test_request_head_above_16_kib_is_refused() -> None:
     async with serving(HttpLimits()) as served:
         peer = await served.peer(GET[:-2] + b"X: " + b"x" * HttpLimits().head_bytes)
 
@@ -168,7 +168,7 @@ async def test_a_head_without_an_end_is_refused_at_16_kib() -> None:
         await eventually(lambda: served.open == 0)
 
 
-async def test_a_flood_of_connections_leaves_descriptors_to_kafkas_listeners(
+async def test_flood_of_http_connections_does_not_affect_kafka_clients(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:

@@ -1,4 +1,4 @@
-"""HTTP of a broker: what serves it is made when somebody asks, in a thread."""
+"""The HTTP server of a broker is created by the first request, in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.broker.seen import seeing
 
 @pytest.fixture
 def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads in which a site was made."""
+    """The threads in which a site was created."""
     found: list[int] = []
     make = HttpSide._make
 
@@ -32,7 +32,7 @@ def makers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-async def test_it_is_made_by_the_first_connection_in_a_thread(
+async def test_http_site_is_created_by_the_first_connection_in_a_thread(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -44,7 +44,7 @@ async def test_it_is_made_by_the_first_connection_in_a_thread(
         assert maker != threading.get_ident()
 
 
-async def test_samples_are_taken_and_groups_judged_whether_somebody_asks_or_not(
+async def test_trends_and_verdicts_run_without_http_requests(
     tmp_path: Path, makers: list[int]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -54,14 +54,14 @@ async def test_samples_are_taken_and_groups_judged_whether_somebody_asks_or_not(
         assert makers == []
 
 
-async def test_a_broker_stops_while_nobody_has_asked(tmp_path: Path, makers: list[int]) -> None:
+async def test_broker_stops_without_an_http_request(tmp_path: Path, makers: list[int]) -> None:
     async with seeing(tmp_path) as seen:
         broker = seen.broker
     assert makers == []
     assert broker.internal_errors.counts["stop"] == 0
 
 
-async def test_a_server_that_cannot_begin_leaves_kafkas_clients_alone(
+async def test_failure_of_the_http_server_does_not_affect_kafka_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: HttpSide) -> Site:

@@ -1,4 +1,4 @@
-"""HTTPS: the HTTP side behind the TLS of listeners, and readers by their certificates."""
+"""HTTPS: the HTTP server with the TLS of listeners, and readers authenticated by certificates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE = {
 
 
 class Encrypted:
-    """A broker with HTTPS, whose clients' certificates are an authority's."""
+    """A broker with HTTPS whose clients have certificates of one authority."""
 
     def __init__(self, seen: SecuredSeen, authority: Authority) -> None:
         self.seen = seen
@@ -58,7 +58,7 @@ async def encrypted(
         yield Encrypted(seen, authority)
 
 
-async def test_a_certificate_says_who_a_reader_is(tmp_path: Path) -> None:
+async def test_client_certificate_authenticates_the_reader(tmp_path: Path) -> None:
     settings = {
         "http.authentication": "basic,certificate",
         "http.ssl.client.auth": "requested",
@@ -79,7 +79,7 @@ async def test_a_certificate_says_who_a_reader_is(tmp_path: Path) -> None:
         assert seen.broker.secured.http.tls.failed == 0
 
 
-async def test_a_certificate_that_is_written_anew_is_shown_to_new_connections(
+async def test_changed_certificate_is_used_for_new_connections(
     tmp_path: Path,
 ) -> None:
     authority = Authority(tmp_path)
@@ -95,12 +95,12 @@ async def test_a_certificate_that_is_written_anew_is_shown_to_new_connections(
         assert (await served.get("/healthz")).status_code == 200
         assert broker.secured.certificates.seconds_left()["http"] > 0
 
-        issued.pem.write_text(fresh.key_text)  # half of it
+        issued.pem.write_text(fresh.key_text)  # an incomplete file
         await broker.secured.certificates.look()
         assert (await served.get("/healthz")).status_code == 200, "the old one goes on"
 
 
-async def test_who_speaks_no_tls_or_has_no_good_certificate_is_let_go(tmp_path: Path) -> None:
+async def test_client_without_tls_or_a_trusted_certificate_is_closed(tmp_path: Path) -> None:
     settings = {"http.authentication": "certificate", "http.ssl.client.auth": "required"}
     async with encrypted(tmp_path, settings) as served:
         stranger = Authority(tmp_path, "a stranger").issue("mallory")
@@ -113,7 +113,7 @@ async def test_who_speaks_no_tls_or_has_no_good_certificate_is_let_go(tmp_path: 
         assert served.seen.broker.secured.http.tls.failed == 3
 
 
-async def test_certificates_in_settings_versions_and_suites(tmp_path: Path) -> None:
+async def test_inline_certificates_versions_and_cipher_suites_apply(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("broker")
     settings = {
@@ -143,7 +143,7 @@ async def test_certificates_in_settings_versions_and_suites(tmp_path: Path) -> N
         assert cipher[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
-async def test_stores_of_java_s_kind(tmp_path: Path) -> None:
+async def test_pkcs12_stores_are_loaded(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     store, trust = tmp_path / "own.p12", tmp_path / "trust.p12"
     store.write_bytes(authority.issue("broker").pkcs12(PASSWORD))
@@ -180,9 +180,7 @@ async def test_stores_of_java_s_kind(tmp_path: Path) -> None:
         ({"http.metrics.token": "short"}, "at least 16 characters"),
     ],
 )
-def test_settings_that_would_protect_nothing_end_the_start(
-    settings: dict[str, str], said: str
-) -> None:
+def test_ineffective_security_settings_end_the_start(settings: dict[str, str], said: str) -> None:
     with pytest.raises(BadConfig, match=said) as refused:
         Config(settings)
     assert PASSWORD not in str(refused.value)

@@ -1,8 +1,8 @@
-"""Secrets planted wherever one is taken, a run in which all of them are used, and a search.
+"""Secrets are planted everywhere, all of them are used in one run, and then searched for.
 
-They are in no log line, traceback, answer of DescribeConfigs or of HTTP, metric, file of the data
-directory (SCRAM's stored keys are in users.json and what AlterConfigs set is in configs.json, for
-their owner alone), nor in the repr of any object that the broker has.
+They must not be in a log line, a traceback, a response of DescribeConfigs or HTTP, a metric, a file
+of the data directory (except SCRAM's stored keys in users.json and altered settings in
+configs.json, both readable only by their owner), or in the repr of any object of the broker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.broker.authentication import bearers
 from tests.broker.authentication.letting_in import (
     AUTHENTICATE,
     HANDSHAKE,
-    cut_in,
+    cut_requests,
     plain_token,
     send_cut,
 )
@@ -44,6 +44,8 @@ from tests.broker.net.tls.securing import client_context
 from tests.broker.web.rights import JAAS, TOKEN, basic
 from tests.broker.web.test_https import Encrypted, encrypted
 from tests.certificates import Authority, Issued
+
+pytestmark = pytest.mark.proves("security 34")
 
 KEY_PASSWORD, STORE_PASSWORD = "planted-key-password", "planted-store-password"
 OWN_PASSWORD, ALTERED = "planted-own-password", "planted-altered-password"
@@ -63,7 +65,7 @@ INLINE = "listener.name.inline.ssl."
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """As it may be written down, whole or as much of it as was sent."""
+    """The forms in which a secret can be written, whole or truncated as it was sent."""
     part = secret[: len(secret) // 3 * 3 - 3]
     return {part, b64encode(part), part.hex().encode(), repr(part)[2:-1].encode()}
 
@@ -93,7 +95,7 @@ def found_in(text: str | bytes, planted: set[bytes]) -> list[bytes]:
 
 
 async def use_all(served: Encrypted, told: list[str]) -> None:
-    """Each secret is used, rightly and wrongly; what is answered is in ``told``."""
+    """Uses each secret correctly and wrongly; appends the responses to ``told``."""
     seen = served.seen
     client = seen.client
     upsertion = {
@@ -142,7 +144,7 @@ async def use_all(served: Encrypted, told: list[str]) -> None:
 
 
 async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
-    """A token is made, renewed and used, rightly and wrongly; what proves it, and what does not."""
+    """Creates, renews and uses a token correctly and wrongly; returns its secrets."""
     port = served.seen.broker.sockets.addresses()[1][1]
     owner = await Client.connect(port)
     await owner.call(HANDSHAKE, 1, mechanism="PLAIN")
@@ -171,7 +173,7 @@ async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
-    """A login by a token of OAUTHBEARER that is good, and by one that is not; what is secret."""
+    """Authenticates with a valid and an invalid OAUTHBEARER token; returns their secrets."""
     now_s = served.seen.time.now().wall_ms // 1000
     found = []
     for key in (bearers.KEY, bearers.OTHER):
@@ -191,7 +193,7 @@ async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
 
 
 async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
-    """Requests that end within a secret, before a login and after it."""
+    """Sends requests that end within a secret, before and after authentication."""
     upsertion = {
         "name": "erin", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -200,19 +202,22 @@ async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
     altered = [{"resource_type": BROKER_RESOURCE, "resource_name": "1", "configs": [change]}]
     plain, with_sasl = (each[1] for each in served.seen.broker.sockets.addresses()[:2])
     for request in (
-        *cut_in(SALTED, ALTER_USERS.key, 0, deletions=[], upsertions=[upsertion]),
-        *cut_in(ALTERED.encode(), ALTER_CONFIGS.key, 1, resources=altered, validate_only=False),
+        *cut_requests(SALTED, ALTER_USERS.key, 0, deletions=[], upsertions=[upsertion]),
+        *cut_requests(
+            ALTERED.encode(), ALTER_CONFIGS.key, 1, resources=altered, validate_only=False
+        ),
     ):
         await send_cut(await Client.connect(plain), request)
     for secret in (*secrets, plain_token("alice", "alice-secret"), plain_token("alice", GUESS)):
-        for request in cut_in(secret, AUTHENTICATE, 2, auth_bytes=secret):
+        for request in cut_requests(secret, AUTHENTICATE, 2, auth_bytes=secret):
             peer = await Client.connect(with_sasl)
             await peer.call(HANDSHAKE, 1, mechanism="PLAIN")
             await send_cut(peer, request)
 
 
 async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
-    """A listener's key is shown to a client, and replaced while the broker runs; what is kept."""
+    """Shows a listener's key to a client and replaces it while the broker runs; returns the stored
+    forms."""
     broker, authority = served.seen.broker, served.authority
     serials = []
     for issued in (own, authority.issue("inline")):
@@ -244,7 +249,7 @@ async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
 
 
 async def read_all(served: Encrypted, told: list[str]) -> None:
-    """All that HTTP tells the administrator."""
+    """Reads all responses that the administrator gets over HTTP."""
     pages = served.seen.broker.pages
     assert pages is not None
     for path in {route.path for route in pages.routes()} - {"/api/live"}:
@@ -252,7 +257,10 @@ async def read_all(served: Encrypted, told: list[str]) -> None:
             told.append((await served.get(path, headers=basic("admin"))).text)
 
 
-async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.proves("security 8")
+async def test_no_secret_is_in_logs_responses_files_or_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("broker")
     store = tmp_path / "own.p12"
@@ -331,7 +339,8 @@ async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 async def use_broken(served: Encrypted) -> None:
-    """A request with a secret that a bug of ours meets: its connection is closed."""
+    """Sends a request with a secret that raises an exception in the broker: its connection is
+    closed."""
     upsertion = {
         "name": "dave", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
         "salted_password": SALTED,
@@ -341,6 +350,6 @@ async def use_broken(served: Encrypted) -> None:
 
 
 def is_ours(each: object) -> bool:
-    """Whether it is an instance of a class of the product's, and can be shown."""
+    """Whether the object is an instance of one of Muster's classes and has a repr."""
     module = type(each).__module__
     return isinstance(module, str) and module.partition(".")[0] in OURS

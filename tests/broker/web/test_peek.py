@@ -1,4 +1,4 @@
-"""One record of a topic over HTTP: decoded, bounded, or refused with a sentence."""
+"""One record of a topic over HTTP: decoded and bounded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from protocol.records.batch import ABORT, COMMIT, encode_batch
 from protocol.records.find import Found
 from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
+from tests.broker.openapi import fields
 from tests.broker.seen import Seen, seeing
-from tests.broker.web.test_http_api import tables
 
 NOON = 1_700_000_000_000
 LARGE = 20_000_000
@@ -44,14 +44,14 @@ async def refusal(seen: Seen, query: str) -> tuple[int, str]:
 
 
 def plant(directory: Path, data: bytes) -> None:
-    """The log of orders-0 as another broker left it."""
+    """Writes the log of orders-0 as another broker left it."""
     (file,) = (directory / "orders-0").glob("*.log")
     file.write_bytes(data)
     (directory / ".kafka_cleanshutdown").unlink()
     (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
 
 
-async def test_a_record_is_shown_as_text_as_json_and_in_hex(tmp_path: Path) -> None:
+async def test_record_is_shown_as_text_json_and_hex(tmp_path: Path) -> None:
     value = b'{"id": 7, "name": "\xc3\x84"}'
     headers = [("trace", b"\x00\xff"), ("none", None)]
     async with seeing(tmp_path) as seen:
@@ -83,13 +83,14 @@ async def test_a_record_is_shown_as_text_as_json_and_in_hex(tmp_path: Path) -> N
         "bytes": 48,
         "transaction": None,
     }  # fmt: skip
-    page = tables()
-    assert (set(view), set(view["value"])) == (page["RECORD"], page["BYTES"])
-    assert set(view["headers"][0]) == page["HEADER"]
+    assert (set(view), set(view["value"])) == (fields("Record"), fields("Bytes"))
+    assert set(view["headers"][0]) == fields("RecordHeader")
 
 
 @pytest.mark.parametrize("codec", range(5))
-async def test_every_codec_is_opened_and_a_tombstone_is_null(tmp_path: Path, codec: int) -> None:
+async def test_record_of_every_codec_is_decoded_and_a_tombstone_is_null(
+    tmp_path: Path, codec: int
+) -> None:
     records = [Record(i, NOON + i, b"k%d" % i, b"v%d" % i) for i in range(20)]
     records.append(Record(20, NOON, b"gone", None))
     async with seeing(tmp_path) as seen:
@@ -102,7 +103,7 @@ async def test_every_codec_is_opened_and_a_tombstone_is_null(tmp_path: Path, cod
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 3), (1, 0), (1, 2), (1, 3)])
-async def test_old_formats_are_opened(tmp_path: Path, magic: int, codec: int) -> None:
+async def test_records_of_old_formats_are_decoded(tmp_path: Path, magic: int, codec: int) -> None:
     records = [Record(i, NOON + i, b"k", b"v%d" % i) for i in range(6)]
     async with seeing(tmp_path):
         pass
@@ -115,7 +116,7 @@ async def test_old_formats_are_opened(tmp_path: Path, magic: int, codec: int) ->
             assert (view["headers"], view["transaction"]) == ([], None)
 
 
-async def test_what_the_cleaner_and_transactions_left_is_passed_over(tmp_path: Path) -> None:
+async def test_markers_and_emptied_batches_are_skipped(tmp_path: Path) -> None:
     def marker(kind: int, at: int, producer_id: int) -> bytes:
         return encode_end_transaction(
             kind,
@@ -188,7 +189,7 @@ async def test_what_the_cleaner_and_transactions_left_is_passed_over(tmp_path: P
         ("orders%2F0%2Frecord?offset=5", 404, "topic orders/0/record does not exist"),
     ],
 )
-async def test_what_is_not_there_is_said(
+async def test_missing_record_is_refused_with_the_reason(
     tmp_path: Path, query: str, status: int, sentence: str
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -198,13 +199,13 @@ async def test_what_is_not_there_is_said(
     assert (got[0], got[1][: len(sentence)]) == (status, sentence)
 
 
-async def test_the_name_of_a_topic_is_percent_decoded(tmp_path: Path) -> None:
+async def test_topic_name_is_percent_decoded(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         append(seen, encode_batch([Record(0, NOON, None, b"v")]))
         assert (await peek(seen, 0, "%6frders/0"))["topic"] == "orders"
 
 
-async def test_a_page_of_another_site_gets_none(tmp_path: Path) -> None:
+async def test_cross_site_request_for_a_record_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         append(seen, encode_batch([Record(0, NOON, None, b"v")]))
         path = "/api/topics/orders/0/record?offset=0"
@@ -215,7 +216,7 @@ async def test_a_page_of_another_site_gets_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-async def test_a_damaged_batch_is_said_and_its_neighbours_are_shown(
+async def test_damaged_batch_is_reported_and_its_neighbors_are_shown(
     tmp_path: Path, codec: int
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -236,10 +237,10 @@ async def test_a_damaged_batch_is_said_and_its_neighbours_are_shown(
 
 
 @pytest.mark.parametrize("codec", [0, 1, 4])
-async def test_of_a_huge_record_4_kib_are_shown_and_the_loop_does_none_of_the_work(
+async def test_large_record_is_truncated_to_4_kib_in_a_thread(
     tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside 20 MB in gzip a beat of 1 ms was late by 6 ms at most on two cores."""
+    """During 20 MB in gzip, a 1 ms timer was late by 6 ms at most on two cores."""
     value = os.urandom(LARGE // 2) + bytes(LARGE // 2)
     record = Record(0, NOON, b"k" * 5000, value, [("h" * 5000, b"x" * 5000)] * 100)
     threads = set()
@@ -288,13 +289,13 @@ def shown(data: bytes | None) -> dict[str, Any] | None:
         (b"\xed\xa0\x80", None),
     ],
 )
-def test_text_is_text_only(data: bytes, text: str | None) -> None:
+def test_value_has_text_only_when_it_is_printable_utf_8(data: bytes, text: str | None) -> None:
     view = shown(data)
     assert view is not None
     assert (view["text"], view["hex"]) == (text, data.hex())
 
 
-def test_a_character_that_the_cut_goes_through_is_left_out() -> None:
+def test_truncated_text_ends_at_a_whole_character() -> None:
     view = shown(b"a" + "€".encode() * 2000)
     assert view is not None
     assert view["text"] == "a" + "€" * 1365
@@ -320,14 +321,14 @@ def test_a_character_that_the_cut_goes_through_is_left_out() -> None:
         ("not", None),
     ],
 )
-def test_json_is_what_any_reader_would_get(text: str, value: Any) -> None:
+def test_json_of_a_value_is_that_of_a_strict_parser(text: str, value: Any) -> None:
     view = shown(text.encode())
     assert view is not None
     assert view["text"] == text
     assert view["json"] == value
 
 
-def test_a_headers_name_that_is_no_text_is_shown_all_the_same() -> None:
+def test_header_name_that_is_not_utf_8_is_shown_with_replacements() -> None:
     name = memoryview(b"\xff\xfe")
     view = record_view(Found(0, -1, None, None, [(name, None)], 1, 9))
     assert view["headers"] == [{"key": "\ufffd\ufffd", "value": None}]

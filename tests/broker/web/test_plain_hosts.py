@@ -28,7 +28,7 @@ ONE_OF_EACH = (
 
 
 async def troubled(seen: Seen) -> None:
-    """A group with a member, a finding about it, commits that were refused and moved back."""
+    """Creates a group with a member, a finding about it, and rejected and moved-back commits."""
     records = {"index": 0, "records": batch(*[b"v"] * 50)}
     topic = {"name": "orders", "partition_data": [records]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -36,7 +36,11 @@ async def troubled(seen: Seen) -> None:
     await first.leave("restarts")
     member = await Member(seen).alone()
     mine = {"member_id": member.member_id, "generation_id": member.generation}
-    for offset in (40, 7, 60_000):  # the last one is above the end: a finding with its member
+    for offset in (
+        40,
+        7,
+        60_000,
+    ):  # the last offset is above the end: a finding that names its member
         assert await seen.client.commit(GROUP, offset, partitions=1, **mine) == 0
     assert await seen.client.commit(GROUP, 1, member_id=member.member_id, generation_id=9) != 0
     share_group = {"key_type": 2, "coordinator_keys": ["shared"]}
@@ -44,7 +48,7 @@ async def troubled(seen: Seen) -> None:
 
 
 def hosts_in(value: Any) -> list[str]:
-    """The values of all fields that are hosts, whatever holds them."""
+    """The values of all host fields, at any depth."""
     if isinstance(value, list):
         return [host for each in value for host in hosts_in(each)]
     if not isinstance(value, dict):

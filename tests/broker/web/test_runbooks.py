@@ -1,4 +1,4 @@
-"""The links of the alerts open on the broker that they are about, and are installed with it."""
+"""The links of alerts open on the broker that they concern, and are installed with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ SECURED = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
     "inter.broker.listener.name": "SASL_PLAINTEXT",
 }
-"""What is more than the settings of tests/broker/web/rights.py, whose first listener is plain."""
+"""Settings in addition to those of tests/broker/web/rights.py, whose first listener is
+plaintext."""
 
 
 async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
@@ -34,7 +35,7 @@ async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.campaign
-async def test_every_link_of_an_alert_opens(tmp_path: Path) -> None:
+async def test_every_link_of_an_alert_opens_its_runbook(tmp_path: Path) -> None:
     assert len(LINKS) == len(set(LINKS)) > 10
     async with seeing(tmp_path) as seen:
         for path in LINKS:
@@ -52,7 +53,7 @@ async def test_every_link_of_an_alert_opens(tmp_path: Path) -> None:
         assert 'href="/runbooks"' in (await opened(seen, "/", **BROWSER)).text
 
 
-async def test_commands_can_be_copied_as_they_stand(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_have_the_brokers_addresses(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         host, port = seen.broker.sockets.addresses()[0]
         answer = await opened(seen, "/runbooks/MusterGroupStalled?group=billing.eu")
@@ -66,7 +67,7 @@ async def test_commands_can_be_copied_as_they_stand(tmp_path: Path) -> None:
         assert "secured" not in answered.text
 
 
-async def test_commands_have_what_a_secured_broker_asks_for(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_have_the_options_of_a_secured_broker(tmp_path: Path) -> None:
     async with encrypted(tmp_path, SECURED) as served:
         host, port = served.seen.broker.sockets.addresses()[0]
         denied, uneven = [
@@ -88,7 +89,7 @@ async def test_commands_have_what_a_secured_broker_asks_for(tmp_path: Path) -> N
     assert "YOUR_NAME" not in uneven.text
 
 
-async def test_commands_take_a_certificate_where_that_is_the_way_in(tmp_path: Path) -> None:
+async def test_commands_of_a_runbook_use_a_certificate_when_required(tmp_path: Path) -> None:
     settings = {"http.authentication": "certificate", "http.ssl.client.auth": "requested"}
     async with encrypted(tmp_path, settings) as served:
         me = served.authority.issue("admin")
@@ -99,7 +100,7 @@ async def test_commands_take_a_certificate_where_that_is_the_way_in(tmp_path: Pa
     assert "`you.pem` is your certificate with its key.\n" in page.text
 
 
-async def test_a_group_that_a_shell_would_not_take_stays_a_word(tmp_path: Path) -> None:
+async def test_group_unsafe_for_a_shell_is_not_put_into_commands(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         for group in ("a%20b", "$(reboot)", "%60id%60", "x%0A%0A%3Cscript%3E", "%3Cb%3E"):
             page = await opened(seen, f"/runbooks/MusterGroupStalled?group={group}", **BROWSER)
@@ -107,7 +108,7 @@ async def test_a_group_that_a_shell_would_not_take_stays_a_word(tmp_path: Path) 
             assert "script" not in page.text
 
 
-async def test_a_page_runs_nothing(tmp_path: Path) -> None:
+async def test_runbook_page_has_no_script(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         page = await opened(seen, "/runbooks/MusterDown", **BROWSER)
 
@@ -116,7 +117,7 @@ async def test_a_page_runs_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_a_wheel_has_the_page_and_every_runbook(tmp_path: Path) -> None:
+def test_wheel_contains_the_page_and_every_runbook(tmp_path: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.py", "pyproject.toml", "README.md",
          "CHANGELOG.md", "LICENSE", "broker/web"],

@@ -1,4 +1,5 @@
-"""What /api says of transactions: who opened which, what it holds back, who waits, how it ended."""
+"""Transactions in /api: their clients, the held-back partitions, the waiting groups and the
+outcomes."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from broker.cores.hosted_shard import Phase
 from protocol.consumer_protocol import encode_assignment
 from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from tests.broker.edge import eventually
+from tests.broker.openapi import fields
 from tests.broker.seen import Seen, seeing
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import NEWER, Producer, opened
-from tests.broker.web.live.test_live import table_of, watching
-from tests.broker.web.test_http_api import OF_TRANSACTIONS, tables
+from tests.broker.web.live.test_live import watching
 
 HELD = "/api/held?topic=orders&partition=0"
 
@@ -25,7 +26,7 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None:
-    """A group whose member owns orders-0 and has read all that is committed there."""
+    """A group whose member owns orders-0 and has read all committed records."""
     assignment = encode_assignment({"orders": [0]})
     who = await seen.client.join_alone(group, assignment=assignment, session_timeout_ms=300_000)
     mine = dict(zip(("member_id", "generation_id"), who, strict=True))
@@ -33,7 +34,7 @@ async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None
 
 
 async def held_for_41_s(seen: Seen) -> Producer:
-    """Five records, then a transaction of three; a group waits for its end, and is looked at."""
+    """Five records, then a transaction of three records; a group waits for its end."""
     await produce(seen, 5)
     producer = await opened(seen)
     seen.pass_ms(1_000)
@@ -44,7 +45,7 @@ async def held_for_41_s(seen: Seen) -> Producer:
     return producer
 
 
-async def test_a_partition_says_which_transaction_holds_it_back_and_who_waits(
+async def test_held_partition_shows_its_transaction_and_the_waiting_group(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -61,7 +62,7 @@ async def test_a_partition_says_which_transaction_holds_it_back_and_who_waits(
     assert (wait["group"], wait["client"], wait["waited_ms"]) == ("invoices", "tester", 41_000)
 
 
-async def test_the_group_is_held_back_by_that_name(tmp_path: Path) -> None:
+async def test_finding_of_the_group_names_the_transaction(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await held_for_41_s(seen)
         view = await got(seen, "/api/groups/invoices/journal")
@@ -74,7 +75,7 @@ async def test_the_group_is_held_back_by_that_name(tmp_path: Path) -> None:
     assert finding["command"] == "muster transactions why billing-1"
 
 
-async def test_an_id_tells_its_story_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+async def test_transactional_id_shows_its_open_and_ended_transactions(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         producer = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")
@@ -102,7 +103,7 @@ async def test_an_id_tells_its_story_while_it_runs_and_afterwards(tmp_path: Path
     )
 
 
-async def test_who_fenced_it_is_told_and_what_the_zombie_asked_then(tmp_path: Path) -> None:
+async def test_fenced_transaction_shows_its_fencer_and_the_refused_request(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         old = await opened(seen)
@@ -124,7 +125,7 @@ async def test_who_fenced_it_is_told_and_what_the_zombie_asked_then(tmp_path: Pa
     assert (refused["error"], refused["count"]) == ("PRODUCER_FENCED", 1)
 
 
-async def test_the_next_run_knows_who_opened_it_and_who_waited(tmp_path: Path) -> None:
+async def test_client_and_waiting_group_survive_a_restart(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await held_for_41_s(seen)
         now_ms = seen.time.wall_ms
@@ -140,7 +141,7 @@ async def test_the_next_run_knows_who_opened_it_and_who_waited(tmp_path: Path) -
 
 
 async def hung(seen: Seen) -> None:
-    """Records of a transaction that no id has open, 90 s old."""
+    """Appends records of a transaction that no transactional id has open, 90 s old."""
     await produce(seen, 5)
     stray = await opened(seen, "stray")
     assert await stray.end() == 0
@@ -149,7 +150,7 @@ async def hung(seen: Seen) -> None:
     seen.pass_ms(90_000)
 
 
-async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
+async def test_hanging_transaction_is_shown_without_an_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await hung(seen)
         view = await got(seen, HELD)
@@ -160,8 +161,8 @@ async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
     ]
 
 
-async def test_nothing_is_said_to_hang_while_ids_may_be_missing(tmp_path: Path) -> None:
-    """An operator who believed it would abort what its coordinator ends."""
+async def test_no_transaction_is_hanging_while_ids_are_loading(tmp_path: Path) -> None:
+    """Otherwise an operator would abort a transaction that its coordinator ends."""
     async with seeing(tmp_path) as seen:
         await hung(seen)
         await a_reader(seen, offset=9)
@@ -184,7 +185,7 @@ async def test_nothing_is_said_to_hang_while_ids_may_be_missing(tmp_path: Path) 
     assert ("HELD_BACK" in verdicts[0], "HELD_BACK" in verdicts[1]) == (True, False)
 
 
-async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
+async def test_tables_of_the_page_have_every_field(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         old = await held_for_41_s(seen)
         old.epoch += 1
@@ -196,23 +197,21 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     lists_of_one = {"partition_list", "stories", "refused"}
     assert {*rows[0], *lists_of_one} == set(told)
     seen_fields = {
-        "TRANSACTION": told,
-        "TOUCHED": told["partition_list"][0],
-        "STORY": story,
-        "WAIT": story["waits"][0],
-        "REFUSED": refused,
-        "HELD": place["held"],
-        "PLACE": place,
+        "TransactionDetails": told,
+        "TransactionPartition": told["partition_list"][0],
+        "TransactionStory": story,
+        "ReaderWait": story["waits"][0],
+        "RefusedRequests": refused,
+        "HeldPartition": place["held"],
+        "PartitionHold": place,
     }
-    assert {*seen_fields} == OF_TRANSACTIONS
-    page = tables()
     assert {name: set(view) for name, view in seen_fields.items()} == {
-        name: page[name] for name in seen_fields
+        name: fields(name) for name in seen_fields
     }
 
 
 async def abort_by_operator(seen: Seen, producer: Producer) -> None:
-    """A marker that says ABORT, of no coordinator, for what ``producer`` wrote to a partition."""
+    """Writes an ABORT marker without a coordinator for the producer's records in a partition."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,
@@ -225,7 +224,7 @@ async def abort_by_operator(seen: Seen, producer: Producer) -> None:
     assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
 
 
-async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> None:
+async def test_transaction_aborted_by_an_operator_is_in_the_ids_history(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         stray = await opened(seen, "stray")
@@ -247,7 +246,7 @@ async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> No
     )
 
 
-async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_story(
+async def test_open_transaction_shows_the_partition_aborted_by_an_operator(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -266,7 +265,7 @@ async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_stor
     assert f"; {past} without its coordinator; committed after 2.0 s" in story["sentence"]
 
 
-async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
+async def test_list_has_a_row_for_every_transactional_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
         await opened(seen)
@@ -279,7 +278,7 @@ async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
     }
 
 
-async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_unknown_path_of_transactions_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 1)
         for path, status in (
@@ -296,25 +295,28 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     assert view["sentence"] == "orders-0 is not held back by a transaction"
 
 
-async def test_the_fields_are_those_of_the_page(tmp_path: Path) -> None:
+async def test_fields_are_those_of_the_page(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         old = await held_for_41_s(seen)
         view = await got(seen, "/api/transactions/billing-1")
-        assert set(view) == table_of("TRANSACTION")
-        assert set(view["partition_list"][0]) == table_of("TOUCHED")
-        assert set(view["stories"][0]) == table_of("STORY")
-        assert set(view["stories"][0]["waits"][0]) == table_of("WAIT")
+        assert set(view) == fields("TransactionDetails")
+        assert set(view["partition_list"][0]) == fields("TransactionPartition")
+        assert set(view["stories"][0]) == fields("TransactionStory")
+        assert set(view["stories"][0]["waits"][0]) == fields("ReaderWait")
         place = await got(seen, HELD)
-        assert set(place) == table_of("PLACE")
-        assert set(place["held"]) == table_of("HELD")
+        assert set(place) == fields("PartitionHold")
+        assert set(place["held"]) == fields("HeldPartition")
         async with watching(seen, "transactions") as stream:
             lists = {"partition_list", "stories", "refused"}
-            assert set(stream.tables["transaction"]["billing-1"]) == table_of("TRANSACTION") - lists
-            assert set(stream.tables["held"]["orders-0"]) == table_of("HELD") - {"sentence"}
+            assert (
+                set(stream.tables["transaction"]["billing-1"])
+                == fields("TransactionDetails") - lists
+            )
+            assert set(stream.tables["held"]["orders-0"]) == fields("HeldPartition") - {"sentence"}
         async with watching(seen, "transactions/billing-1") as stream:
             assert stream.head["exists"]
-            assert set(stream.tables["story"]["1"]) == table_of("STORY") - {"sentence"}
+            assert set(stream.tables["story"]["1"]) == fields("TransactionStory") - {"sentence"}
         await Producer(seen, "billing-1", NEWER).init()
         assert await old.add("orders", 0) != 0
         view = await got(seen, "/api/transactions/billing-1")
-        assert set(view["refused"][0]) == table_of("REFUSED")
+        assert set(view["refused"][0]) == fields("RefusedRequests")

@@ -1,4 +1,4 @@
-"""A guarded broker with some topics and a group, and the requests that tests ask it by user."""
+"""A broker with an authorizer, topics and a group, and requests that tests send as some user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.part
 
 
 class Asking:
-    """Asks one broker as anybody."""
+    """Sends requests to one broker as any user."""
 
     def __init__(self, broker: Broker, rules: Rules) -> None:
         self.broker = broker
@@ -30,11 +30,10 @@ class Asking:
         self.ids: dict[str, bytes] = {}
 
     async def ask(self, user: str, api: str, version: int, value: Value) -> Value:
-        """The answer to one request."""
         return await self.talk(user, lambda wire: wire.call(api, version, value))
 
     async def talk(self, user: str, work: Callable[[Wire], T]) -> T:
-        """What ``work`` returns, by a connection of the user's."""
+        """Returns the result of ``work``, run with a connection of the user."""
         return await asked(self.broker, work, user)
 
     def id(self, topic: str) -> bytes:
@@ -47,7 +46,7 @@ class Asking:
 async def guarded_broker(
     directory: Path, *rules: str, allow_everyone: bool = False, topics: tuple[str, ...] = TOPICS
 ) -> AsyncIterator[Asking]:
-    """A broker with the topics of `TOPICS`, a record in each, and offsets of `GROUP` in each."""
+    """A broker with the given topics, a record in each, and offsets of `GROUP` in each."""
     judge = Rules(allow_everyone=allow_everyone)
     async with serving(directory, SETTINGS, authorizer=judge) as broker:
         asking = Asking(broker, judge)
@@ -69,7 +68,7 @@ def _fill(wire: Wire, topics: tuple[str, ...]) -> None:
 
 
 def codes(answer: Any) -> set[int]:
-    """Every error code of an answer's elements, or of it as a whole where it has none."""
+    """The error codes of an answer's elements, or its own where it has no elements."""
     found = {code for each in _elements(answer) for code in codes(each)}
     if isinstance(answer, dict) and not found:
         return {answer[name] for name in ("error_code", "partition_error_code") if name in answer}
@@ -82,7 +81,7 @@ def _elements(answer: Any) -> list[Any]:
 
 
 def by_name(answer: Value, array: str = "topics") -> dict[str, set[int]]:
-    """The error codes of each element, by what it is called."""
+    """The error codes of each element, by its name or id."""
     found = {}
     for each in answer[array]:
         name = next(
@@ -93,7 +92,7 @@ def by_name(answer: Value, array: str = "topics") -> dict[str, set[int]]:
 
 
 def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
-    """One record to the first partition of each topic."""
+    """A request with one record for partition 0 of each topic."""
     more = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True, "base_sequence": 0}
     records = batch(b"x", **(more if transactional else {}))
     data = [{"name": name, "partition_data": [{"index": 0, "records": records}]} for name in topics]
@@ -103,7 +102,7 @@ def produce(*topics: str, transactional: bool = False, **fields: Any) -> Value:
 
 
 def commit(*topics: str, group: str = GROUP) -> Value:
-    """An offset of the first partition of each topic."""
+    """A request that commits offset 1 of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "committed_offset": 1}]
     return {
         "group_id": group, "topics": [{"name": name, "partitions": partitions} for name in topics],
@@ -111,7 +110,7 @@ def commit(*topics: str, group: str = GROUP) -> Value:
 
 
 def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
-    """The first partition of each topic from its start."""
+    """A request for partition 0 of each topic from offset 0."""
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]
     return {
         "max_wait_ms": 0, "min_bytes": 0, "session_epoch": -1, "forgotten_topics_data": [],
@@ -120,18 +119,18 @@ def fetch(*topics: Any, key: str = "topic", **fields: Any) -> Value:
 
 
 def list_offsets(*topics: str) -> Value:
-    """The end of the first partition of each topic."""
+    """A request for the end of partition 0 of each topic."""
     partitions = [{"partition_index": 0, "timestamp": -1}]
     return {"topics": [{"name": name, "partitions": partitions} for name in topics]}
 
 
 def metadata(*topics: str) -> Value:
-    """What is said of these topics."""
+    """A request for these topics without creation."""
     return {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
 
 
 def join(group: str) -> Value:
-    """A new member of a static id, which is let in at once."""
+    """A request to join as a static member, which gets no MEMBER_ID_REQUIRED."""
     return {
         "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
         "member_id": "", "group_instance_id": "static", "protocol_type": "consumer",

@@ -1,7 +1,8 @@
-"""A broker with a real authorizer and logins, that has something of all that a broker can have.
+"""A broker with a real authorizer, logins, and one object of each kind; and requests that name
+them.
 
-And the requests that name it, each API in every version: what names something, what asks for
-everything, and what would change something if its sender might.
+The requests cover each API in every version: requests that name an object, requests for everything,
+and requests that change an object if their sender is allowed to.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ Value = dict[str, Any]
 Request = tuple[Api, int, Value]
 
 NAMED = "orders"
-"""What every request names, of each kind."""
+"""The name of each object that the requests name."""
 IDLE = "idle"
-"""A group that has offsets and no member."""
+"""A group with offsets and without members."""
 ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
-"""The looker may describe every topic, and no more."""
+"""The looker may only describe topics."""
 USERS = (ADMIN, OWNER, STRANGER, LOOKER)
 PROTECTED = {
     **SETTINGS,
@@ -53,18 +54,18 @@ SALTED = b"0123456789abcdef0123456789abcdef"
 
 @asynccontextmanager
 async def protected_broker(directory: Path) -> AsyncIterator[Broker]:
-    """One that has nothing yet."""
+    """A broker that has no objects yet."""
     async with serving(directory, PROTECTED) as broker:
         yield broker
 
 
 LONG_MS = 1_800_000
-"""Nobody's session ends while others ask."""
+"""No member's session expires during the test."""
 JOIN = {**join(NAMED), "group_instance_id": NAMED, "session_timeout_ms": LONG_MS}
 
 
 def logged_in(port: int, user: str) -> Wire:
-    """A connection of the user's."""
+    """A connection on which the user is logged in."""
     wire = Wire(port, user)
     wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"})
     token = f"\0{user}\0{user}-secret".encode()
@@ -73,7 +74,7 @@ def logged_in(port: int, user: str) -> Wire:
 
 
 async def talk(broker: Broker, user: str, work: Callable[[Wire], T]) -> T:
-    """What ``work`` returns, by a connection of the user's."""
+    """Returns the result of ``work``, run with a connection of the user."""
 
     def run(wire: Wire) -> T:
         with logged_in(wire.socket.getpeername()[1], user) as mine:
@@ -83,7 +84,7 @@ async def talk(broker: Broker, user: str, work: Callable[[Wire], T]) -> T:
 
 
 async def fill(broker: Broker) -> None:
-    """Makes what is not there: all of it may be there already."""
+    """Creates the objects that do not exist yet."""
     await talk(broker, ADMIN, _fill)
     if not any(str(token.owner) == f"User:{OWNER}" for token in _tokens(broker)):
         made = {"renewers": [], "max_lifetime_ms": -1}
@@ -105,7 +106,7 @@ def _fill(wire: Wire) -> None:
         "group_id": NAMED, "generation_id": joined["generation_id"], "group_instance_id": NAMED,
         "member_id": joined["member_id"], "assignments": [assigned],
     }  # fmt: skip
-    begun = until("an id", lambda: _begun(wire))
+    begun = until("an id", lambda: _initialized_producer(wire))
     adding = {
         "v3_and_below_transactional_id": NAMED,
         "v3_and_below_producer_id": begun["producer_id"],
@@ -117,14 +118,14 @@ def _fill(wire: Wire) -> None:
         ("SyncGroup", 3, synced),
         ("IncrementalAlterConfigs", 1, _settings(2, NAMED, "retention.ms", "1000")),
         ("IncrementalAlterConfigs", 1, _settings(4, "", "log.retention.ms", "900000000")),
-        ("CreateAcls", 3, {"creations": [an_entry("*"), _LOOKS]}),
-        ("AlterUserScramCredentials", 0, upserted(NAMED)),
+        ("CreateAcls", 3, {"creations": [acl_for_owner("*"), _LOOKS]}),
+        ("AlterUserScramCredentials", 0, scram_upsertion(NAMED)),
         ("AlterClientQuotas", 1, quota(1024.0)),
     ):
         assert codes(wire.call(name, version, value)) == {0}, name
 
 
-def _begun(wire: Wire) -> Value | None:
+def _initialized_producer(wire: Wire) -> Value | None:
     asked = {"transactional_id": NAMED, "transaction_timeout_ms": 600_000}
     begun = wire.call("InitProducerId", 4, asked)
     return None if begun["error_code"] else begun
@@ -136,8 +137,8 @@ def _settings(kind: int, name: str, key: str, text: str) -> Value:
     return {"resources": [resource], "validate_only": False}
 
 
-def an_entry(name: str) -> Value:
-    """The owner may do everything to a topic."""
+def acl_for_owner(name: str) -> Value:
+    """An ACL that allows the owner every operation on a topic."""
     return {
         "resource_type": ResourceType.TOPIC,
         "resource_name": name,
@@ -149,7 +150,7 @@ def an_entry(name: str) -> Value:
     }
 
 
-_LOOKS = {**an_entry("*"), "principal": f"User:{LOOKER}", "operation": Operation.DESCRIBE}
+_LOOKS = {**acl_for_owner("*"), "principal": f"User:{LOOKER}", "operation": Operation.DESCRIBE}
 ANY_ENTRY = {
     "resource_type_filter": ResourceType.ANY,
     "resource_name_filter": None,
@@ -161,8 +162,8 @@ ANY_ENTRY = {
 }
 
 
-def upserted(name: str) -> Value:
-    """A password for SCRAM."""
+def scram_upsertion(name: str) -> Value:
+    """A request that sets a SCRAM password."""
     upsertion = {
         "name": name, "mechanism": ScramMechanism.SHA_256.code, "iterations": 4096,
         "salt": b"salt of the tests", "salted_password": SALTED,
@@ -171,19 +172,19 @@ def upserted(name: str) -> Value:
 
 
 def quota(rate: float) -> Value:
-    """What the owner may produce."""
     entity = [{"entity_type": "user", "entity_name": NAMED}]
     ops = [{"key": "producer_byte_rate", "value": rate, "remove": False}]
     return {"entries": [{"entity": entity, "ops": ops}], "validate_only": False}
 
 
 def new_token(**fields: Any) -> Value:
-    """One of whoever asks."""
     return {"renewers": [], "max_lifetime_ms": -1, **fields}
 
 
 _FIRST_WITH_INSTANCES = 5
-"""Of JoinGroup; before, a new member waits for those that are there."""
+"""The first version of JoinGroup with static members; in earlier ones a new member waits for
+others.
+"""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
 _KINDS = [
     {"resource_type": kind, "resource_name": name}
@@ -197,10 +198,10 @@ WELL_FORMED: dict[str, list[Value]] = {
         for kind in _KINDS
     ],
     "AlterUserScramCredentials": [
-        upserted("more"),
+        scram_upsertion("more"),
         {"deletions": [{"name": NAMED, "mechanism": 1}], "upsertions": []},
     ],
-    "CreateAcls": [{"creations": [an_entry("more")]}],
+    "CreateAcls": [{"creations": [acl_for_owner("more")]}],
     "CreateDelegationToken": [
         new_token(),
         new_token(owner_principal_type="User", owner_principal_name=OWNER),
@@ -239,11 +240,11 @@ WELL_FORMED: dict[str, list[Value]] = {
     ],
     "Produce": [produce(NAMED)],
 }
-"""What a handler finds nothing wrong with, beside what `every_request` makes of each API."""
+"""Valid requests, in addition to those that `every_request` makes of each API."""
 
 
 def requests() -> list[Request]:
-    """See the module."""
+    """All requests; the module describes them."""
     found = []
     for api, version in EVERY:
         value = asked(api, version)
@@ -253,10 +254,10 @@ def requests() -> list[Request]:
                 found += [(api, version, {**value, field.name: each}) for each in ([], None)]
         if api is not JOIN_GROUP or version >= _FIRST_WITH_INSTANCES:
             found += [(api, version, each) for each in WELL_FORMED.get(api.name, ())]
-    return [each for each in found if _can_be_said(*each)]
+    return [each for each in found if _can_be_encoded(*each)]
 
 
-def _can_be_said(api: Api, version: int, value: Value) -> bool:
+def _can_be_encoded(api: Api, version: int, value: Value) -> bool:
     try:
         api.encode_request(version, value)
     except Exception:  # noqa: BLE001 - the version has no such request
@@ -268,7 +269,7 @@ REQUESTS = requests()
 
 
 def answers(port: int, user: str, asked: list[Request]) -> list[Any]:
-    """What the user is told; None where the connection is closed."""
+    """The answers to the user's requests; None where the broker closes the connection."""
     found: list[Any] = []
     connection = logged_in(port, user)
     for api, version, value in asked:
@@ -288,7 +289,9 @@ def _tokens(broker: Broker) -> list[Any]:
 
 
 def state(broker: Broker) -> dict[str, Any]:
-    """All that a request could change, but for a stranger's own tokens: anybody may have those."""
+    """All that a request could change, except for a stranger's own tokens, which every user may
+    create.
+    """
     secured, config = broker.secured, broker.config
     assert secured.acls is not None
     assert secured.users is not None

@@ -1,4 +1,4 @@
-"""An authorizer of rules in memory, by which a client's id is its user."""
+"""An authorizer with ACLs in memory that takes a client's id as its user name."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ HOST = "127.0.0.1"
 ADMIN = "admin"
 
 
-class Asked(NamedTuple):
-    """A judgement that somebody asked for."""
+class Check(NamedTuple):
+    """A check that a handler made."""
 
     user: str
     operation: Operation
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
 
 
 class Rules:
-    """See the module; admin is a super user."""
+    """An authorizer for tests; admin is a super user."""
 
     judges = True
 
@@ -45,13 +45,15 @@ class Rules:
         self.index = AclIndex()
         self.acl_rules = AclRules(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
         self.authorization_cache = AuthorizationCacheMemory()
-        self.asked: list[Asked] = []
-        """Everything that was asked, in order."""
+        self.asked: list[Check] = []
+        """All checks, in order."""
         for rule in rules:
             self.add(rule)
 
     def add(self, rule: str) -> None:
-        """``alice: READ TOPIC orders``; ``deny`` before the operation, ``*`` behind a prefix."""
+        """Adds an ACL such as ``alice: READ TOPIC orders``: ``deny`` before the operation denies,
+        ``*`` after a name makes it a prefix.
+        """
         user, _, right = rule.partition(": ")
         words = right.split(" ")
         permission = Permission.ALLOW
@@ -84,11 +86,11 @@ class Rules:
             self.index.remove(entry)
 
     @property
-    def denials(self) -> list[Asked]:
-        """What the audit log would have lines of."""
+    def denials(self) -> list[Check]:
+        """The checks that the audit log would have as denials."""
         return [each for each in self.asked if not each.is_allowed and each.is_logged]
 
-    # -- what handlers call
+    # -- the interface for handlers
 
     def allows(
         self,
@@ -103,7 +105,7 @@ class Rules:
     ) -> bool:
         user = connection.client_id
         allowed = self.acl_rules.verdict(f"User:{user}", HOST, operation, kind, name).is_allowed
-        self.asked.append(Asked(user, operation, kind, name, count, is_logged, allowed))
+        self.asked.append(Check(user, operation, kind, name, count, is_logged, allowed))
         return allowed
 
     def allows_somewhere(

@@ -1,7 +1,7 @@
-"""What Apache Kafka 4.3.1 answers by the rights of who asks, answered by the handlers.
+"""The handlers answer as Apache Kafka 4.3.1, according to the rights of the client.
 
-The table is that of `tests/interop/secured`, where Kafka itself is asked. Of requests about rights,
-users and quotas those are here that are denied; those about tokens need a login.
+The expected answers are in `tests/interop/secured`, where Kafka itself is tested. Of the requests
+about ACLs, users and quotas only denied ones are here; requests about tokens need a login.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tests.interop.secured.table import cluster, groups, guards, records, topics
 from tests.interop.secured.table.whole import GROUPS, TOPICS, TRANSACTIONS
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("security 21")
+
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 OF_ONE = {
     "offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1",
@@ -51,16 +53,16 @@ CELLS = [
 ]
 IN_CLUSTER = cells_of(cluster.REQUESTS)
 OTHERWISE = {
-    # What is made is in the answer at once.
+    # The answer has a new token at once.
     "own-new:3": "own-new:0 0:0",
-    # The setting is not dynamic here.
+    # The setting is not dynamic in Muster.
     "1:0 ": "1:42 ",
 }
-"""What a broker of Muster answers otherwise, whoever asks."""
+"""Answers of Muster that differ from Kafka's, for every client."""
 
 
-class Muster(Side):
-    """A broker whose clients are users by their ids."""
+class MusterSide(Side):
+    """A broker whose clients are users by their client ids."""
 
     def __init__(self, wire: Wire, port: int, rules: Rules) -> None:
         super().__init__("Muster", None)  # type: ignore[arg-type]
@@ -72,7 +74,6 @@ class Muster(Side):
         return self._wire.call(name, version, value)
 
     def make(self, cells: list[Cell]) -> None:
-        """All that the cells need."""
         for acl in (acl for cell in cells for acl in cell.acls()):
             self._rules.add_entry(entry_of(acl))
         made = dict(TOPICS)
@@ -98,7 +99,7 @@ class Muster(Side):
 
 
 def entry_of(acl: Value) -> AclEntry:
-    """An entry as CreateAcls names it."""
+    """The AclEntry of an ACL in the form of CreateAcls."""
     pattern = Pattern(
         ResourceType(acl["resource_type"]),
         acl["resource_name"],
@@ -108,48 +109,48 @@ def entry_of(acl: Value) -> AclEntry:
     return AclEntry(pattern, acl["principal"], acl["host"], operation, permission)
 
 
-def sorted_words(told_of: str) -> list[str]:
-    """The parts of an answer, in no order."""
+def sorted_parts(answer: str) -> list[str]:
+    """The parts of an answer, sorted."""
     for kafkas, ours in OTHERWISE.items():
-        told_of = (told_of + " ").replace(kafkas, ours).strip()
-    return sorted(told_of.split(" "))
+        answer = (answer + " ").replace(kafkas, ours).strip()
+    return sorted(answer.split(" "))
 
 
-async def differing(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
-    """The cells that are answered otherwise, with both answers."""
+async def differing_cells(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
+    """The cells whose answer differs, with the expected and the actual answer."""
     port = broker.sockets.addresses()[0][1]
 
     def ask_all(wire: Wire) -> list[str]:
-        side = Muster(wire, port, rules)
+        side = MusterSide(wire, port, rules)
         side.make(cells)
         answers = [(cell, told(side.ask(cell))) for cell in cells]
         return [
             f"{cell.id}\n  {cell.expected}\n  {answer}"
             for cell, answer in answers
-            if sorted_words(answer) != sorted_words(cell.expected)
+            if sorted_parts(answer) != sorted_parts(cell.expected)
         ]
 
     return "\n".join(await asked(broker, ask_all, ADMIN))
 
 
-async def test_every_cell_is_answered_as_kafka_does(tmp_path: Path) -> None:
+async def test_each_request_is_answered_as_by_kafka(tmp_path: Path) -> None:
     rules = Rules()
     async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
-        assert not await differing(broker, rules, CELLS)
+        assert not await differing_cells(broker, rules, CELLS)
     assert len(CELLS) > 200
 
 
-async def test_requests_about_replicas_are_answered_as_kafka_does_in_a_cluster(
+async def test_cluster_requests_are_answered_as_by_kafka(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = Rules("1: CLUSTER_ACTION CLUSTER")  # what the broker asks itself
+    rules = Rules("1: CLUSTER_ACTION CLUSTER")  # for the broker's own requests
     monkeypatch.setattr(acl_authorizer, "AclAuthorizer", lambda *_, **__: rules)
     protected = {**SETTINGS, **OF_ONE, "authorizer.class.name": STANDARD}
     members = Members(tmp_path, protected)
     broker = await members.start(1)
     try:
         await members.settled()
-        assert not await differing(broker, rules, IN_CLUSTER)
+        assert not await differing_cells(broker, rules, IN_CLUSTER)
     finally:
         await members.stop(1)
     of_clients = {key for key, row in SERVED_IN_CLUSTER.items() if not is_of_brokers(row)}

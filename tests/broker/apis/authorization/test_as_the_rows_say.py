@@ -1,7 +1,7 @@
-"""What the authorizer is asked for is what the row of the API says, and docs/use/coverage.md of it.
+"""Each API checks exactly the rights that its row and docs/use/coverage.md name.
 
-Every API, by everybody from a stranger to an administrator: whoever lacks one right is not asked
-for the next.
+Users range from a stranger to an administrator, because a denied check ends the checks of a
+request.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from tests.broker.apis.authorization.filled import (
 from tests.broker.authentication.letting_in import port_of
 from tests.broker.every_request import EVERY
 
+pytestmark = pytest.mark.proves("security 29")
+
 CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 Asked = tuple[Operation, ResourceType]
 
@@ -59,11 +61,11 @@ MORE = [
         )
     ),
 ]
-"""What none of the other requests has."""
+"""Requests with fields that the other requests do not have."""
 
 
-class Recording(AclAuthorizer):
-    """Remembers what it was asked for."""
+class RecordingAuthorizer(AclAuthorizer):
+    """An authorizer that records its checks."""
 
     asked: set[Asked]
     told: set[ResourceType]
@@ -81,7 +83,7 @@ class Recording(AclAuthorizer):
         return super().operations(connection, kind, name)
 
 
-def said_of(rights: Rights) -> Iterator[RequiredAcl | None]:
+def rights_in_row(rights: Rights) -> Iterator[RequiredAcl | None]:
     for need in rights.needs:
         yield from need.needs if isinstance(need, AnyOf) else (need,)
     match rights.each:
@@ -96,14 +98,14 @@ def said_of(rights: Rights) -> Iterator[RequiredAcl | None]:
         yield tells.need
 
 
-async def test_what_is_asked_for_and_told_is_what_the_row_says(
+async def test_checks_of_each_api_are_those_of_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acl_authorizer, "AclAuthorizer", Recording)
+    monkeypatch.setattr(acl_authorizer, "AclAuthorizer", RecordingAuthorizer)
     differ = {}
     async with protected_broker(tmp_path) as broker:
         authorizer = broker.secured.authorizer
-        assert isinstance(authorizer, Recording)
+        assert isinstance(authorizer, RecordingAuthorizer)
         authorizer.asked, authorizer.told = set(), set()
         for api in {api.key: api for api, _ in EVERY}.values():
             await fill(broker)
@@ -112,7 +114,9 @@ async def test_what_is_asked_for_and_told_is_what_the_row_says(
             for user in (STRANGER, LOOKER, ADMIN):
                 await asyncio.to_thread(answers, port_of(broker), user, some)
             rights = SERVED[api.key].rights
-            said = {(need.operation, need.kind) for need in said_of(rights) if need is not None}
+            said = {
+                (need.operation, need.kind) for need in rights_in_row(rights) if need is not None
+            }
             told = {each.kind for each in rights.tells}
             if (authorizer.asked, authorizer.told) != (said, told):
                 differ[api.name] = authorizer.asked ^ said, authorizer.told ^ told

@@ -1,4 +1,4 @@
-"""Who changes what protects is a line of the audit log: entries, quotas, passwords, tokens."""
+"""The audit log names the author of each change of ACLs, quotas, passwords and tokens."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tests.broker.apis.authorization.filled import (
     ADMIN,
     ANY_ENTRY,
     STRANGER,
-    an_entry,
+    acl_for_owner,
     new_token,
     protected_broker,
     quota,
+    scram_upsertion,
     talk,
-    upserted,
 )
 from tests.wire import Wire
 
-WRONG = {**an_entry("wrong"), "operation": Operation.ANY}
+WRONG = {**acl_for_owner("wrong"), "operation": Operation.ANY}
 CHANGES: list[tuple[str, int, dict[str, Any]]] = [
-    ("CreateAcls", 3, {"creations": [an_entry("t"), WRONG]}),
+    ("CreateAcls", 3, {"creations": [acl_for_owner("t"), WRONG]}),
     ("DeleteAcls", 3, {"filters": [ANY_ENTRY]}),
     ("AlterClientQuotas", 1, quota(1024.0)),
-    ("AlterUserScramCredentials", 0, upserted("more")),
+    ("AlterUserScramCredentials", 0, scram_upsertion("more")),
 ]
 TOKENS = ("delegation token created", "delegation token renewed", "delegation token expiry changed")
-"""What anybody may do with one of his own."""
+"""The changes that every user may make to a token of their own."""
 ENTRY = "an ACL allows User:orders from * everything on Topic t"
 
 
-async def test_each_change_is_told_once_with_who_and_what(tmp_path: Path) -> None:
+async def test_each_change_is_audited_once_with_its_author_and_content(tmp_path: Path) -> None:
     def change(wire: Wire) -> set[int]:
         found = {code for each in CHANGES for code in codes(wire.call(*each))}
         token = wire.call("CreateDelegationToken", 2, new_token())

@@ -1,4 +1,4 @@
-"""Requests that end too soon, or hold nonsense, are refused before the authorizer is asked."""
+"""Requests that are cut or damaged are refused before the authorizer is called."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.broker.every_request import EVERY, asked
 from tests.wire import Wire
 
 CUTS = 2
-"""Places at which each request is cut, or a byte of it is changed."""
+"""Number of places at which each request is cut and damaged."""
 
 
-async def test_no_request_that_is_not_whole_is_a_bug_of_the_guards(tmp_path: Path) -> None:
+async def test_cut_or_damaged_request_causes_no_internal_error(tmp_path: Path) -> None:
     chance = Random(19)
 
     def talk(wire: Wire) -> None:
@@ -35,7 +35,7 @@ async def test_no_request_that_is_not_whole_is_a_bug_of_the_guards(tmp_path: Pat
                         if api.name != "Produce":
                             connection.receive()
                             continue
-                    except Exception:  # noqa: BLE001 - closed, or not to be decoded: both are answers
+                    except Exception:  # noqa: BLE001 - closed or undecodable: both are answers
                         pass
                     connection.close()
                     connection = Wire(port, user)

@@ -1,13 +1,15 @@
 """Every API in every version, by a principal without ACLs: each answer is a denial.
 
-What is public, or leaves hidden elements out, is listed. Those of a cluster alone are in
-`test_in_cluster.py`.
+Public APIs and those that leave out hidden elements are listed. The APIs that only a cluster has
+are in `test_in_cluster.py`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from broker.apis.tables.standalone import SERVED
 from protocol.errors import (
@@ -22,6 +24,8 @@ from tests.broker.apis.authorization.asking import Value, guarded_broker
 from tests.broker.every_request import EVERY, ORDERS_ID, asked
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("security 28")
+
 DENIALS = {
     TOPIC_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
@@ -34,13 +38,13 @@ PUBLIC = {row.api.name for row in SERVED.values() if row.rights.why_none} | {
     "DescribeDelegationToken",  # shows a client its own
 }
 HIDING = {
-    "DescribeLogDirs": "results",  # its first versions have no error
+    "DescribeLogDirs": "results",  # its first versions have no error field
     "ListGroups": "groups",
     "ListTransactions": "transaction_states",
 }
-"""Every element is left out of the array."""
+"""APIs whose answer leaves out all elements; the value is the field of the array."""
 NO_ID = {("DeleteTopics", 6), ("Metadata", 10), ("Metadata", 11)}
-"""A topic has a name or an id there, not both."""
+"""Versions in which a topic has either a name or an id, not both."""
 
 
 async def test_every_answer_to_a_principal_without_acls_is_a_denial(tmp_path: Path) -> None:
@@ -59,7 +63,6 @@ async def test_every_answer_to_a_principal_without_acls_is_a_denial(tmp_path: Pa
 
 
 def named(api: Api, version: int, topic_id: bytes) -> Value:
-    """A request that names the topic."""
     ours = ZERO_UUID if (api.name, version) in NO_ID else topic_id
     found: Value = replaced(asked(api, version), ours)
     return found

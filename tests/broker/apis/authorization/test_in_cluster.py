@@ -1,4 +1,4 @@
-"""The APIs of a cluster alone, in every version, by a principal without ACLs: each is denied."""
+"""APIs that only a cluster has, in every version, are denied to a principal without ACLs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from tests.broker.apis.authorization.rules import Rules
 from tests.broker.every_request import BROKERS_ALONE, asked
 
+pytestmark = pytest.mark.proves("security 28")
+
 ROWS = [
     (row, version)
     for key, row in SERVED_IN_CLUSTER.items()
-    if SERVED.get(key) is not row and key != OFFSET_FETCH.key  # its handler is that of one alone
+    if SERVED.get(key) is not row and key != OFFSET_FETCH.key  # the standalone handler
     for version in range(row.min_version, row.max_version + 1)
 ]
 
 
-class Asked:
-    """As much of a request as a denial needs."""
+class FakeRequest:
+    """The attributes of a request that a denial needs."""
 
     def __init__(self, row: ServedApi, version: int, user: str) -> None:
         body = row.api.encode_request(version, asked(row.api, version))
@@ -39,7 +41,7 @@ class Asked:
         self.answers: list[dict[str, Any]] = []
 
     def check(self) -> None:
-        """Its body is whole."""
+        """The body is complete."""
 
     def frame(self, value: dict[str, Any]) -> dict[str, Any]:
         return value
@@ -62,13 +64,13 @@ class Asked:
 def test_request_of_a_principal_without_acls_is_denied_in_a_cluster(
     row: ServedApi, version: int
 ) -> None:
-    request: Any = Asked(row, version, "alice")
+    request: Any = FakeRequest(row, version, "alice")
     services: Any = SimpleNamespace(authorizer=Rules(), replicas=object())
     assert row.handle(services, request) is None
     [answer] = request.answers
     assert str(CLUSTER_AUTHORIZATION_FAILED) in str(answer)
 
 
-def test_all_that_brokers_alone_send_asks_for_cluster_action() -> None:
+def test_each_api_between_brokers_needs_cluster_action() -> None:
     named = {row.api.name for row, _ in ROWS if row.rights is AMONG_BROKERS}
     assert named == BROKERS_ALONE

@@ -1,4 +1,4 @@
-"""Names that were allowed are known on their connection, until something changes."""
+"""Allowed names are cached for a connection until its principal or an ACL changes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.wire import Wire
 READ = Each(Operation.READ, ResourceType.TOPIC)
 
 
-async def test_known_names_are_forgotten_with_the_epoch_and_the_principal(tmp_path: Path) -> None:
+async def test_cached_names_are_dropped_when_acls_or_principal_change(tmp_path: Path) -> None:
     rules = Rules("alice: READ TOPIC orders")
     async with serving(tmp_path, authorizer=rules) as broker:
-        connection = a_connection(broker)
+        connection = new_connection(broker)
         connection.client_id = "alice"
         request: Any = SimpleNamespace(
             connection=connection, route=SimpleNamespace(served=next(iter(SERVED.values())))
@@ -45,17 +45,17 @@ async def test_known_names_are_forgotten_with_the_epoch_and_the_principal(tmp_pa
         assert not is_known()
 
 
-def a_connection(broker: Broker) -> Connection:
+def new_connection(broker: Broker) -> Connection:
     return Connection(broker.server, Listener(broker.config.listeners[0]))
 
 
-async def test_handlers_are_those_of_the_table_with_an_authorizer_too(tmp_path: Path) -> None:
+async def test_routes_have_the_handlers_of_the_table_with_an_authorizer(tmp_path: Path) -> None:
     async with serving(tmp_path, authorizer=Rules()) as broker:
         for route in broker.server.routes.values():
             assert route.handle is SERVED[route.served.api.key].handle
 
 
-async def test_allowed_name_is_asked_for_once_and_a_denied_one_each_time(tmp_path: Path) -> None:
+async def test_allowed_name_is_checked_once_and_a_denied_one_each_time(tmp_path: Path) -> None:
     rules = Rules("alice: DESCRIBE TOPIC orders")
     partitions = [{"partition_index": 0, "timestamp": -1}]
     names = ("orders", "orders", "orders", "payments", "payments")

@@ -1,6 +1,6 @@
-"""Requests of which much is denied: their authorization is cut into slices (law 9).
+"""Requests with many denied names: their authorization is cut into slices (law 9).
 
-The slices of these brokers are over at once, so that each place where others get their turn is one.
+The slices of these brokers end at once, so that each possible pause is one.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
 def offset_fetch(*topics: str) -> Value:
-    """The offsets of the first partition of each topic."""
+    """A request for the offset of partition 0 of each topic."""
     named = [{"name": name, "partition_indexes": [0]} for name in topics]
     return {"group_id": GROUP, "topics": named}
 
 
-async def turns_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
-    """How often others got their turn meanwhile, beyond what a super user's request takes."""
+async def pauses_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
+    """The number of pauses while the request is handled; part of its answer is denied."""
     turns = counted(asking.broker.slicer, "turn")
     answer = await asking.ask(user, api, version, value)
     assert codes(answer) >= DENIED
@@ -53,10 +53,10 @@ def _no_time_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producing, "SLICE_NS", -1)
 
 
-async def test_the_topics_of_a_produce_are_judged_with_pauses(tmp_path: Path) -> None:
+async def test_authorization_of_a_produces_topics_pauses(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC absent-*") as asking:
         asking.broker.slicer.slice_ns = -1
-        turns = await turns_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
+        turns = await pauses_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
         assert turns > MANY
         assert len([each for each in asking.rules.asked if each.name in NAMES]) == MANY
 
@@ -79,18 +79,18 @@ FEW = [f"hidden-{number}" for number in range(60)]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_others_have_their_turn_between_two_verdicts(
+async def test_authorization_pauses_after_each_name(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
-    """However few there are: with prefixes of many lengths a verdict is slow."""
+    """Even for few names: with prefixes of many lengths a decision is slow."""
     async with guarded_broker(tmp_path, f"alice: READ GROUP {GROUP}") as asking:
         asking.broker.slicer.slice_ns = -1
-        assert await turns_of(asking, "alice", api, version, value) >= len(FEW)
+        assert await pauses_of(asking, "alice", api, version, value) >= len(FEW)
         denied = [each for each in asking.rules.asked if each.name in FEW]
         assert {each.name for each in denied} == set(FEW)
 
 
-async def test_others_have_their_turn_while_few_partitions_are_read(tmp_path: Path) -> None:
+async def test_fetch_pauses_after_each_partition(tmp_path: Path) -> None:
     names = tuple(f"topic-{number}" for number in range(60))
     async with guarded_broker(tmp_path, topics=names) as asking:
         assert codes(await asking.ask(ADMIN, "Fetch", 11, fetch(*names))) == {NONE}
@@ -100,7 +100,7 @@ async def test_others_have_their_turn_while_few_partitions_are_read(tmp_path: Pa
         assert len(turns) >= len(names)
 
 
-async def test_others_have_their_turn_while_a_small_answer_is_judged(tmp_path: Path) -> None:
+async def test_list_groups_pauses_after_each_group(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         for number in range(60):
             await asking.ask(ADMIN, "OffsetCommit", 8, commit("orders", group=f"g{number}"))
@@ -111,7 +111,7 @@ async def test_others_have_their_turn_while_a_small_answer_is_judged(tmp_path: P
         assert len(turns) >= 60
 
 
-async def test_the_id_of_a_transaction_is_judged_before_many_topics(tmp_path: Path) -> None:
+async def test_transactional_id_is_authorized_before_the_topics(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         value = produce(*NAMES, transactional=True, transactional_id="pay")
         answer = await asking.ask("alice", "Produce", 7, value)
@@ -119,7 +119,7 @@ async def test_the_id_of_a_transaction_is_judged_before_many_topics(tmp_path: Pa
         assert [each.name for each in asking.rules.asked] == ["pay"]
 
 
-async def test_others_have_their_turn_among_topics_that_are_absent(tmp_path: Path) -> None:
+async def test_produce_pauses_among_unknown_topics(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC hidden-*") as asking:
         asking.broker.slicer.slice_ns = -1
         turns = counted(asking.broker.slicer, "turn")
@@ -128,20 +128,20 @@ async def test_others_have_their_turn_among_topics_that_are_absent(tmp_path: Pat
         assert len(turns) >= MANY
 
 
-async def test_denied_topics_of_an_offset_fetch_are_put_in_with_pauses(tmp_path: Path) -> None:
+async def test_offset_fetch_pauses_while_denied_topics_are_added(tmp_path: Path) -> None:
     async with guarded_broker(
         tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
     ) as asking:
         asking.broker.slicer.slice_ns = -1
         topics = [{"name": name, "partition_indexes": [0]} for name in ("orders", *NAMES)]
         value = {"group_id": GROUP, "topics": topics}
-        before = await turns_of(asking, "alice", "OffsetFetch", 5, value)
+        before = await pauses_of(asking, "alice", "OffsetFetch", 5, value)
         assert before > MANY
         fetched = (await asking.ask("alice", "OffsetFetch", 5, value))["topics"]
         assert [each["name"] for each in fetched] == ["orders", *NAMES]
 
 
-async def test_hidden_topics_of_an_offset_fetch_of_all_are_left_out_with_pauses(
+async def test_offset_fetch_of_all_topics_pauses_while_hidden_ones_are_left_out(
     tmp_path: Path,
 ) -> None:
     names = tuple(f"{number:03}-{'x' * 60}" for number in range(100))
@@ -155,7 +155,7 @@ async def test_hidden_topics_of_an_offset_fetch_of_all_are_left_out_with_pauses(
         assert len(turns) >= len(names)
 
 
-async def test_long_names_are_not_kept_with_a_connection(tmp_path: Path) -> None:
+async def test_long_names_are_not_cached_for_a_connection(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: READ GROUP *") as asking:
 
         def beat(wire: Wire) -> None:

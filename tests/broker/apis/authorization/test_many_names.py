@@ -1,4 +1,4 @@
-"""Requests with many names, all denied: each step of their work ends after a few names (law 9)."""
+"""Requests with many denied names: no step of their work handles more than a few names (law 9)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.broker.apis.authorization.asking import GROUP, Value, guarded_broker
 from tests.broker.loop_work import counting_lines
 
 MANY = 600
-"""More than are decoded in the loop's thread."""
+"""More names than are decoded in the loop's thread."""
 FEW = 2
 LINES_IN_A_STEP = 300
-"""Less than one for each name."""
+"""Fewer lines of code than one for each name."""
 
 Names = list[str]
 
@@ -73,7 +73,7 @@ async def test_request_of_many_denied_names_is_handled_in_short_steps(
 ) -> None:
     names = [f"denied-{number}" for number in range(MANY)]
     async with guarded_broker(tmp_path, f"alice: DESCRIBE GROUP {GROUP}") as asking:
-        await asking.ask("alice", api, version, request_of(names[:FEW]))  # makes the codecs
+        await asking.ask("alice", api, version, request_of(names[:FEW]))  # creates the codecs
         value = request_of(names)
         asking.broker.slicer.slice_ns = 0
         with counting_lines("/broker/apis/") as work:

@@ -1,4 +1,4 @@
-"""Requests of which a part is denied: the rest is answered, however much there is of either."""
+"""Requests that are denied in part: the rest is answered, for any number of elements."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ IDS = (
 
 
 def topics(array: str, name: str = "name", **fields: Any) -> Any:
-    """Elements that are called ``name``, each with these fields."""
+    """An array of elements whose field ``name`` has the names, each with these fields."""
     return lambda names: {array: [{name: each, **fields} for each in names]}
 
 
 def plain(array: str, **fields: Any) -> Any:
-    """Elements that are names."""
+    """An array of names."""
     return lambda names: {array: names, **fields}
 
 
 def settings(**fields: Any) -> Any:
-    """The topics as resources with settings."""
+    """Topics as resources with settings."""
     return lambda names: {
         "resources": [{"resource_type": 2, "resource_name": each, **fields} for each in names]
     }
@@ -61,7 +61,7 @@ SETTING = {"name": "retention.ms", "value": "1"}
 CHECKED = {"validate_only": True}
 
 REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
-    # API: version, what makes its array, the array of its answer, other fields
+    # API: version, function that makes its array, array of its answer, other fields
     "AddPartitionsToTxn": (
         3,
         topics("v3_and_below_topics", partitions=[0]),
@@ -139,11 +139,11 @@ REQUESTS: Mapping[str, tuple[int, Any, str, Value]] = {
 
 @pytest.fixture(scope="module")
 def sizes() -> tuple[int, int]:
-    """So few elements that all is done at once, and so many that it takes steps and threads."""
+    """A number of elements handled at once, and one handled in slices and threads."""
     return 3, 300
 
 
-async def test_what_is_denied_has_its_error_and_the_rest_its_answer(
+async def test_denied_elements_get_an_error_and_the_others_an_answer(
     tmp_path: Path, sizes: tuple[int, int]
 ) -> None:
     def talk(wire: Wire) -> None:
@@ -180,7 +180,9 @@ def _naming(api: str) -> str:
     return next(each for each in order if each in names)
 
 
-async def test_denied_groups_come_first_and_other_denials_last(tmp_path: Path) -> None:
+async def test_denied_groups_are_first_in_descriptions_and_last_in_deletions(
+    tmp_path: Path,
+) -> None:
     names = ["may-1", "not-1", "may-2", "not-2"]
     async with guarded_broker(tmp_path, *RULES) as asking:
         groups = await asking.ask("alice", "DescribeGroups", 4, {"groups": names})
@@ -199,7 +201,7 @@ async def test_denied_groups_come_first_and_other_denials_last(tmp_path: Path) -
         ]
 
 
-async def test_records_for_a_denied_topic_and_no_answer_end_the_connection(tmp_path: Path) -> None:
+async def test_produce_without_acks_to_a_denied_topic_closes_the_connection(tmp_path: Path) -> None:
     def talk(wire: Wire) -> int:
         allowed = {**produce("orders"), "acks": 0}
         wire.send("Produce", 7, allowed)
@@ -212,7 +214,7 @@ async def test_records_for_a_denied_topic_and_no_answer_end_the_connection(tmp_p
         await asking.talk("alice", talk)
 
 
-async def test_of_a_transactional_batch_the_id_is_judged_before_the_topics(tmp_path: Path) -> None:
+async def test_denied_transactional_id_fails_all_topics_of_a_produce(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: WRITE TOPIC orders") as asking:
         value = produce("orders", "payments", transactional=True, transactional_id="pay")
         answer = await asking.ask("alice", "Produce", 7, value)
@@ -224,7 +226,7 @@ async def test_of_a_transactional_batch_the_id_is_judged_before_the_topics(tmp_p
         assert not said["orders"] & set(IDS)
 
 
-async def test_a_right_that_is_taken_away_is_felt_at_once_everywhere(tmp_path: Path) -> None:
+async def test_removed_right_is_denied_at_once_in_every_api(tmp_path: Path) -> None:
     beat = {"group_id": GROUP, "generation_id": 1, "member_id": "m"}
     requests = (
         ("Produce", 7, produce("orders")),

@@ -1,4 +1,4 @@
-"""Where the HTTP of a broker is may be read by everybody; no other setting is."""
+"""Every user may read the settings with the broker's HTTP address; no other setting is public."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BROKER, TOPIC = 4, 2
         (None, CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-async def test_user_without_rights_is_told_only_where_the_http_is(
+async def test_user_without_rights_can_describe_only_the_http_settings(
     tmp_path: Path, names: list[str] | None, error_code: int
 ) -> None:
     async with guarded_broker(tmp_path) as asking:
@@ -42,7 +42,7 @@ async def test_user_without_rights_is_told_only_where_the_http_is(
     assert told == ({*(names or ())} if error_code == NONE else set())
 
 
-async def test_topic_is_not_told_to_a_user_without_rights_whatever_is_asked(tmp_path: Path) -> None:
+async def test_topic_is_not_described_to_a_user_without_rights(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         asked = {"resource_type": TOPIC, "resource_name": "t", "configuration_keys": HTTP}
         answer = await asking.ask(

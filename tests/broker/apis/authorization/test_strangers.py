@@ -1,11 +1,11 @@
-"""A stranger learns nothing: no API answers by what is there, and none leaves anything behind.
+"""A principal without rights learns nothing: no answer depends on what exists, and none changes it.
 
-Two brokers with a real authorizer are asked the same, request by request: one has the topics,
-groups, transactional ids, entries, users, quotas, tokens and settings that the requests name, the
-other has nothing. To somebody without any right both must say the same, byte for byte. Only
-ApiVersions is answered to everybody; and Metadata and DescribeCluster name the brokers, as Kafka's
-do. To an administrator each API must say or do something: else the search would miss a
-handler that does not ask.
+Two brokers with a real authorizer get the same requests: one has the topics, groups, transactional
+ids, ACLs, users, quotas, tokens and settings that the requests name, the other has none. A
+principal without any right gets the same answers from both, byte for byte. Only ApiVersions is
+answered to every client; Metadata and DescribeCluster name the brokers, as Kafka's do. To an
+administrator each API must return or change something: otherwise the test would miss a handler that
+does not call the authorizer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import asyncio
 import struct
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from broker.broker import Broker
 from protocol.headers import decode_response_header
@@ -37,14 +39,16 @@ from tests.broker.every_request import EVERY, asked
 from tests.broker.serving import asked as asked_of
 from tests.wire import Wire
 
+pytestmark = pytest.mark.proves("security 27")
+
 OF_BROKERS = ("brokers", "cluster_id", "controller_id")
-"""What says which brokers there are, and of which cluster."""
+"""Fields that name the brokers and their cluster."""
 SAID_OF_BROKERS = (METADATA.key, DESCRIBE_CLUSTER.key)
 OF_A_TOKEN = (
     "token_id", "hmac", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms",
     "issue_timestamp", "expiry_timestamp", "max_timestamp",
 )  # fmt: skip
-"""What differs between any two tokens."""
+"""Fields that differ between any two tokens."""
 SAY_NOTHING = {
     "AlterReplicaLogDirs": "a strange directory is an error before its replicas are looked up",
     "ApiVersions": "it is answered to everybody",
@@ -55,10 +59,10 @@ SAY_NOTHING = {
     "SaslAuthenticate": "it is part of authentication",
     "SaslHandshake": "it is part of authentication",
 }
-"""APIs by which nothing can be found, whoever asks."""
+"""APIs by which no client can find out anything; the value is the reason."""
 
 
-async def _told(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
+async def _answers(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
     found = await asyncio.to_thread(answers, port_of(broker), user, asked)
     for (api, _, _), answer in zip(asked, found, strict=True):
         if answer is None:
@@ -67,29 +71,29 @@ async def _told(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
             for field in OF_BROKERS:
                 answer.pop(field, None)
         if api.key == CREATE_DELEGATION_TOKEN.key:
-            _like_any_other(answer)
+            _remove_token_identity(answer)
         if api.key == DESCRIBE_DELEGATION_TOKEN.key:
             for token in answer["tokens"]:
-                _like_any_other(token)
+                _remove_token_identity(token)
     return found
 
 
-def _like_any_other(token: dict[str, Any]) -> None:
-    """A token of the stranger's own, which anybody may have."""
+def _remove_token_identity(token: dict[str, Any]) -> None:
+    """Removes what differs between tokens from a token of the stranger's own."""
     if token["principal_name"] == STRANGER:
         for field in OF_A_TOKEN:
             token.pop(field, None)
 
 
-async def test_no_api_tells_a_stranger_what_is_there(tmp_path: Path) -> None:
+async def test_no_answer_to_a_stranger_depends_on_what_exists(tmp_path: Path) -> None:
     async with (
         protected_broker(tmp_path / "full") as full,
         protected_broker(tmp_path / "empty") as empty,
     ):
         await fill(full)
         before = state(full), state(empty)
-        there = await _told(full, STRANGER, REQUESTS)
-        nothing = await _told(empty, STRANGER, REQUESTS)
+        there = await _answers(full, STRANGER, REQUESTS)
+        nothing = await _answers(empty, STRANGER, REQUESTS)
         assert (state(full), state(empty)) == before
     told = [
         (api.name, version, value, one, other)
@@ -101,24 +105,26 @@ async def test_no_api_tells_a_stranger_what_is_there(tmp_path: Path) -> None:
     assert {(api, version) for api, version, _ in REQUESTS} == set(EVERY)
 
 
-async def test_each_api_tells_or_does_something_for_who_may(tmp_path: Path) -> None:
+async def test_each_api_returns_or_changes_something_for_an_administrator(tmp_path: Path) -> None:
     quiet = set()
     async with protected_broker(tmp_path / "full") as full:
         for api in {api.key: api for api, _ in EVERY}.values():
             await fill(full)
             some = [each for each in REQUESTS if each[0] is api]
             before = state(full)
-            there = await _told(full, ADMIN, some)
+            there = await _answers(full, ADMIN, some)
             if state(full) != before:
                 continue
             async with protected_broker(tmp_path / api.name) as empty:
-                if there == await _told(empty, ADMIN, some):
+                if there == await _answers(empty, ADMIN, some):
                     quiet.add(api.name)
     assert quiet == set(SAY_NOTHING)
 
 
-async def test_before_a_login_only_api_versions_and_the_login_are_answered(tmp_path: Path) -> None:
-    """A peer that has said nothing yet is not even told that it lacks a right."""
+async def test_only_api_versions_and_sasl_handshake_are_answered_before_a_login(
+    tmp_path: Path,
+) -> None:
+    """A client that is not logged in does not even get an authorization error."""
 
     def ask(wire: Wire) -> set[str]:
         answered = set()

@@ -1,9 +1,11 @@
-"""What is easily got wrong about rights; the numbers are those of the list of traps."""
+"""Mistakes that are easily made about rights; the numbers are those of the table of traps."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import (
@@ -36,11 +38,12 @@ from tests.broker.apis.authorization.asking import (
 from tests.broker.apis.authorization.rules import ADMIN
 from tests.wire import Wire
 
-NOBODYS = bytes(range(16))
+UNKNOWN_ID = bytes(range(16))
 DENIED = {TOPIC_AUTHORIZATION_FAILED}
 
 
-async def test_trap_11_read_lets_describe_and_its_denial_does_not_take_that_away(
+@pytest.mark.proves("security 11")
+async def test_trap_11_allowed_read_allows_describe_and_denied_read_does_not_deny_it(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -55,7 +58,10 @@ async def test_trap_11_read_lets_describe_and_its_denial_does_not_take_that_away
         assert codes(await asking.ask("looker", "Fetch", 11, fetch("orders"))) == DENIED
 
 
-async def test_trap_11_to_deny_all_denies_everything_but_to_super_users(tmp_path: Path) -> None:
+@pytest.mark.proves("security 11")
+async def test_trap_11_denied_all_denies_every_operation_except_for_super_users(
+    tmp_path: Path,
+) -> None:
     async with guarded_broker(
         tmp_path,
         "alice: ALL TOPIC *",
@@ -71,7 +77,8 @@ async def test_trap_11_to_deny_all_denies_everything_but_to_super_users(tmp_path
             assert codes(await asking.ask(ADMIN, api, version, value)) == {NONE}
 
 
-async def test_trap_12_one_entry_for_somebody_shuts_a_topic_that_was_open_to_everyone(
+@pytest.mark.proves("security 12")
+async def test_trap_12_one_acl_closes_a_topic_that_was_open_to_everyone(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, allow_everyone=True) as asking:
@@ -85,7 +92,8 @@ async def test_trap_12_one_entry_for_somebody_shuts_a_topic_that_was_open_to_eve
         assert codes(await asking.ask("bob", "Produce", 7, both)) == {NONE}
 
 
-async def test_trap_14_metadata_hides_of_all_and_denies_what_is_named(tmp_path: Path) -> None:
+@pytest.mark.proves("security 14")
+async def test_trap_14_metadata_hides_topics_of_all_and_denies_named_ones(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC orders") as asking:
         for version in (0, 1, 9, 12):
             everything = {"topics": None if version else [], "allow_auto_topic_creation": True}
@@ -98,7 +106,8 @@ async def test_trap_14_metadata_hides_of_all_and_denies_what_is_named(tmp_path: 
         assert by_name(answer) == {"orders": DENIED}, "named in vain is not all"
 
 
-async def test_trap_14_describe_topic_partitions_hides_and_its_cursor_too(tmp_path: Path) -> None:
+@pytest.mark.proves("security 14")
+async def test_trap_14_describe_topic_partitions_and_its_cursor_hide_topics(tmp_path: Path) -> None:
     names = ("a", "b", "c", "d")
     async with guarded_broker(
         tmp_path, "alice: DESCRIBE TOPIC a", "alice: DESCRIBE TOPIC d", topics=names
@@ -119,7 +128,8 @@ async def test_trap_14_describe_topic_partitions_hides_and_its_cursor_too(tmp_pa
         assert (answer["topics"], answer["next_cursor"]) == ([], None)
 
 
-async def test_trap_14_a_cursor_at_a_denied_topic_keeps_the_others(tmp_path: Path) -> None:
+@pytest.mark.proves("security 14")
+async def test_trap_14_cursor_at_a_denied_topic_keeps_the_others(tmp_path: Path) -> None:
     names = ("a", "b", "c")
     async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC b", topics=names) as asking:
 
@@ -148,7 +158,7 @@ async def test_offset_fetch_of_no_groups_is_an_empty_answer(tmp_path: Path) -> N
         assert answer["groups"] == []
 
 
-async def test_offset_delete_of_a_group_that_is_not_there_names_no_topics(tmp_path: Path) -> None:
+async def test_offset_delete_of_an_unknown_group_names_no_topics(tmp_path: Path) -> None:
     async with guarded_broker(
         tmp_path, "alice: DELETE GROUP *", "alice: READ TOPIC orders"
     ) as asking:
@@ -158,7 +168,10 @@ async def test_offset_delete_of_a_group_that_is_not_there_names_no_topics(tmp_pa
         assert (answer["error_code"], answer["topics"]) == (GROUP_ID_NOT_FOUND, [])
 
 
-async def test_trap_14_offset_fetch_hides_of_all_and_denies_what_is_named(tmp_path: Path) -> None:
+@pytest.mark.proves("security 14")
+async def test_trap_14_offset_fetch_hides_topics_of_all_and_denies_named_ones(
+    tmp_path: Path,
+) -> None:
     async with guarded_broker(
         tmp_path, f"alice: DESCRIBE GROUP {GROUP}", "alice: DESCRIBE TOPIC orders"
     ) as asking:
@@ -178,21 +191,23 @@ async def test_trap_14_offset_fetch_hides_of_all_and_denies_what_is_named(tmp_pa
         assert answer["groups"][1]["error_code"] == GROUP_AUTHORIZATION_FAILED
 
 
-async def test_trap_15_fetch_by_an_unknown_id_and_by_one_that_may_not_be_read(
+@pytest.mark.proves("security 15")
+async def test_trap_15_fetch_by_unknown_id_and_by_denied_id_get_different_errors(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
         orders, payments = asking.id("orders"), asking.id("payments")
-        by_id = fetch(orders, payments, NOBODYS, key="topic_id")
+        by_id = fetch(orders, payments, UNKNOWN_ID, key="topic_id")
         answer = await asking.ask("alice", "Fetch", 13, by_id)
         assert by_name(answer, "responses") == {
             orders: {NONE},
             payments: DENIED,
-            NOBODYS: {UNKNOWN_TOPIC_ID},
+            UNKNOWN_ID: {UNKNOWN_TOPIC_ID},
         }
 
 
-async def test_trap_15_a_right_that_is_taken_away_is_felt_at_the_sessions_next_request(
+@pytest.mark.proves("security 15")
+async def test_trap_15_removed_right_is_denied_at_the_sessions_next_request(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
@@ -214,13 +229,15 @@ async def test_trap_15_a_right_that_is_taken_away_is_felt_at_the_sessions_next_r
         await asking.talk("alice", talk)
 
 
-async def test_trap_15_who_says_that_it_is_a_broker_needs_cluster_action(tmp_path: Path) -> None:
+@pytest.mark.proves("security 15")
+async def test_trap_15_fetch_as_a_replica_needs_cluster_action(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "alice: READ TOPIC *") as asking:
         as_replica = fetch(*TOPICS, replica_id=2, session_epoch=0)
         assert codes(await asking.ask("alice", "Fetch", 11, as_replica)) == DENIED
 
 
-async def test_trap_16_an_idempotent_producer_needs_to_write_any_one_topic(tmp_path: Path) -> None:
+@pytest.mark.proves("security 16")
+async def test_trap_16_idempotent_producer_needs_write_on_any_one_topic(tmp_path: Path) -> None:
     async with guarded_broker(
         tmp_path, "alice: WRITE TOPIC nobody-has-it", "bob: READ TOPIC *"
     ) as asking:
@@ -231,7 +248,8 @@ async def test_trap_16_an_idempotent_producer_needs_to_write_any_one_topic(tmp_p
         assert denied["producer_id"] == -1
 
 
-async def test_trap_16_one_denied_partition_keeps_the_others_out_of_the_transaction(
+@pytest.mark.proves("security 16")
+async def test_trap_16_one_denied_partition_keeps_others_out_of_the_transaction(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(
@@ -265,7 +283,8 @@ async def test_trap_16_one_denied_partition_keeps_the_others_out_of_the_transact
         assert state["transaction_states"][0]["topics"] == []
 
 
-async def test_trap_16_delete_topics_by_id_without_describe_tells_no_name(tmp_path: Path) -> None:
+@pytest.mark.proves("security 16")
+async def test_trap_16_delete_topics_by_id_without_describe_returns_no_name(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "bob: DESCRIBE TOPIC orders") as asking:
         orders = asking.id("orders")
         by_id = {"topics": [{"name": None, "topic_id": orders}], "timeout_ms": 10_000}
@@ -280,7 +299,8 @@ async def test_trap_16_delete_topics_by_id_without_describe_tells_no_name(tmp_pa
         assert asking.broker.registry.topic("orders") is not None
 
 
-async def test_trap_19_the_group_without_a_name_is_denied_before_it_is_wrong(
+@pytest.mark.proves("security 19")
+async def test_trap_19_empty_group_id_is_denied_before_it_is_invalid(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP *") as asking:
@@ -292,24 +312,25 @@ async def _joined(asking: Asking, user: str, group: str) -> dict[str, object]:
     return await asking.ask(user, "JoinGroup", 5, join(group))
 
 
-async def test_trap_19_a_denied_join_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.proves("security 19")
+async def test_trap_19_denied_join_leaves_no_group_metric_or_record(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path, "bob: READ GROUP new") as asking:
         runtime = asking.broker.groups
-        before = _left_behind(asking)
+        before = _recorded_state(asking)
         answer = await _joined(asking, "alice", "new")
         assert answer["error_code"] == GROUP_AUTHORIZATION_FAILED
         assert (answer["member_id"], answer["generation_id"]) == ("", -1)
         view = runtime.view_of("new")
         assert view is not None
         assert "new" not in view.groups
-        assert _left_behind(asking) == before
+        assert _recorded_state(asking) == before
         assert (await _joined(asking, "bob", "new"))["error_code"] == NONE
         assert "new" in view.groups
-        assert _left_behind(asking) != before
+        assert _recorded_state(asking) != before
 
 
-def _left_behind(asking: Asking) -> tuple[int, int, dict[str, int]]:
-    """The records of groups, how many there are, and what metrics count of them."""
+def _recorded_state(asking: Asking) -> tuple[int, int, dict[str, int]]:
+    """The end of the groups' log, the number of groups, and the counters of rebalances."""
     broker = asking.broker
     log, view = broker.logs.get(OFFSETS_TOPIC, 0), broker.groups.view_of("new")
     assert log is not None
@@ -317,7 +338,8 @@ def _left_behind(asking: Asking) -> tuple[int, int, dict[str, int]]:
     return log.log.log_end_offset, len(view.groups), dict(broker.metrics.rebalances)
 
 
-async def test_trap_19_list_groups_by_a_poor_principal_is_no_line_of_the_audit_log(
+@pytest.mark.proves("security 19")
+async def test_trap_19_list_groups_without_rights_is_not_audited(
     tmp_path: Path,
 ) -> None:
     async with guarded_broker(

@@ -1,4 +1,4 @@
-"""A broker with quotas, whose clock stands until a test moves it."""
+"""A broker with quotas whose clock is moved by the test."""
 
 from __future__ import annotations
 
@@ -21,45 +21,41 @@ from tests.wire import batch
 ANYBODY = Entity("ANONYMOUS")
 
 
-class Bounded:
-    """The broker and its clock."""
-
+class QuotaBroker:
     def __init__(self, broker: Broker, time: MockTime) -> None:
         self.broker = broker
         self.time = time
 
     async def set(self, entity: Entity = ANYBODY, **quotas: float | None) -> None:
-        """Quotas of an entity; None takes one away."""
+        """Sets quotas of an entity; None removes one."""
         assert await self.broker.secured.quotas.alter({entity: quotas}) == {}
 
     async def client(self, client_id: str = "tester") -> Client:
-        """Another connection."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
         client.client_id = client_id
         return client
 
     @property
     def throttled(self) -> int:
-        """How many connections are held back."""
         return len(self.broker.server.throttles)
 
 
 @asynccontextmanager
-async def bounded(
+async def broker_with_quotas(
     directory: Path,
     settings: Mapping[str, str] | None = None,
     authorizer: Authorizer | None = None,
-) -> AsyncIterator[Bounded]:
-    """See the module; there is a topic ``t`` of one partition."""
+) -> AsyncIterator[QuotaBroker]:
+    """A broker with frozen clock and a topic ``t`` of one partition."""
     time = MockTime()
     time.freeze()
     async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
         await broker.topics.create("t", 1, {})
-        yield Bounded(broker, time)
+        yield QuotaBroker(broker, time)
 
 
 def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields: object) -> bytes:
-    """A Produce to ``t`` of exactly so many bytes, without the length before it."""
+    """A Produce to ``t`` of exactly ``size`` bytes, without its length prefix."""
     api = BY_NAME["Produce"]
     header = encode_request_header(api.key, version, 7, client_id)
     payload = size - 200
@@ -72,7 +68,7 @@ def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields:
 
 
 async def is_silent(client: Client, turns: int = 20) -> bool:
-    """Whether nothing more comes: the broker has had its turns since."""
+    """Whether no more bytes arrive within some turns of the broker."""
     for _ in range(turns):
         await asyncio.sleep(0.001)
     return not client.reader._buffer  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Partitions that are created and deleted: a rate for each client (KIP-599)."""
+"""Creation and deletion of partitions has a rate for each client (KIP-599)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from protocol.messages.create_partitions import API as CREATE_PARTITIONS
 from protocol.messages.create_topics import API as CREATE_TOPICS
 from protocol.messages.delete_topics import API as DELETE_TOPICS
 from protocol.messages.metadata import API as METADATA
-from tests.broker.apis.throttling.bounded import Bounded, bounded
+from tests.broker.apis.throttling.bounded import QuotaBroker, broker_with_quotas
 from tests.broker.edge import Client
 from tests.broker.topic_calls import topic
 
 SETTINGS = {"controller.quota.window.num": "10", "controller.quota.window.size.seconds": "1"}
-"""With one partition a second, ten at once."""
+"""At one partition a second, ten are allowed at once."""
 
 
 async def create(client: Client, version: int, *partitions: int, **more: Any) -> dict[str, Any]:
@@ -30,10 +30,11 @@ def codes(answer: dict[str, Any], field: str = "topics") -> list[int]:
     return [each["error_code"] for each in answer[field]]
 
 
-async def test_trap_18_create_topics_6_refuses_what_comes_after_the_overdraft_and_5_creates_all(
+@pytest.mark.proves("security 18")
+async def test_trap_18_create_topics_6_refuses_after_the_overdraft_and_5_does_not(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path, SETTINGS) as bound:
+    async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await bound.set(controller_mutation_rate=1)
         client = await bound.client()
         strict = await create(client, 6, 8, 5, 1, 1)
@@ -48,8 +49,8 @@ async def test_trap_18_create_topics_6_refuses_what_comes_after_the_overdraft_an
 
 
 @pytest.mark.parametrize("version", [2, 3])
-async def test_partitions_that_are_added_count(version: int, tmp_path: Path) -> None:
-    async with bounded(tmp_path, SETTINGS) as bound:
+async def test_added_partitions_count_for_the_quota(version: int, tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await bound.set(controller_mutation_rate=1)
         first = await grown(await bound.client(), version, 12)
         assert (codes(first, "results"), first["throttle_time_ms"]) == (
@@ -70,10 +71,8 @@ async def grown(client: Client, version: int, count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_topics_that_are_deleted_count_by_their_partitions(
-    version: int, tmp_path: Path
-) -> None:
-    async with bounded(tmp_path, SETTINGS) as bound:
+async def test_deleted_topics_count_by_their_partitions(version: int, tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await create(await bound.client(), 7, 12, 1)
         await bound.set(controller_mutation_rate=1)
         answer = await deleted(bound, version, "new0", "new1")
@@ -82,23 +81,23 @@ async def test_topics_that_are_deleted_count_by_their_partitions(
         assert answer["throttle_time_ms"] == (2_000 if strict else 3_000)
 
 
-async def deleted(bound: Bounded, version: int, *names: str) -> dict[str, Any]:
+async def deleted(bound: QuotaBroker, version: int, *names: str) -> dict[str, Any]:
     client = await bound.client()
     return await client.call(DELETE_TOPICS.key, version, topic_names=list(names), timeout_ms=10_000)
 
 
-async def test_what_is_only_looked_at_does_not_count(tmp_path: Path) -> None:
-    async with bounded(tmp_path, SETTINGS) as bound:
+async def test_validate_only_does_not_count_for_the_quota(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path, SETTINGS) as bound:
         await bound.set(controller_mutation_rate=1)
         for _ in range(3):
             answer = await create(await bound.client(), 7, 9, validate_only=True)
             assert (codes(answer), answer["throttle_time_ms"]) == ([NONE], 0)
 
 
-async def test_topics_that_are_made_when_they_are_asked_for_count_and_nobody_is_told(
+async def test_auto_created_topics_count_without_a_throttle_time(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:
+    async with broker_with_quotas(tmp_path, SETTINGS | {"num.partitions": "12"}) as bound:
         await bound.set(controller_mutation_rate=1)
         client = await bound.client()
         made = await client.call(

@@ -1,10 +1,12 @@
-"""Kafka's RequestQuotaTest in our words: every served API is throttled, and says so if it can."""
+"""As Kafka's RequestQuotaTest: each served API is throttled, with the time in its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
@@ -14,12 +16,14 @@ from protocol.api_keys import DESCRIBE_ACLS, PRODUCE
 from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from security.quotas.entities import Entity
 from tests.broker.apis.authorization.rules import Rules
-from tests.broker.apis.throttling.bounded import Bounded, bounded
+from tests.broker.apis.throttling.bounded import QuotaBroker, broker_with_quotas
 from tests.broker.every_request import BROKERS_ALONE, EVERY, asked
 from tests.broker.serving import eventually
 
+pytestmark = pytest.mark.proves("security 31")
+
 NEXT_TO_NOTHING = 1e-7
-"""Percent of the loop's time: whatever is answered takes more."""
+"""Percent of the loop's time; any answer takes more."""
 WINDOW_MS = 1000
 ANY = 1
 ASKED: dict[int, dict[str, Any]] = {
@@ -31,13 +35,13 @@ ASKED: dict[int, dict[str, Any]] = {
         "permission_type": ANY,
     },
 }
-"""By API, what it takes to be answered; most answer the defaults."""
+"""Fields by API that a request needs to be answered; most need only defaults."""
 
 
 async def throttled_call(
-    bound: Bounded, key: int, version: int, value: Mapping[str, Any] | None = None
+    bound: QuotaBroker, key: int, version: int, value: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The answer to a request, or to the least that one can ask, that holds its connection back."""
+    """Sends a request that throttles its connection, and returns the answer."""
     client = await bound.client()
     try:
         before = bound.throttled
@@ -49,8 +53,10 @@ async def throttled_call(
     return answer
 
 
-async def test_every_api_is_throttled_in_every_version_and_says_so(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_every_api_is_throttled_in_every_version_with_its_throttle_time(
+    tmp_path: Path,
+) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         for key, row in SERVED.items():
             for version in range(row.min_version, row.max_version + 1):
@@ -62,15 +68,15 @@ async def test_every_api_is_throttled_in_every_version_and_says_so(tmp_path: Pat
                 assert told == expected, f"{row.api.name} v{version}"
 
 
-def test_no_quota_is_for_what_brokers_send() -> None:
+def test_requests_of_brokers_are_those_without_a_quota() -> None:
     named = {row.api.name for row in SERVED_IN_CLUSTER.values() if is_of_brokers(row)}
     assert named == {*BROKERS_ALONE, "WriteTxnMarkers"}
 
 
-async def test_who_is_denied_is_throttled_too(tmp_path: Path) -> None:
-    """Kafka's testUnauthorizedThrottle; what brokers ask each other is measured where denied."""
+async def test_denied_requests_are_throttled(tmp_path: Path) -> None:
+    """Kafka's testUnauthorizedThrottle. Denied requests between brokers are measured too."""
     rules = Rules()
-    async with bounded(tmp_path, authorizer=rules) as bound:
+    async with broker_with_quotas(tmp_path, authorizer=rules) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         asked_for = set()
         for api, version in EVERY:
@@ -82,14 +88,14 @@ async def test_who_is_denied_is_throttled_too(tmp_path: Path) -> None:
             if rules.asked:
                 asked_for.add(api.key)
         left = {SERVED[key].api.name for key in SERVED.keys() - asked_for}
-        # Who has not logged in has no tokens; of the last two, nothing is there to be left out.
+        # Clients without a login have no tokens; the last two APIs have no elements to check.
         tokens = {name for name in left if name.endswith("DelegationToken")}
         logins = {"SaslHandshake", "SaslAuthenticate"}
         assert left - tokens == {"ApiVersions", *logins, "DescribeCluster", "ListTransactions"}
 
 
-async def test_what_brokers_ask_each_other_is_not_measured(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_requests_between_brokers_are_not_measured(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         client = await bound.client()
         for _ in range(3):
@@ -97,8 +103,8 @@ async def test_what_brokers_ask_each_other_is_not_measured(tmp_path: Path) -> No
         assert bound.throttled == 0
 
 
-async def test_requests_have_a_meter_only_while_there_is_a_quota(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_requests_have_a_meter_only_while_a_quota_exists(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         routes = bound.broker.server.routes.values()
         assert len(routes) > 200
         assert {route.new_meter for route in routes} == {None}

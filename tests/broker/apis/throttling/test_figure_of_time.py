@@ -1,7 +1,7 @@
-"""The request quota to the millisecond: a percent is 10 ms of the loop's thread in each second.
+"""The request quota in ms: one percent is 10 ms of the loop's thread in each second.
 
-Handlers work as long as a test says, by a clock that moves for nothing else. Whoever may have 10 %
-has 1 s of work in the ten seconds that are looked at; of 1.05 s one half of a second is too much.
+Handlers work as long as the test defines, by a clock that does not move otherwise. A client with 10
+% may use 1 s of work in ten seconds; after 1.05 s it waits 0.5 s.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import pytest
 
 from broker.net.request import Request, Steps
 from protocol.messages.heartbeat import API as HEARTBEAT
-from tests.broker.apis.throttling.bounded import Bounded, bounded
+from tests.broker.apis.throttling.bounded import QuotaBroker, broker_with_quotas
 from tests.broker.edge import Client
 from tests.broker.serving import eventually
+
+pytestmark = pytest.mark.proves("security 32")
 
 VERSION = 3
 PERCENT = 10.0
@@ -27,7 +29,7 @@ Works = Callable[["Clock", Request], Steps | None]
 
 
 class Clock:
-    """In place of the one by which work is measured."""
+    """Replaces the clock by which work is measured."""
 
     def __init__(self) -> None:
         self.ns = 0
@@ -56,7 +58,7 @@ def in_slices(clock: Clock, request: Request) -> Steps:
 
 
 def waited(clock: Clock) -> asyncio.Future[None]:
-    """What is done when a minute has passed, in which nobody works for the request."""
+    """A future that is done after a minute, in which no work is done for the request."""
     future = asyncio.get_running_loop().create_future()
 
     def done() -> None:
@@ -111,11 +113,11 @@ WAYS = [at_once, in_slices, in_slices_that_wait, in_a_coroutine_that_waits, park
 @asynccontextmanager
 async def working(
     directory: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[Bounded, Client, list[Works]]]:
-    """A client of 10 %, and how the broker works for its next heartbeats."""
+) -> AsyncIterator[tuple[QuotaBroker, Client, list[Works]]]:
+    """A client with a quota of 10 %, and a list of functions that handle its next heartbeats."""
     works: list[Works] = []
     clock = Clock()
-    async with bounded(directory, settings) as bound:
+    async with broker_with_quotas(directory, settings) as bound:
         route = bound.broker.server.routes[HEARTBEAT.key << 16 | VERSION]
         route.handle = lambda _, request: works.pop(0)(clock, request)
         await bound.set(request_percentage=PERCENT)
@@ -127,29 +129,29 @@ async def working(
         yield bound, client, works
 
 
-async def told_ms(client: Client) -> int:
+async def throttle_time_ms(client: Client) -> int:
     told: int = (await client.call(HEARTBEAT.key, VERSION))["throttle_time_ms"]
     return told
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_worked_for_a_request_is_counted_and_what_it_waits_is_not(
+async def test_work_of_a_request_is_counted_and_its_waiting_is_not(
     way: Works, tmp_path: Path
 ) -> None:
     async with working(tmp_path) as (_, client, works):
         works.append(way)
-        assert await told_ms(client) == WAIT_MS
+        assert await throttle_time_ms(client) == WAIT_MS
 
 
-async def test_what_is_done_after_the_answer_is_told_with_the_next(tmp_path: Path) -> None:
+async def test_work_after_an_answer_counts_for_the_next_request(tmp_path: Path) -> None:
     async with working(tmp_path) as (_, client, works):
         works += [still_at_it_afterwards, not_at_all]
-        assert await told_ms(client) == 0
-        assert await told_ms(client) == WAIT_MS
+        assert await throttle_time_ms(client) == 0
+        assert await throttle_time_ms(client) == WAIT_MS
 
 
-async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
-    """Four seconds are looked at: 0.4 s of work are allowed in them, and a wait has two at most."""
+async def test_configured_windows_define_the_allowed_work(tmp_path: Path) -> None:
+    """Four seconds count: 0.4 s of work are allowed in them, and a wait is at most two seconds."""
 
     def for_540_ms(clock: Clock, request: Request) -> None:
         clock.pass_ms(540)
@@ -158,6 +160,6 @@ async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
     async with working(tmp_path, settings) as (bound, client, works):
         works += [for_540_ms, at_once]
-        assert await told_ms(client) == 1400
+        assert await throttle_time_ms(client) == 1400
         await bound.time.advance(1400)
-        assert await told_ms(client) == 2000
+        assert await throttle_time_ms(client) == 2000

@@ -1,10 +1,12 @@
-"""What only a broker of a cluster serves, or serves in another way, is throttled like the rest."""
+"""APIs that only a broker of a cluster serves, or serves differently, are throttled too."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
@@ -22,7 +24,7 @@ from security.acls.model import (
     Permission,
     ResourceType,
 )
-from tests.broker.apis.throttling.bounded import ANYBODY, Bounded
+from tests.broker.apis.throttling.bounded import ANYBODY, QuotaBroker
 from tests.broker.apis.throttling.test_every_api import (
     NEXT_TO_NOTHING,
     WINDOW_MS,
@@ -30,6 +32,8 @@ from tests.broker.apis.throttling.test_every_api import (
 )
 from tests.broker.cluster.members import Members
 from tests.broker.every_request import asked
+
+pytestmark = pytest.mark.proves("security 31")
 
 SETTINGS = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
 OTHERS = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
@@ -40,15 +44,15 @@ NO_RIGHT = AclEntry(
 
 
 @asynccontextmanager
-async def bounded_member(directory: Path) -> AsyncIterator[Bounded]:
-    """The one broker of a cluster, whose clock stands."""
+async def cluster_broker_with_quotas(directory: Path) -> AsyncIterator[QuotaBroker]:
+    """The only broker of a cluster, with a frozen clock."""
     time = MockTime()
     cluster = Members(directory, SETTINGS)
     broker = await cluster.start(1, time=time)
     try:
         await cluster.settled()
         time.freeze()
-        bound = Bounded(broker, time)
+        bound = QuotaBroker(broker, time)
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         yield bound
         await bound.set(ANYBODY, request_percentage=None)
@@ -57,7 +61,7 @@ async def bounded_member(directory: Path) -> AsyncIterator[Bounded]:
         await cluster.stop(1)
 
 
-async def check(bound: Bounded, row: ServedApi) -> None:
+async def check(bound: QuotaBroker, row: ServedApi) -> None:
     for version in range(row.min_version, row.max_version + 1):
         value = asked(row.api, version)
         answer = await throttled_call(bound, row.api.key, version, value)
@@ -65,20 +69,22 @@ async def check(bound: Bounded, row: ServedApi) -> None:
         assert answer.get("throttle_time_ms", 0) == expected, f"{row.api.name} v{version}"
 
 
-async def test_what_clients_ask_of_a_cluster_is_throttled_and_says_so(tmp_path: Path) -> None:
+async def test_client_requests_of_a_cluster_are_throttled_with_their_throttle_time(
+    tmp_path: Path,
+) -> None:
     assert {row.api.name for row in OF_CLIENTS} == {
         "AlterPartitionReassignments",
         "ElectLeaders",
         "ListPartitionReassignments",
         "OffsetFetch",
     }
-    async with bounded_member(tmp_path) as bound:
+    async with cluster_broker_with_quotas(tmp_path) as bound:
         for row in OF_CLIENTS:
             await check(bound, row)
 
 
-async def test_who_is_denied_what_brokers_ask_each_other_is_throttled(tmp_path: Path) -> None:
-    async with bounded_member(tmp_path) as bound:
+async def test_denied_requests_between_brokers_are_throttled(tmp_path: Path) -> None:
+    async with cluster_broker_with_quotas(tmp_path) as bound:
         entries = bound.broker.mode.stores.acls
         await entries.change([NO_RIGHT], [])
         for row in OTHERS:
@@ -86,10 +92,10 @@ async def test_who_is_denied_what_brokers_ask_each_other_is_throttled(tmp_path: 
         await entries.change([], [NO_RIGHT])
 
 
-async def test_a_fetch_that_claims_to_be_a_brokers_is_throttled_when_it_is_denied(
+async def test_denied_fetch_as_a_replica_is_throttled(
     tmp_path: Path,
 ) -> None:
-    async with bounded_member(tmp_path) as bound:
+    async with cluster_broker_with_quotas(tmp_path) as bound:
         entries = bound.broker.mode.stores.acls
         row = SERVED_IN_CLUSTER[FETCH]
         for version in (4, 12, 17):

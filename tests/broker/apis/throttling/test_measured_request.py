@@ -1,16 +1,18 @@
-"""What a request uses is counted, and its client waits: Kafka's figures, to the millisecond."""
+"""The use of each request is counted and its client waits, in ms as in Kafka."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
 
+import pytest
+
 from broker.quotas.client_quotas import Kind
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.produce import API as PRODUCE
 from security.quotas.entities import Entity
-from tests.broker.apis.throttling.bounded import bounded, is_silent, produce_of
+from tests.broker.apis.throttling.bounded import broker_with_quotas, is_silent, produce_of
 from tests.broker.edge import Client
 from tests.broker.serving import eventually
 from tests.broker.topic_calls import fetch_request
@@ -21,7 +23,7 @@ def framed(data: bytes) -> bytes:
 
 
 async def produced(client: Client, size: int) -> int:
-    """How long a client is told to wait that sends a Produce of so many bytes."""
+    """Sends a Produce of ``size`` bytes and returns its throttle time in ms."""
     client.send_raw(framed(produce_of(size, client_id=client.client_id)))
     answer = await client.receive((PRODUCE.key, 9, 7))
     assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
@@ -29,10 +31,11 @@ async def produced(client: Client, size: int) -> int:
     return told
 
 
-async def test_trap_17_a_produce_of_30000_bytes_under_1000_a_second_waits_20000_ms_and_nothing_is_served(  # noqa: E501
+@pytest.mark.proves("security 17")
+async def test_trap_17_produce_above_its_rate_is_acknowledged_then_throttled(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
         client.send_raw(framed(produce_of(30_000)))
@@ -50,10 +53,10 @@ async def test_trap_17_a_produce_of_30000_bytes_under_1000_a_second_waits_20000_
         assert bound.throttled == 0
 
 
-async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
-    """Four seconds are looked at: three windows but one."""
+async def test_configured_windows_define_the_allowed_bytes(tmp_path: Path) -> None:
+    """Four seconds count: all windows but one."""
     settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
-    async with bounded(tmp_path, settings) as bound:
+    async with broker_with_quotas(tmp_path, settings) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
         assert await produced(client, 4_000) == 0
@@ -61,11 +64,11 @@ async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
         await bound.time.advance(2_000)
         assert await produced(client, 300) == 2_300
         await bound.time.advance(6_000)
-        assert await produced(client, 4_000) == 0  # three windows are out
+        assert await produced(client, 4_000) == 0  # three windows have passed
 
 
-async def test_a_producer_that_wants_no_answer_is_held_back_all_the_same(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_producer_with_acks_0_is_throttled(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
         client.send_raw(framed(produce_of(11_000, acks=0)))
@@ -76,8 +79,8 @@ async def test_a_producer_that_wants_no_answer_is_held_back_all_the_same(tmp_pat
         await client.receive(pipelined)
 
 
-async def test_the_time_of_a_producer_that_wants_no_answer_is_left_alone(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_request_time_of_a_producer_with_acks_0_is_not_throttled(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1e9, request_percentage=1e-7)
         client = await bound.client()
         client.send_raw(framed(produce_of(11_000, acks=0)))
@@ -85,10 +88,10 @@ async def test_the_time_of_a_producer_that_wants_no_answer_is_left_alone(tmp_pat
         assert (await client.receive((PRODUCE.key, 9, 7)))["throttle_time_ms"] == 1_000
 
 
-async def test_a_user_shares_one_quota_and_clients_of_a_default_have_one_each(
+async def test_clients_of_a_user_share_its_quota_and_default_clients_do_not(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         first, second = await bound.client("a"), await bound.client("b")
         told = [await produced(each, 8_000) for each in (first, second)]
@@ -100,8 +103,8 @@ async def test_a_user_shares_one_quota_and_clients_of_a_default_have_one_each(
         assert await produced(third, 8_000) == 6_000
 
 
-async def test_the_longer_of_two_waits_is_told_once(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_longer_of_two_throttle_times_is_returned(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000, request_percentage=1e-7)
         assert await produced(await bound.client(), 30_000) == 20_000
         totals = bound.broker.secured.quotas.quotas.throttled
@@ -110,8 +113,8 @@ async def test_the_longer_of_two_waits_is_told_once(tmp_path: Path) -> None:
         assert await produced(await bound.client(), 300) == 1_000
 
 
-async def test_a_quota_that_is_taken_away_or_raised_lets_its_clients_go_on(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_removed_or_raised_quota_ends_the_throttling_of_its_clients(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         for raised in (None, 2000.0):
             await bound.set(producer_byte_rate=1)
             client = await bound.client()
@@ -123,8 +126,8 @@ async def test_a_quota_that_is_taken_away_or_raised_lets_its_clients_go_on(tmp_p
             await client.receive(waiting)
 
 
-async def test_what_is_used_is_remembered_while_other_quotas_change(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_use_is_kept_when_other_quotas_change(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
         assert await produced(client, 9_000) == 0
@@ -132,8 +135,8 @@ async def test_what_is_used_is_remembered_while_other_quotas_change(tmp_path: Pa
         assert await produced(client, 9_000) == 8_000
 
 
-async def test_a_connection_that_goes_while_it_is_throttled_leaves_nothing(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_closed_connection_leaves_no_throttle(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1)
         client = await bound.client()
         await produced(client, 30_000)
@@ -143,10 +146,10 @@ async def test_a_connection_that_goes_while_it_is_throttled_leaves_nothing(tmp_p
         await bound.time.advance(3_000_000)
 
 
-async def test_a_parked_request_that_ends_while_its_connection_is_throttled_is_answered_at_once(
+async def test_parked_request_is_answered_while_its_connection_is_throttled(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client, other = await bound.client(), await bound.client("other")
         waiting = client.send(FETCH.key, 12, **fetch_request("t", max_wait_ms=20_000))
@@ -161,8 +164,8 @@ async def test_a_parked_request_that_ends_while_its_connection_is_throttled_is_a
         await client.receive(behind)
 
 
-async def test_a_wall_clock_that_jumps_changes_no_wait(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_jump_of_the_wall_clock_does_not_change_the_throttling(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)
         client = await bound.client()
         assert await produced(client, 30_000) == 20_000

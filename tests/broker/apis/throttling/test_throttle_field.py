@@ -1,4 +1,4 @@
-"""Where answers say how long to wait, in every version of every API."""
+"""The field with the throttle time, in every version of every answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def framed(name: str, version: int, **value: object) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def test_every_answer_is_what_the_codec_would_make_with_the_time_in_it() -> None:
+def test_throttle_time_is_inserted_as_the_codec_writes_it() -> None:
     for name, version in VERSIONS:
         key = BY_NAME[name].key
         told = with_throttle(framed(name, version), key, version, 1234)
@@ -33,7 +33,7 @@ def test_every_answer_is_what_the_codec_would_make_with_the_time_in_it() -> None
         assert told == framed(name, version, **more), f"{name} v{version}"
 
 
-def test_produce_is_told_behind_its_partitions_and_with_where_leaders_are() -> None:
+def test_throttle_time_of_produce_is_inserted_before_node_endpoints() -> None:
     failed = {"index": 0, "error_code": 6, "base_offset": -1, "log_append_time_ms": -1}
     node = {"node_id": 3, "host": "h", "port": 9092, "rack": None}
     for version in range(1, 13):
@@ -43,7 +43,7 @@ def test_produce_is_told_behind_its_partitions_and_with_where_leaders_are() -> N
             assert told == framed("Produce", version, **value, throttle_time_ms=9)
 
 
-def test_an_answer_in_parts_is_told_in_the_part_that_has_the_place() -> None:
+def test_throttle_time_is_inserted_into_an_answer_in_parts() -> None:
     whole = framed("Fetch", 12, error_code=0, session_id=5)
     parts = [whole[:4], bytearray(whole[4:20]), whole[20:]]
     told = with_throttle(parts, 1, 12, 70_000)
@@ -54,5 +54,5 @@ def test_an_answer_in_parts_is_told_in_the_part_that_has_the_place() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 9])
-def test_who_wants_no_answer_is_told_nothing(version: int) -> None:
+def test_missing_answer_stays_missing(version: int) -> None:
     assert with_throttle((), 0, version, 5) == ()

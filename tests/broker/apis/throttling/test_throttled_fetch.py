@@ -1,4 +1,4 @@
-"""Fetch under a quota: what is too much is not sent and not counted, and all comes in the end."""
+"""Fetch with a quota: excess records are neither sent nor counted, and all arrive in the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.apis.fetch import handler as fetch_handler
 from broker.quotas.client_quotas import Kind
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.produce import API as PRODUCE
-from tests.broker.apis.throttling.bounded import Bounded, bounded, is_silent
+from tests.broker.apis.throttling.bounded import QuotaBroker, broker_with_quotas, is_silent
 from tests.broker.edge import Client
 from tests.broker.topic_calls import fetch_request, produce_request
 from tests.wire import batch, values_of
@@ -22,9 +22,11 @@ VALUE = bytes(4_700)
 
 
 @asynccontextmanager
-async def filled(directory: Path, batches: int = 4, value: bytes = VALUE) -> AsyncIterator[Bounded]:
-    """With a topic of some batches of about 5 kB each, and 1000 bytes a second for who reads."""
-    async with bounded(directory) as bound:
+async def filled(
+    directory: Path, batches: int = 4, value: bytes = VALUE
+) -> AsyncIterator[QuotaBroker]:
+    """A broker with a topic of batches of about 5 kB, and 1000 bytes a second for readers."""
+    async with broker_with_quotas(directory) as bound:
         client = await bound.client("writer")
         for _ in range(batches):
             await client.call(PRODUCE.key, 9, **produce_request("t", batch(value)))
@@ -47,14 +49,15 @@ def records_of(answer: Any) -> list[bytes | None]:
     ]
 
 
-async def test_at_most_what_is_allowed_for_all_windows_is_read_at_a_time(tmp_path: Path) -> None:
+async def test_fetch_returns_at_most_the_bytes_of_all_windows(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         answer = await fetched(await bound.client(), max_bytes=1 << 20)
-        assert len(records_of(answer)) == 2  # of 10,000 bytes, the third is cut
-        assert answer["throttle_time_ms"] < 100  # for what is around the records
+        assert len(records_of(answer)) == 2  # of 10,000 bytes; the third is cut
+        assert answer["throttle_time_ms"] < 100  # for the bytes around the records
 
 
-async def test_trap_17_a_throttled_fetch_is_empty_and_is_not_counted(tmp_path: Path) -> None:
+@pytest.mark.proves("security 17")
+async def test_trap_17_throttled_fetch_is_empty_and_not_counted(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         client = await bound.client()
         assert len(records_of(await fetched(client))) == 2
@@ -68,14 +71,14 @@ async def test_trap_17_a_throttled_fetch_is_empty_and_is_not_counted(tmp_path: P
         handle = client.send(FETCH.key, 12, **fetch_request("t", 2, max_bytes=9_800))
         assert await is_silent(client)
         await bound.time.advance(throttled["throttle_time_ms"])
-        again = await client.receive(handle)  # by Kafka's formula not yet: its windows are not out
+        again = await client.receive(handle)  # its windows have not passed
         assert (again["throttle_time_ms"], again["responses"]) == (9_000, [])
         await bound.time.advance(11_000)
         assert len(records_of(await fetched(client, 2))) == 2
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 6, 7, 11, 12])
-async def test_it_is_so_in_every_form(version: int, tmp_path: Path) -> None:
+async def test_throttled_fetch_is_empty_in_every_version(version: int, tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         client = await bound.client()
         await fetched(client)
@@ -85,7 +88,7 @@ async def test_it_is_so_in_every_form(version: int, tmp_path: Path) -> None:
         assert bound.throttled == 1
 
 
-async def test_a_session_goes_on_as_if_nothing_had_been_answered(tmp_path: Path) -> None:
+async def test_session_is_unchanged_by_a_throttled_answer(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         reader = await bound.client()
         begun = await fetched(reader, 4, session_id=0, session_epoch=0)
@@ -104,7 +107,7 @@ async def test_a_session_goes_on_as_if_nothing_had_been_answered(tmp_path: Path)
         assert len(records_of(await fetched(reader, **changes, session_epoch=2))) == 1
 
 
-async def test_a_session_whose_first_answer_is_throttled_is_not_made(tmp_path: Path) -> None:
+async def test_session_is_not_created_when_its_first_answer_is_throttled(tmp_path: Path) -> None:
     async with filled(tmp_path) as bound:
         client = await bound.client()
         await fetched(client, session_epoch=-1)
@@ -113,7 +116,7 @@ async def test_a_session_whose_first_answer_is_throttled_is_not_made(tmp_path: P
         assert answer["session_id"] == 0
 
 
-async def test_one_batch_beyond_all_windows_is_sent_and_waited_for_afterwards(
+async def test_batch_larger_than_all_windows_is_sent_and_throttled_afterwards(
     tmp_path: Path,
 ) -> None:
     async with filled(tmp_path, 2, bytes(30_000)) as bound:
@@ -132,7 +135,7 @@ async def test_one_batch_beyond_all_windows_is_sent_and_waited_for_afterwards(
     [(12, {"replica_id": 2}), (17, {"replica_state": {"replica_id": 2, "replica_epoch": 1}})],
 )
 @pytest.mark.parametrize("comes_from_broker", [True, False])
-async def test_what_another_broker_fetches_is_not_counted_and_what_claims_to_be_one_is(
+async def test_fetch_counts_for_the_quota_unless_a_broker_sent_it(
     version: int,
     replica: dict[str, Any],
     comes_from_broker: bool,

@@ -1,4 +1,5 @@
-"""What is recorded of a request's time: never more than has passed, however its pieces nest."""
+"""The recorded time of a request never exceeds the time that has passed, even if parts of its
+work start other parts."""
 
 from __future__ import annotations
 
@@ -12,20 +13,21 @@ from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from tests.broker.apis.authorization.rules import Rules
-from tests.broker.apis.throttling.bounded import ANYBODY, Bounded, bounded
+from tests.broker.apis.throttling.bounded import ANYBODY, QuotaBroker, broker_with_quotas
 from tests.broker.serving import asked
 from tests.broker.topic_calls import fetch_request
 from tests.broker.transactional import initialized
 from tests.wire import Wire
 
 MUCH = 1e9
-"""Percent of the loop's time: nobody waits, and all is recorded."""
+"""Percent of the loop's time: no client is throttled, and all time is recorded."""
 JUDGED_LATER = 300
-"""Topics of a Fetch that are judged in a piece of work of its own."""
+"""A number of topics that is high enough for a Fetch to authorize them in a separate piece of
+work."""
 
 
-def recorded_s(bound: Bounded, client_id: str) -> float:
-    """What the user has used, while the clock stands."""
+def recorded_s(bound: QuotaBroker, client_id: str) -> float:
+    """The seconds of request time that are recorded for a client; the mock clock must be frozen."""
     share = bound.broker.secured.quotas.quotas.shares_of(ANYBODY.user or "", client_id).request
     assert isinstance(share, Share)
     now_ms = bound.time.now().mono_ms
@@ -34,43 +36,43 @@ def recorded_s(bound: Bounded, client_id: str) -> float:
 
 
 @asynccontextmanager
-async def no_more_than_passes(bound: Bounded, client_id: str) -> AsyncIterator[None]:
-    """What is done meanwhile takes some time, and no more of it is recorded than has passed."""
+async def recorded_time_is_bounded(bound: QuotaBroker, client_id: str) -> AsyncIterator[None]:
+    """Checks that some time is recorded for the work in the context, at most its duration."""
     before_s, began_s = recorded_s(bound, client_id), perf_counter()
     yield
     used_s = recorded_s(bound, client_id) - before_s
     assert 0 < used_s < perf_counter() - began_s
 
 
-async def test_partitions_added_to_a_transaction(tmp_path: Path) -> None:
-    """The coordinator's reply is taken in one piece of work, which begins another."""
+async def test_recorded_time_of_add_partitions_is_bounded(tmp_path: Path) -> None:
+    """The coordinator's reply is handled in one piece of work, which starts another."""
 
     def added(wire: Wire) -> int:
         return initialized(wire, "id", rules=1).add({"t": [0]}, version=3)
 
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=MUCH)
-        async with no_more_than_passes(bound, "wire"):
+        async with recorded_time_is_bounded(bound, "wire"):
             assert await asked(bound.broker, added) == NONE
 
 
-async def test_a_topic_that_is_made_for_who_asks_of_it(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+async def test_recorded_time_of_metadata_that_creates_a_topic_is_bounded(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(request_percentage=MUCH)
         client = await bound.client()
-        async with no_more_than_passes(bound, "tester"):
+        async with recorded_time_is_bounded(bound, "tester"):
             answer = await client.call(METADATA.key, 9, topics=[{"name": "new"}])
         assert answer["topics"][0]["error_code"] == NONE
         assert "new" in bound.broker.logs.topics
 
 
-async def test_a_fetch_whose_topics_are_judged_first(tmp_path: Path) -> None:
-    async with bounded(tmp_path, authorizer=Rules()) as bound:
+async def test_recorded_time_of_a_fetch_with_many_denied_topics_is_bounded(tmp_path: Path) -> None:
+    async with broker_with_quotas(tmp_path, authorizer=Rules()) as bound:
         await bound.set(request_percentage=MUCH)
         client = await bound.client()
         request = fetch_request("t")
         topics = [{**request["topics"][0], "topic": f"t{n}"} for n in range(JUDGED_LATER)]
-        async with no_more_than_passes(bound, "tester"):
+        async with recorded_time_is_bounded(bound, "tester"):
             answer = await client.call(FETCH.key, 12, **{**request, "topics": topics})
         told = {each["partitions"][0]["error_code"] for each in answer["responses"]}
         assert told == {TOPIC_AUTHORIZATION_FAILED}

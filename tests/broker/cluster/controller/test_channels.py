@@ -1,4 +1,6 @@
-"""The controller's channels: in order, one at a time, until answered or the broker is gone."""
+"""The controller's channels: requests in order, one at a time, until answered or the broker is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from structlog.testing import capture_logs
 
 from broker.cluster.controller.channels import Channels, ChannelSettings
@@ -15,13 +18,13 @@ from broker.loop.watchdog import Watchdog
 from broker.time import Time
 from controller.facts import Answered
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
@@ -58,7 +61,7 @@ class Scene:
         return BrokerFact(2, epoch, (endpoint,))
 
     def epochs(self) -> list[int]:
-        """The broker epochs of the requests that came, which tell them apart here."""
+        """The controller epochs of the received requests, which distinguish them in these tests."""
         return [value["controller_epoch"] for _, _, value in self.other.asked]
 
 
@@ -92,7 +95,7 @@ async def test_requests_are_sent_one_at_a_time_in_their_order() -> None:
         assert there.channels.waiting() == {2: 0}
 
 
-async def test_a_request_without_an_answer_is_repeated_before_the_next() -> None:
+async def test_unanswered_request_is_repeated_before_the_next() -> None:
     async with scene() as there:
         there.answers = [None, None]
         there.channels.brokers_are([there.broker(5)])
@@ -105,7 +108,7 @@ async def test_a_request_without_an_answer_is_repeated_before_the_next() -> None
         assert lines[1]["event"] == "broker answers the controller again"
 
 
-async def test_a_broker_that_can_not_be_reached_is_tried_until_it_is() -> None:
+async def test_unreachable_broker_is_retried_until_it_answers() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -116,7 +119,8 @@ async def test_a_broker_that_can_not_be_reached_is_tried_until_it_is() -> None:
         await eventually(lambda: there.answered)
 
 
-async def test_another_registration_gets_nothing_that_was_for_the_one_before() -> None:
+@pytest.mark.proves("clusters 15")
+async def test_new_registration_gets_no_requests_for_the_previous_one() -> None:
     """Trap 15."""
     async with scene() as there:
         there.open.clear()
@@ -133,7 +137,7 @@ async def test_another_registration_gets_nothing_that_was_for_the_one_before() -
         assert [each.request.broker_epoch for each in there.answered] == [6]
 
 
-async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
+async def test_requests_for_a_removed_broker_are_dropped() -> None:
     async with scene() as there:
         there.channels.brokers_are([there.broker(5, port=1)])
         there.channels.send(update(5, 1))
@@ -142,7 +146,8 @@ async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
         assert there.channels.waiting() == {}
 
 
-async def test_a_broker_without_the_listener_is_told_of_and_harms_no_other() -> None:
+@pytest.mark.proves("clusters 12")
+async def test_broker_without_the_listener_is_logged_and_affects_no_other() -> None:
     """Trap 12."""
     async with scene() as there:
         odd = there.broker(9, listener="OTHER")._replace(broker_id=3)
@@ -153,16 +158,16 @@ async def test_a_broker_without_the_listener_is_told_of_and_harms_no_other() -> 
         await eventually(lambda: there.answered)
 
 
-def told(*errors: int) -> list[ToldTopic]:
+def told_topic(*errors: int) -> list[LeaderAndIsrTopic]:
     parts = [
-        ToldPartition(index, 1, 2, 0, (2,), 0, (2,), (), (), recovering=False, is_new=False)
+        LeaderAndIsrPartition(index, 1, 2, 0, (2,), 0, (2,), (), (), recovering=False, is_new=False)
         for index, _ in enumerate(errors)
     ]
-    return [ToldTopic("t", ID, parts)]
+    return [LeaderAndIsrTopic("t", ID, parts)]
 
 
-async def test_errors_of_partitions_are_found_by_id_and_by_name() -> None:
-    request = LeaderAndIsrRequest(2, 5, 1, 1, told(0, 56), ())
+async def test_partition_errors_are_mapped_by_topic_id_and_by_name() -> None:
+    request = LeaderAndIsrRequest(2, 5, 1, 1, told_topic(0, 56), ())
     wanted = {("t", 0): 0, ("t", 1): 56}
     async with scene() as there:
         errors = [
@@ -184,8 +189,8 @@ async def test_errors_of_partitions_are_found_by_id_and_by_name() -> None:
         assert there.answered[0].partitions == wanted
 
 
-async def test_a_request_of_two_messages_has_one_answer() -> None:
-    """An old StopReplica deletes all of its partitions or none."""
+async def test_request_split_into_two_messages_has_one_answer() -> None:
+    """An old StopReplica deletes either all of its partitions or none."""
     parts = [StoppedPartition(0, -1, delete=True), StoppedPartition(1, -1, delete=False)]
     request = StopReplicaRequest(2, 5, 1, 1, [StoppedTopic("t", parts)])
     async with scene("0.10.2") as there:
@@ -207,7 +212,7 @@ async def test_a_request_of_two_messages_has_one_answer() -> None:
         assert len(answer.partitions) == 2
 
 
-async def test_nothing_is_answered_after_the_end() -> None:
+async def test_answer_after_close_is_ignored() -> None:
     async with scene() as there:
         there.open.clear()
         there.channels.brokers_are([there.broker(5)])
@@ -219,8 +224,10 @@ async def test_nothing_is_answered_after_the_end() -> None:
         assert there.answered == []
 
 
-async def test_what_waits_for_a_broker_that_never_answers_is_bounded() -> None:
-    """Every partition of 3,000 changes forty times; the broker accepts and says nothing."""
+async def test_queue_for_a_broker_that_never_answers_is_bounded() -> None:
+    """Each of 3,000 partitions changes 40 times; the broker accepts the connection and does not
+    answer.
+    """
     count, rounds = 3000, 40
     async with scene() as there:
         there.open.clear()
@@ -230,10 +237,12 @@ async def test_what_waits_for_a_broker_that_never_answers_is_bounded() -> None:
         for epoch in range(rounds):
             for first in range(0, count, 100):
                 parts = [
-                    ToldPartition(each, 1, 2, epoch, (2,), 0, (2,), (), (), False, epoch == 0)
+                    LeaderAndIsrPartition(
+                        each, 1, 2, epoch, (2,), 0, (2,), (), (), False, epoch == 0
+                    )
                     for each in range(first, first + 100)
                 ]
-                topics = [ToldTopic("t", ID, parts)]
+                topics = [LeaderAndIsrTopic("t", ID, parts)]
                 there.channels.send(LeaderAndIsrRequest(2, 5, 1, 1, topics, ()))
                 there.channels.send(update(5, 1))
                 await asyncio.sleep(0)

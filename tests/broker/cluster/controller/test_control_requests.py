@@ -1,4 +1,4 @@
-"""The controller's requests survive every version, but for what a version can't say."""
+"""The controller's requests are the same after encoding and decoding, except for missing fields."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from broker.cluster.controller.control_requests import (
     encode,
 )
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
@@ -39,12 +39,12 @@ HEAD = (7, 77, 1, 5)
 LEADER_AND_ISR = LeaderAndIsrRequest(
     *HEAD,
     [
-        ToldTopic(
+        LeaderAndIsrTopic(
             "t",
             ID,
             [
-                ToldPartition(0, 4, 1, 9, (1, 2), 3, (1, 2, 7), (7,), (2,), True, True),
-                ToldPartition(1, 4, -1, 10, (), 4, (2, 1), (), (), False, False),
+                LeaderAndIsrPartition(0, 4, 1, 9, (1, 2), 3, (1, 2, 7), (7,), (2,), True, True),
+                LeaderAndIsrPartition(1, 4, -1, 10, (), 4, (2, 1), (), (), False, False),
             ],
         )
     ],
@@ -64,7 +64,7 @@ STOP_REPLICA = StopReplicaRequest(
 )
 
 
-def _there_and_back(request: Send, api: Any, version: int, decode: Any) -> list[Any]:
+def _encoded_and_decoded(request: Send, api: Any, version: int, decode: Any) -> list[Any]:
     found = []
     for message in encode(request, lambda _: version, LISTENER):
         assert (message.api, message.version) == (api, version)
@@ -74,8 +74,10 @@ def _there_and_back(request: Send, api: Any, version: int, decode: Any) -> list[
 
 
 @pytest.mark.parametrize("version", leader_and_isr.API.versions)
-def test_leader_and_isr(version: int) -> None:
-    (read,) = _there_and_back(LEADER_AND_ISR, leader_and_isr.API, version, decode_leader_and_isr)
+def test_leader_and_isr_round_trips_in_every_version(version: int) -> None:
+    (read,) = _encoded_and_decoded(
+        LEADER_AND_ISR, leader_and_isr.API, version, decode_leader_and_isr
+    )
     (topic,) = LEADER_AND_ISR.topics
     partitions = [
         each._replace(
@@ -86,14 +88,16 @@ def test_leader_and_isr(version: int) -> None:
         )
         for each in topic.partitions
     ]
-    assert read.topics == [ToldTopic("t", ID if version >= 5 else None, partitions)]
+    assert read.topics == [LeaderAndIsrTopic("t", ID if version >= 5 else None, partitions)]
     assert read[:4] == (-1, 77 if version >= 2 else -1, 1, 5)
     assert [each.endpoints[0].port for each in read.live_leaders] == [1, 2]
 
 
 @pytest.mark.parametrize("version", update_metadata.API.versions)
-def test_update_metadata(version: int) -> None:
-    (read,) = _there_and_back(UPDATE_METADATA, update_metadata.API, version, decode_update_metadata)
+def test_update_metadata_round_trips_in_every_version(version: int) -> None:
+    (read,) = _encoded_and_decoded(
+        UPDATE_METADATA, update_metadata.API, version, decode_update_metadata
+    )
     (topic,) = UPDATE_METADATA.topics
     partitions = [
         each._replace(offline=each.offline if version >= 4 else ()) for each in topic.partitions
@@ -106,8 +110,8 @@ def test_update_metadata(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", stop_replica.API.versions)
-def test_stop_replica(version: int) -> None:
-    read = _there_and_back(STOP_REPLICA, stop_replica.API, version, decode_stop_replica)
+def test_stop_replica_round_trips_in_every_version(version: int) -> None:
+    read = _encoded_and_decoded(STOP_REPLICA, stop_replica.API, version, decode_stop_replica)
     if version >= 3:
         assert [each.topics for each in read] == [STOP_REPLICA.topics]
         return

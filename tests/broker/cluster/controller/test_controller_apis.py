@@ -1,4 +1,4 @@
-"""Requests to the controller: what its host is asked, and what is answered, in every version."""
+"""Requests to the controller: the calls to its host, and the answers, in every version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _CLIENTS = ThreadPoolExecutor(2)
 
 
 class Host:
-    """In place of the controller's host: keeps calls, and answers each with what is at hand."""
+    """Replaces the controller's host: keeps the calls and answers each with the set reply."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -75,7 +75,7 @@ class Scene:
     async def asks(
         self, name: str, version: int, value: dict[str, Any], reply: Reply | None = None
     ) -> tuple[Call | None, dict[str, Any]]:
-        """What the host was asked, without its ticket, and the answer."""
+        """The call to the host, and the answer to the request."""
         self.host.calls, self.host.reply = [], reply
 
         def call() -> dict[str, Any]:
@@ -98,13 +98,13 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 def fields_of(call: Call | None) -> dict[str, Any]:
-    """A call without its ticket."""
+    """The fields of a call without its ticket."""
     assert call is not None
     return {name: getattr(call, name) for name in call.__slots__ if name != "ticket"}
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_alter_partition(version: int) -> None:
+async def test_alter_partition_is_passed_to_the_controller_in_every_version(version: int) -> None:
     by_id, with_epochs = version >= 2, version >= 3
     isr: dict[str, Any] = {"new_isr": [1, 2]}
     if with_epochs:
@@ -158,8 +158,8 @@ async def test_alter_partition(version: int) -> None:
     assert second["partitions"][0]["error_code"] == INVALID_UPDATE_VERSION
 
 
-async def test_alter_partition_of_an_id_that_is_zero_or_unknown() -> None:
-    """Trap 17: a topic without an id is no topic that can be named by one."""
+async def test_alter_partition_with_a_zero_topic_id_gets_unknown_topic_id() -> None:
+    """Trap 17: a topic without an id cannot be named by one."""
     async with scene() as there:
         partition = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}
         call, answer = await there.asks(
@@ -177,7 +177,7 @@ async def test_alter_partition_of_an_id_that_is_zero_or_unknown() -> None:
     assert answer["topics"][0]["partitions"][0]["error_code"] == UNKNOWN_TOPIC_ID
 
 
-async def test_allocate_producer_ids() -> None:
+async def test_allocate_producer_ids_is_passed_to_the_controller() -> None:
     value = {"broker_id": 1, "broker_epoch": 7}
     async with scene() as there:
         call, answer = await there.asks(
@@ -193,7 +193,9 @@ async def test_allocate_producer_ids() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-async def test_controlled_shutdown(version: int) -> None:
+async def test_controlled_shutdown_is_passed_to_the_controller_in_every_version(
+    version: int,
+) -> None:
     value = {"broker_id": 2} | ({"broker_epoch": 7} if version >= 2 else {})
     async with scene() as there:
         call, answer = await there.asks(
@@ -206,7 +208,7 @@ async def test_controlled_shutdown(version: int) -> None:
         assert answer["error_code"] == STALE_CONTROLLER_EPOCH
 
 
-async def test_alter_partition_reassignments() -> None:
+async def test_alter_partition_reassignments_is_passed_to_the_controller() -> None:
     topics = [
         {
             "name": "t",
@@ -244,7 +246,7 @@ async def test_alter_partition_reassignments() -> None:
         assert answer["error_message"]
 
 
-async def test_list_partition_reassignments() -> None:
+async def test_list_partition_reassignments_is_passed_to_the_controller() -> None:
     reply = ListedReassignments(NONE, {("t", 2): Assignment((3, 1, 2), (3,), (2,))})
     async with scene() as there:
         call, answer = await there.asks("ListPartitionReassignments", 0, {"topics": None}, reply)
@@ -270,7 +272,7 @@ async def test_list_partition_reassignments() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_elect_leaders(version: int) -> None:
+async def test_elect_leaders_is_passed_to_the_controller_in_every_version(version: int) -> None:
     unclean = {"election_type": 1} if version else {}
     asked = [{"topic": "t", "partitions": [0, 1]}]
     results = {("t", 0): (NONE, ""), ("t", 1): (ELECTION_NOT_NEEDED, "led")}
@@ -319,7 +321,7 @@ async def test_elect_leaders(version: int) -> None:
         ("ControlledShutdown", 1, {"broker_id": 1}),
     ],
 )
-async def test_what_brokers_ask_is_refused_to_clients(
+async def test_requests_of_brokers_are_refused_to_clients(
     name: str, version: int, value: dict[str, Any]
 ) -> None:
     async with scene() as there:

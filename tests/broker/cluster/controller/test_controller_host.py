@@ -1,4 +1,4 @@
-"""The controller's host: what it reads of ZooKeeper, what it does about what is odd there."""
+"""The controller's host: its reads of ZooKeeper, and its handling of invalid nodes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.broker.edge import Taker, eventually
 BAD = b'{"version":'
 
 
-async def begun(there: Cluster) -> Host:
-    """The first host, when it is the controller."""
+async def started_controller(there: Cluster) -> Host:
+    """Starts the first host and waits until it is the controller."""
     first = there.hosts[0]
     first.host.start()
     await eventually(lambda: first.seen(ControllerReady))
@@ -43,10 +43,11 @@ def leads(there: Cluster, topic: str, leader: int) -> bool:
     return state is not None and state.leader == leader
 
 
-async def test_a_new_topic_gets_its_leader_and_brokers_hear_of_it() -> None:
-    """Trap 9: who lives is told before who leads."""
+@pytest.mark.proves("clusters 9")
+async def test_new_topic_gets_a_leader_and_brokers_are_notified() -> None:
+    """Trap 9: live brokers are sent before leaders."""
     async with hosted(1, obedient=2) as there:
-        await begun(there)
+        await started_controller(there)
         await there.topic("t", (11, 12))
         first = there.obedient[0]
         await eventually(lambda: first.of(leader_and_isr.API.key))
@@ -59,10 +60,11 @@ async def test_a_new_topic_gets_its_leader_and_brokers_hear_of_it() -> None:
         assert (state.leader, state.isr, state.leader_epoch) == (11, (11, 12), 0)
 
 
-async def test_a_broker_that_went_during_a_lost_connection_is_missed() -> None:
+@pytest.mark.proves("clusters 20")
+async def test_broker_that_left_during_a_lost_connection_is_noticed() -> None:
     """Trap 20: kazoo forgets watches then."""
     async with hosted(1, obedient=2) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         await there.topic("t", (11, 12))
         await eventually(lambda: leads(there, "t", 11))
         host.zookeeper.suspend()
@@ -76,9 +78,9 @@ async def test_a_broker_that_went_during_a_lost_connection_is_missed() -> None:
         await gone.zookeeper.close()
 
 
-async def test_a_topic_s_node_is_watched_after_a_reconnect_too() -> None:
+async def test_topic_node_is_watched_after_a_reconnect() -> None:
     async with hosted(1, obedient=1) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         await there.topic("t", (11,))
         await eventually(lambda: leads(there, "t", 11))
         host.zookeeper.lose_connection()
@@ -89,10 +91,11 @@ async def test_a_topic_s_node_is_watched_after_a_reconnect_too() -> None:
         await eventually(lambda: there.state("t", 1))
 
 
-async def test_a_restart_that_nobody_saw_is_an_end_and_a_beginning() -> None:
+@pytest.mark.proves("clusters 15")
+async def test_unobserved_restart_of_a_broker_is_a_leave_and_a_join() -> None:
     """Trap 15."""
     async with hosted(1, obedient=1) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         only = there.obedient[0]
         host.zookeeper.suspend()
         await there.zookeeper.delete(brokers.path(11))
@@ -106,9 +109,9 @@ async def test_a_restart_that_nobody_saw_is_an_end_and_a_beginning() -> None:
         await eventually(lambda: any(each["broker_epoch"] == epoch for each in only.of(6)))
 
 
-async def test_a_topic_that_does_not_parse_stays_as_it_was_and_is_watched() -> None:
+async def test_topic_with_an_invalid_node_is_unchanged_and_still_watched() -> None:
     async with hosted(1, obedient=1) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         await there.topic("t", (11,))
         await eventually(lambda: leads(there, "t", 11))
         await eventually(lambda: b"topic_id" in (there.data(topics.topic_path("t")) or b""))
@@ -127,7 +130,8 @@ async def test_a_topic_that_does_not_parse_stays_as_it_was_and_is_watched() -> N
         await eventually(lambda: there.state("t", 1))
 
 
-async def test_odd_nodes_harm_nobody() -> None:
+@pytest.mark.proves("clusters 22")
+async def test_invalid_nodes_do_not_affect_other_topics() -> None:
     """Trap 22, and trap 12: a broker without the listener; at the election and after it."""
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
@@ -145,7 +149,7 @@ async def test_odd_nodes_harm_nobody() -> None:
         path = topics.state_path("leaderless", 0)
         await there.zookeeper.create(path, topics.encode_state(state))
         await there.zookeeper.create(admin.delete_path("never"), None)
-        host = await begun(there)
+        host = await started_controller(there)
         await eventually(lambda: leads(there, "stateless", 11))
         await eventually(lambda: there.data(admin.delete_path("never")) is None)
         await there.zookeeper.create(admin.delete_path("neither"), None)
@@ -156,10 +160,11 @@ async def test_odd_nodes_harm_nobody() -> None:
         assert host.seen(NoLeader) == []
 
 
+@pytest.mark.proves("clusters 21")
 async def test_a_fenced_controller_resigns() -> None:
     """Trap 21."""
     async with hosted(1, obedient=1) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         await there.zookeeper.set(cluster.CONTROLLER_EPOCH, b"5")
         await there.topic("t", (11,))
         await eventually(lambda: len(host.seen(ControllerReady)) == 2)
@@ -167,13 +172,14 @@ async def test_a_fenced_controller_resigns() -> None:
         await eventually(lambda: leads(there, "t", 11))
 
 
-async def test_the_id_by_which_brokers_know_a_topic_is_kept() -> None:
+@pytest.mark.proves("clusters 17")
+async def test_topic_id_known_to_brokers_is_restored() -> None:
     """Trap 17: an old tool drops the id of a topic (KAFKA-14190)."""
     async with hosted(1, obedient=1) as there:
         there.hosts[0].known_ids["t"] = bytes(range(16))
         await there.topic("t", (11,))
         await there.topic("u", (11,))
-        await begun(there)
+        await started_controller(there)
         await eventually(lambda: leads(there, "t", 11) and leads(there, "u", 11))
         ids = [
             topics.decode_topic(each, there.data(topics.topic_path(each)) or b"").topic_id
@@ -183,19 +189,19 @@ async def test_the_id_by_which_brokers_know_a_topic_is_kept() -> None:
         assert ids[1] not in (None, ids[0])
 
 
-def told_deleted(lines: list[Any]) -> list[Any]:
-    return [each for each in lines if "parsed, deleted" in each["event"]]
+def logged_deletions(lines: list[Any]) -> list[Any]:
+    return [each for each in lines if each["event"].startswith("deleting a ZooKeeper node")]
 
 
-async def test_what_old_tools_ask_badly_is_deleted() -> None:
+async def test_invalid_requests_of_old_tools_are_deleted() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(admin.REASSIGN, BAD)
         with capture_logs() as lines:
-            await begun(there)
+            await started_controller(there)
             await eventually(lambda: there.data(admin.REASSIGN) is None)
             await there.zookeeper.create(admin.PREFERRED, b"[]")
             await eventually(lambda: there.data(admin.PREFERRED) is None)
-            await eventually(lambda: len(told_deleted(lines)) == 2)
+            await eventually(lambda: len(logged_deletions(lines)) == 2)
         await there.topic("t", (11,))
         await eventually(lambda: leads(there, "t", 11))
         good = admin.encode_reassignments({("t", 0): (11,)})
@@ -203,8 +209,10 @@ async def test_what_old_tools_ask_badly_is_deleted() -> None:
         await eventually(lambda: there.data(admin.REASSIGN) is None)
 
 
-async def test_what_was_not_there_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An old tool that asks while a term begins would be deleted unread, and think it was heard."""
+async def test_request_node_that_did_not_exist_is_not_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise a request that an old tool makes at the start of a term would be deleted unread."""
     async with hosted(1, obedient=1) as there:
         zookeeper = there.hosts[0].zookeeper
         multi, deleted = zookeeper.multi, list[str]()
@@ -214,7 +222,7 @@ async def test_what_was_not_there_is_not_deleted(monkeypatch: pytest.MonkeyPatch
             return await multi(operations)
 
         monkeypatch.setattr(zookeeper, "multi", watched)
-        await begun(there)
+        await started_controller(there)
         await there.topic("t", (11,))
         await eventually(lambda: leads(there, "t", 11))
         assert admin.PREFERRED not in deleted
@@ -225,14 +233,14 @@ async def test_what_was_not_there_is_not_deleted(monkeypatch: pytest.MonkeyPatch
         assert deleted.count(admin.PREFERRED) == 1
 
 
-async def test_what_is_left_of_the_reassignments_asked_for_does_not_begin_again() -> None:
-    """The controller writes it into the node itself; only another node is another wish."""
+async def test_remaining_reassignments_in_the_node_are_not_started_again() -> None:
+    """The controller writes the rest into the node itself; only a new node is a new request."""
     async with hosted(1, obedient=2) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         for each in ("fast", "slow"):
             await there.topic(each, (11,))
             await eventually(lambda each=each: leads(there, each, 11))
-        left = {("slow", 0): (12,)}  # nobody fetches: it never catches up
+        left = {("slow", 0): (12,)}  # the replica never catches up, because no broker fetches
         asked = admin.encode_reassignments({("fast", 0): (11,), **left})
         await there.zookeeper.create(admin.REASSIGN, asked)
         await eventually(lambda: there.data(admin.REASSIGN) == admin.encode_reassignments(left))
@@ -245,11 +253,11 @@ async def test_what_is_left_of_the_reassignments_asked_for_does_not_begin_again(
         await eventually(lambda: len(host.seen(ReassignmentStarted)) == 3)
 
 
-async def test_a_bad_block_of_producer_ids_is_answered_and_read_again() -> None:
+async def test_invalid_block_of_producer_ids_is_an_error_until_corrected() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.set(cluster.PRODUCER_IDS, b"")
         await there.zookeeper.set(cluster.PRODUCER_IDS, BAD)
-        host = await begun(there)
+        host = await started_controller(there)
         replies: list[Any] = []
 
         async def ask() -> ProducerIdsReply:
@@ -272,16 +280,16 @@ async def test_a_bad_block_of_producer_ids_is_answered_and_read_again() -> None:
         assert there.active() == [1]
 
 
-async def test_calls_are_refused_where_nobody_is_the_controller() -> None:
+async def test_calls_are_refused_before_the_host_is_controller() -> None:
     async with hosted(1) as there:
         replies: list[Any] = []
         there.hosts[0].host.submit(AllocateProducerIds(Taker(replies.append), 11, 1))
         assert [each.error_code for each in replies] == [NOT_CONTROLLER]
 
 
-async def test_a_broker_that_is_about_to_stop_gives_its_leaderships_away() -> None:
+async def test_controlled_shutdown_moves_leaderships() -> None:
     async with hosted(1, obedient=2) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         await there.topic("t", (11, 12))
         await there.topic("u", (11,))
         await eventually(lambda: leads(there, "t", 11) and leads(there, "u", 11))
@@ -296,7 +304,7 @@ async def test_a_broker_that_is_about_to_stop_gives_its_leaderships_away() -> No
         assert leads(there, "u", 11), "nobody else has it"
 
 
-async def test_a_term_begins_in_short_turns() -> None:
+async def test_start_of_a_term_yields_after_each_topic() -> None:
     async with hosted(1, obedient=1) as there:
         for index in range(450):
             await there.topic(f"t{index}", (11,))
@@ -309,7 +317,7 @@ async def test_a_term_begins_in_short_turns() -> None:
                 await asyncio.sleep(0)
 
         counting = asyncio.ensure_future(count())
-        host = await begun(there)
+        host = await started_controller(there)
         await counting
         assert turns > 450, "a topic is a turn"
         (ready,) = host.seen(ControllerReady)
@@ -317,11 +325,14 @@ async def test_a_term_begins_in_short_turns() -> None:
         assert host.seen(TopicAdded) == [], "they were there"
 
 
-async def test_no_state_is_written_that_was_decided_before_its_leader_came_back() -> None:
-    """The leader may have lost the end of its log with the power. Were the state written and its
-    controller dead a moment later, the next one would take it for newer than the registration."""
+async def test_state_decided_before_its_leader_registered_again_is_not_written() -> None:
+    """The leader may have lost the end of its log in a power loss.
+
+    If the state were written and the controller died, the next one would take the state for newer
+    than the registration.
+    """
     async with hosted(1, obedient=3) as there:
-        host = await begun(there)
+        host = await started_controller(there)
         leader, _, third = there.obedient
         await there.topic("t", (11, 12, 13))
         await eventually(lambda: leads(there, "t", 11))

@@ -1,4 +1,4 @@
-"""Log lines of the controller: what happens together is told together."""
+"""Log lines of the controller: events within a short time share a line."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def moved(index: int, leader: int = 2, before: int = 1, cause: Cause = Cause.OFF
 
 
 def lines_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """What is told of events that happen together."""
+    """The log lines of events that happen together."""
     lines = ControllerLines(Time())
     with capture_logs() as written:
         for each in events:
             lines.observe(each)
-        lines.tell()
+        lines.write_lines()
     return [dict(each) for each in written]
 
 
-async def test_many_partitions_that_move_are_one_line_a_leader() -> None:
+async def test_many_leader_changes_are_one_line_per_new_leader() -> None:
     events = [moved(index, leader=2 + index % 2) for index in range(1000)]
     first, second = lines_of(events)
     assert (first["leader"], first["before"], first["count"]) == (2, 1, 500)
@@ -59,7 +59,7 @@ async def test_many_partitions_that_move_are_one_line_a_leader() -> None:
     assert (second["leader"], second["count"]) == (3, 500)
 
 
-async def test_one_partition_that_moves_is_named_without_a_count() -> None:
+async def test_single_leader_change_is_logged_without_a_count() -> None:
     (line,) = lines_of([moved(7, cause=Cause.PREFERRED)])
     assert line == {
         "event": "partition leader changed",
@@ -71,7 +71,7 @@ async def test_one_partition_that_moves_is_named_without_a_count() -> None:
     }
 
 
-async def test_lines_come_by_themselves() -> None:
+async def test_lines_are_written_by_a_timer() -> None:
     lines = ControllerLines(Time())
     with capture_logs() as written:
         lines.observe(BrokerLeft(3, 9))
@@ -80,7 +80,7 @@ async def test_lines_come_by_themselves() -> None:
         await eventually(lambda: len(written) == 2)
 
 
-async def test_the_lines_are_bounded() -> None:
+async def test_number_of_lines_is_bounded() -> None:
     written = lines_of([BrokerLeft(each, each) for each in range(LINES_MAX + 7)])
     assert len(written) == LINES_MAX + 1
     assert written[-1]["events"] == 7
@@ -98,7 +98,7 @@ async def test_the_lines_are_bounded() -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_what_changes_no_leader_has_no_line(event: Event) -> None:
+async def test_event_without_a_leader_change_has_no_line(event: Event) -> None:
     assert lines_of([event]) == []
 
 
@@ -127,7 +127,9 @@ async def test_what_changes_no_leader_has_no_line(event: Event) -> None:
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_each_event_is_told(event: Event, level: str, said: dict[str, Any]) -> None:
+async def test_event_has_a_line_with_its_level_and_fields(
+    event: Event, level: str, said: dict[str, Any]
+) -> None:
     (line,) = lines_of([event])
     assert line["log_level"] == level
     assert said.items() <= line.items()

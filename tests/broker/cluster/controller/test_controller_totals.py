@@ -1,4 +1,4 @@
-"""What is counted of the controller: new leaders by cause, and how long partitions had none."""
+"""Metrics of the controller: new leaders by cause, and the time that partitions had no leader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.now import Now
 
 
 class _Time:
-    """A clock that a test moves."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.ms = 1_000
@@ -44,7 +44,7 @@ def test_new_leaders_are_counted_by_cause() -> None:
     }  # fmt: skip
 
 
-def test_time_without_a_leader_is_added_up_when_there_is_one() -> None:
+def test_leaderless_time_is_added_when_a_leader_is_elected() -> None:
     totals, time = _totals()
     totals.observe(NoLeader("t", 0, (1,), (1, 2)))
     time.ms += 2_000
@@ -57,7 +57,7 @@ def test_time_without_a_leader_is_added_up_when_there_is_one() -> None:
     assert totals.leaderless_ms == 5_000
 
 
-def test_a_new_term_begins_to_look_anew() -> None:
+def test_new_term_drops_the_leaderless_time_in_progress() -> None:
     totals, time = _totals()
     totals.observe(NoLeader("t", 0, (1,), (1, 2)))
     totals.observe(ControllerReady(2, (1, 2), 1, 1))

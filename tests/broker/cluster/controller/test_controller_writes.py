@@ -1,4 +1,4 @@
-"""The controller's writes: fenced, and looked at where an answer was lost."""
+"""The controller's writes: fenced by its epoch, and verified when an answer was lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATH = topics.state_path("t", 0)
 
 
 class Scene:
-    """A controller of epoch 1, and somebody else."""
+    """A controller of epoch 1, and another client."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -58,7 +58,7 @@ async def scene() -> Scene:
     return found
 
 
-async def test_a_state_is_created_with_its_parents_once() -> None:
+async def test_state_is_created_once_with_its_parents() -> None:
     there = await scene()
     assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
     assert await there.does(CreateState(2, "t", 0, STATE)) == (Result.NODE_EXISTS, -1)
@@ -68,7 +68,7 @@ async def test_a_state_is_created_with_its_parents_once() -> None:
     assert there.ensemble.nodes[topics.partitions_path("t")].data is None
 
 
-async def test_a_state_is_set_at_its_version() -> None:
+async def test_state_is_set_only_at_the_expected_version() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     assert await there.does(SetState(2, "t", 0, STATE._replace(leader=2))) == (Result.OK, 1)
@@ -76,8 +76,9 @@ async def test_a_state_is_set_at_its_version() -> None:
     assert await there.does(SetState(4, "t", 9, STATE)) == (Result.NO_NODE, -1)
 
 
+@pytest.mark.proves("clusters 3")
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_a_write_whose_answer_was_lost_is_known_by_what_is_there(lost: int) -> None:
+async def test_write_with_a_lost_answer_is_recognized_by_the_nodes_content(lost: int) -> None:
     """Trap 3."""
     there = await scene()
     there.zookeeper.lose_answers(1)
@@ -94,7 +95,7 @@ async def test_a_write_whose_answer_was_lost_is_known_by_what_is_there(lost: int
     assert (await there.does(DeleteNodes(5, [PATH])))[0] is Result.OK
 
 
-async def test_a_lost_answer_is_no_excuse_where_another_wrote() -> None:
+async def test_write_with_a_lost_answer_fails_when_another_client_wrote() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     other = topics.encode_state(topics.StateNode(2, 5, (2,), 1))
@@ -116,8 +117,9 @@ WRITES: list[Write] = [
 ]
 
 
+@pytest.mark.proves("clusters 21")
 @pytest.mark.parametrize("write", WRITES, ids=lambda each: type(each).__name__)
-async def test_whoever_lost_its_epoch_writes_nothing(write: Write) -> None:
+async def test_write_of_a_fenced_controller_changes_nothing(write: Write) -> None:
     """Trap 21: each write is a multi with a check of the epoch's node."""
     there = await scene()
     await there.does(CreateState(9, "t", 1, STATE))
@@ -128,7 +130,7 @@ async def test_whoever_lost_its_epoch_writes_nothing(write: Write) -> None:
     assert {path: node.data for path, node in there.ensemble.nodes.items()} == before
 
 
-async def test_a_topic_is_erased_with_all_that_is_below_it() -> None:
+async def test_topic_deletion_removes_all_its_nodes() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     await there.other.create(configs.path(configs.TOPICS, "t"), b"{}")
@@ -141,14 +143,14 @@ async def test_a_topic_is_erased_with_all_that_is_below_it() -> None:
     assert (await there.does(DeleteTopic(3, "t")))[0] is Result.OK, "what isn't there is no error"
 
 
-async def test_every_write_checks_the_epoch() -> None:
+async def test_each_multi_of_a_topic_deletion_checks_the_epoch() -> None:
     there = await scene()
     await there.does(CreateState(1, "t", 0, STATE))
     await there.does(DeleteTopic(2, "t"))
     assert there.ensemble.writes.count(Check(cluster.CONTROLLER_EPOCH, 1)) >= 6
 
 
-async def test_a_rewrite_keeps_what_it_does_not_know() -> None:
+async def test_rewritten_topic_keeps_unknown_fields() -> None:
     """Trap 17."""
     there = await scene()
     moving = {0: Assignment((3, 1), (3,), (1,)), 1: Assignment((1,))}
@@ -161,7 +163,7 @@ async def test_a_rewrite_keeps_what_it_does_not_know() -> None:
     assert node.topic_id == "AAECAwQFBgcICQoLDA0ODw"
 
 
-async def test_an_expired_session_says_nothing_of_a_write() -> None:
+async def test_write_fails_when_its_session_expired() -> None:
     there = await scene()
     there.zookeeper.suspend()
     there.ensemble.end_session(there.zookeeper.session)
@@ -184,9 +186,7 @@ async def _three_states() -> Scene:
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 @pytest.mark.parametrize("count", [1, 3])
-async def test_a_state_is_not_changed_by_what_was_decided_before_a_broker_registered(
-    count: int, lost: int
-) -> None:
+async def test_state_decided_before_a_broker_registered_is_outdated(count: int, lost: int) -> None:
     there = await scene()
     created = [CreateState(each, "t", each, STATE) for each in range(count)]
     await there.writes.do_states(created)
@@ -207,7 +207,7 @@ async def test_a_state_is_not_changed_by_what_was_decided_before_a_broker_regist
 
 
 @pytest.mark.parametrize("count", [1, 3])
-async def test_a_broker_that_registers_after_a_lost_answer_undoes_nothing(count: int) -> None:
+async def test_registration_after_a_lost_answer_keeps_the_written_states(count: int) -> None:
     there = await scene()
     await there.writes.do_states([CreateState(each, "t", each, STATE) for each in range(count)])
     before = (await there.other.set(brokers.IDS, b"")).version
@@ -229,7 +229,7 @@ async def test_a_broker_that_registers_after_a_lost_answer_undoes_nothing(count:
     assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
 
 
-async def test_states_that_are_written_at_once_share_a_multi() -> None:
+async def test_states_written_together_share_a_multi() -> None:
     there = await _three_states()
     before = len(there.ensemble.writes)
     done = await there.writes.do_states([_moved(each, each) for each in range(3)])
@@ -238,7 +238,7 @@ async def test_states_that_are_written_at_once_share_a_multi() -> None:
     assert len(fences) == 1
 
 
-async def test_one_state_that_can_not_be_written_keeps_no_other_back() -> None:
+async def test_states_are_written_when_others_of_the_batch_fail() -> None:
     there = await _three_states()
     writes = [_moved(1, 0), _moved(2, 1, epoch=7), _moved(3, 9), _moved(4, 2)]
     done = await there.writes.do_states([*writes, CreateState(5, "gone", 0, STATE)])
@@ -252,7 +252,7 @@ async def test_one_state_that_can_not_be_written_keeps_no_other_back() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-async def test_states_whose_answer_was_lost_are_known_by_what_is_there(lost: int) -> None:
+async def test_states_with_a_lost_answer_are_recognized_by_their_content(lost: int) -> None:
     there = await scene()
     there.zookeeper.lose_answers(lost)
     created = [CreateState(each, "t", each, STATE) for each in range(3)]
@@ -262,7 +262,7 @@ async def test_states_whose_answer_was_lost_are_known_by_what_is_there(lost: int
     assert done == [WriteResult(each, Result.OK, 1) for each in range(3)]
 
 
-async def test_whoever_lost_its_epoch_writes_none_of_many_states() -> None:
+async def test_fenced_controller_writes_none_of_several_states() -> None:
     there = await _three_states()
     await there.other.set(cluster.CONTROLLER_EPOCH, b"2")
     done = await there.writes.do_states([_moved(1, 0), CreateState(2, "t", 8, STATE)])

@@ -1,4 +1,4 @@
-"""What waits in a channel, without what later requests say anew."""
+"""The requests waiting in a channel, without those that later requests supersede."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from broker.cluster.controller import superseded
 from broker.cluster.controller.superseded import load
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
     Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
     StoppedTopic,
     StopReplicaRequest,
-    ToldPartition,
-    ToldTopic,
     UpdateMetadataRequest,
 )
 
@@ -26,7 +26,7 @@ HEAD = (2, 5, 1, 1)
 
 
 def without_superseded(requests: Sequence[Send]) -> list[Send]:
-    """All of it in one go."""
+    """The result of the whole work."""
     work = superseded.without_superseded(requests)
     while True:
         try:
@@ -36,13 +36,13 @@ def without_superseded(requests: Sequence[Send]) -> list[Send]:
             return left
 
 
-def told(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
-    """Topic, partition and leader epoch of each."""
+def led(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
+    """A LeaderAndIsr request with a topic, partition and leader epoch for each argument."""
     topics = [
-        ToldTopic(
+        LeaderAndIsrTopic(
             name,
             None,
-            [ToldPartition(index, 1, 2, epoch, (2,), 0, (2,), (), (), False, new)],
+            [LeaderAndIsrPartition(index, 1, 2, epoch, (2,), 0, (2,), (), (), False, new)],
         )
         for name, index, epoch in partitions
     ]
@@ -61,8 +61,8 @@ def stopped(name: str, *, delete: bool) -> StopReplicaRequest:
     return StopReplicaRequest(*HEAD, [StoppedTopic(name, [StoppedPartition(0, -1, delete)])])
 
 
-def said(requests: Sequence[Send]) -> list[str]:
-    """Each request as its kind, and the topic, partition and epoch of all that is in it."""
+def summary(requests: Sequence[Send]) -> list[str]:
+    """Each request as its initial, with topic, partition and epoch of each of its partitions."""
     found = []
     for request in requests:
         words = [type(request).__name__[0]]
@@ -80,54 +80,54 @@ T1, T2 = ("t", 0, 1), ("t", 0, 2)
 @pytest.mark.parametrize(
     ("requests", "left"),
     [
-        ([told(T1), told(T2)], ["L t0:2"]),
-        ([told(T1, ("u", 0, 1)), told(T2)], ["L u0:1", "L t0:2"]),
+        ([led(T1), led(T2)], ["L t0:2"]),
+        ([led(T1, ("u", 0, 1)), led(T2)], ["L u0:1", "L t0:2"]),
         ([shown(T1), shown(T2)], ["U t0:2"]),
         ([shown(T1), shown(("t", 1, 1)), shown(("u", 0, 1))], ["U u0:1 t1:1 t0:1"]),
-        ([shown(), told(T1), shown(T1)], ["U", "L t0:1", "U t0:1"]),
+        ([shown(), led(T1), shown(T1)], ["U", "L t0:1", "U t0:1"]),
         (
-            [shown(), told(T1), shown(T1), told(T2), shown(T2)],
+            [shown(), led(T1), shown(T1), led(T2), shown(T2)],
             ["U t0:1", "L t0:2", "U t0:2"],
         ),
         (
-            [shown(T1, ("t", 1, 1)), told(T2), shown(("t", 1, 2)), told(T1), shown(("t", 1, 3))],
+            [shown(T1, ("t", 1, 1)), led(T2), shown(("t", 1, 2)), led(T1), shown(("t", 1, 3))],
             ["U t0:1 t1:1", "L t0:1", "U t1:3"],
         ),
         (
-            [shown(T1, ("t", 1, 1)), told(T1), shown(("t", 1, 2), ("t", 2, 2)), shown(T2)],
+            [shown(T1, ("t", 1, 1)), led(T1), shown(("t", 1, 2), ("t", 2, 2)), shown(T2)],
             ["U t0:1 t1:1", "L t0:1", "U t0:2 t1:2 t2:2"],
         ),
         (
-            [shown(T1), told(T1), shown(T1, leader=-2), stopped("u", delete=True), shown(T2)],
+            [shown(T1), led(T1), shown(T1, leader=-2), stopped("u", delete=True), shown(T2)],
             ["U", "L t0:1", "U t0:1", "S u0:True", "U t0:2"],
         ),
         ([shown(T1), shown(T2, leader=-2)], ["U t0:2"]),
         ([shown(T1, leader=-2), shown(T2)], ["U t0:1", "U t0:2"]),
         ([stopped("t", delete=False), stopped("t", delete=True)], ["S t0:True"]),
         ([stopped("t", delete=True), stopped("t", delete=False)], ["S t0:True", "S t0:False"]),
-        ([told(T1), stopped("t", delete=True), told(T2)], ["S t0:True", "L t0:2"]),
-        ([stopped("t", delete=False), told(T2)], ["S t0:False", "L t0:2"]),
+        ([led(T1), stopped("t", delete=True), led(T2)], ["S t0:True", "L t0:2"]),
+        ([stopped("t", delete=False), led(T2)], ["S t0:False", "L t0:2"]),
     ],
 )  # fmt: skip
-def test_what_is_left(requests: list[Send], left: list[str]) -> None:
-    assert said(without_superseded(requests)) == left
+def test_superseded_requests_are_removed(requests: list[Send], left: list[str]) -> None:
+    assert summary(without_superseded(requests)) == left
 
 
-def test_a_replica_that_was_never_told_of_is_new_in_what_is_left() -> None:
-    [left] = without_superseded([told(T1, new=True), told(T2)])
+def test_merged_leader_and_isr_keeps_is_new() -> None:
+    [left] = without_superseded([led(T1, new=True), led(T2)])
     assert isinstance(left, LeaderAndIsrRequest)
     assert left.topics[0].partitions[0].is_new
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_last_that_is_said_of_each_partition_is_left_and_no_more(seed: int) -> None:
+def test_only_the_last_request_of_each_partition_is_left(seed: int) -> None:
     chance = Random(seed)
     places = [(name, index) for name in "tuv" for index in range(4)]
     requests: list[Send] = []
     last: dict[tuple[str, str, int], int] = {}
     for epoch in range(400):
         some = [(*place, epoch) for place in chance.sample(places, chance.randint(1, 3))]
-        kind = chance.choice((told, shown))
+        kind = chance.choice((led, shown))
         requests.append(kind(*some))
         last |= {(kind(*some).__class__.__name__[0], name, index): epoch for name, index, _ in some}
     left = without_superseded(requests)
@@ -144,8 +144,8 @@ def test_the_last_that_is_said_of_each_partition_is_left_and_no_more(seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_topic_is_shown_in_parts_that_the_controller_showed_whole(seed: int) -> None:
-    """Clients would place keys by too small a number of partitions."""
+def test_topic_sent_whole_stays_whole(seed: int) -> None:
+    """Otherwise clients would choose partitions of keys by too small a number of partitions."""
     chance = Random(seed)
     there = dict.fromkeys("tuv", 0)
     requests: list[Send] = []
@@ -159,7 +159,7 @@ def test_no_topic_is_shown_in_parts_that_the_controller_showed_whole(seed: int) 
             counts.add((name, grown))
         elif there[name]:
             some = chance.sample(range(there[name]), chance.randint(1, there[name]))
-            kind = chance.choice((told, shown))
+            kind = chance.choice((led, shown))
             requests.append(kind(*[(name, each, epoch) for each in some]))
     seen: dict[str, set[int]] = {name: set() for name in there}
     for request in without_superseded(without_superseded(requests)):

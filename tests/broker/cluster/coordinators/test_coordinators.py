@@ -1,9 +1,13 @@
-"""Coordinators in a cluster: shards come and go with the leadership of their partitions."""
+"""Coordinators in a cluster: shards are loaded and unloaded with the leadership of their
+partitions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+
+import pytest
 
 from broker.cores.hosted_shard import Phase
 from broker.cores.runtime_settings import RuntimeSettings
@@ -23,19 +27,19 @@ from tests.broker.cluster.coordinating import CoordinatingBroker
 from tests.broker.edge import GROUPS, Client, Taker, eventually
 
 EPOCH_POSITION = 12
-"""Where a batch has its leader epoch, which its CRC does not cover."""
+"""The position of the leader epoch in a batch; the CRC does not cover it."""
 GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 1)
 
 
 def _caught_up(broker: CoordinatingBroker, index: int = 0) -> None:
-    """The follower has all that the leader has."""
+    """The follower has fetched all that the leader has."""
     replica = broker.replica(index)
     replica.follower_fetched(2, replica.log.log_end_offset)
 
 
 async def _committed(broker: CoordinatingBroker, client: Client, offset: int) -> int:
-    """A commit whose record the follower takes."""
+    """A commit whose record the follower fetches."""
     handle = client.send_commit(GROUP, offset)
     end_offset = broker.replica().log.log_end_offset
     await eventually(lambda: broker.replica().log.log_end_offset > end_offset)
@@ -45,7 +49,7 @@ async def _committed(broker: CoordinatingBroker, client: Client, offset: int) ->
     return code
 
 
-async def test_until_it_is_known_how_many_partitions_there_are_nobody_is_served(
+async def test_groups_are_not_served_until_the_number_of_partitions_is_known(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -61,7 +65,7 @@ async def test_until_it_is_known_how_many_partitions_there_are_nobody_is_served(
         assert await client.commit(OTHER, 6) == NOT_COORDINATOR, "nobody here leads its partition"
 
 
-async def test_commits_are_answered_once_the_replicas_in_sync_have_them(tmp_path: Path) -> None:
+async def test_commit_is_answered_when_the_replicas_in_sync_have_it(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(isr=(1, 2))
@@ -73,16 +77,16 @@ async def test_commits_are_answered_once_the_replicas_in_sync_have_them(tmp_path
         assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
-async def _asks_for_what_is_not_stable(
+async def _fetch_of_an_unstable_offset(
     broker: CoordinatingBroker, client: Client
 ) -> tuple[int, int, int]:
-    """Offset 5 is committed; who leads next has read it, and is asked before others have it."""
+    """Commits offset 5, moves the leadership, and fetches before the replicas in sync have it."""
     broker.lead()
     await broker.serves()
     assert await client.commit(GROUP, 5) == NONE
     broker.follow()
     replica = broker.replica()
-    replica.high_watermark = 0  # as a follower that has not been told of a higher one
+    replica.high_watermark = 0  # as a follower that does not know a higher one yet
     broker.lead(epoch=3, isr=(1, 2))
     await broker.serves()
     handle = client.send_fetch(GROUP)
@@ -90,25 +94,28 @@ async def _asks_for_what_is_not_stable(
     return handle
 
 
-async def test_what_a_new_leader_has_read_is_told_once_it_is_stable(tmp_path: Path) -> None:
-    """Trap 26: the commit may yet vanish with this leader."""
+@pytest.mark.proves("clusters 26")
+async def test_new_leader_returns_an_offset_once_it_is_stable(tmp_path: Path) -> None:
+    """Trap 26: the commit may be lost with this leader."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
-        handle = await _asks_for_what_is_not_stable(broker, client)
+        handle = await _fetch_of_an_unstable_offset(broker, client)
         _caught_up(broker)
         answer = await client.receive(handle)
         assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
 
 
-async def test_what_a_leader_has_read_and_never_was_stable_is_not_told(tmp_path: Path) -> None:
+async def test_unstable_offset_is_not_returned_when_leadership_is_lost(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
-        handle = await _asks_for_what_is_not_stable(broker, client)
+        handle = await _fetch_of_an_unstable_offset(broker, client)
         broker.follow(epoch=4)
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
 
-async def test_reads_that_do_not_get_stable_in_time_are_sent_elsewhere(tmp_path: Path) -> None:
+async def test_commit_that_is_not_stable_in_time_gets_coordinator_not_available(
+    tmp_path: Path,
+) -> None:
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=50)
     async with CoordinatingBroker(tmp_path, settings=settings) as broker:
         client = await broker.client()
@@ -120,7 +127,7 @@ async def test_reads_that_do_not_get_stable_in_time_are_sent_elsewhere(tmp_path:
         assert broker.phase() == "active"
 
 
-async def test_from_the_moment_a_load_is_queued_clients_wait_for_it(tmp_path: Path) -> None:
+async def test_requests_get_load_in_progress_once_a_load_is_queued(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -135,7 +142,8 @@ async def test_from_the_moment_a_load_is_queued_clients_wait_for_it(tmp_path: Pa
         assert await client.fetch(GROUP) == 5
 
 
-async def test_what_is_told_of_an_older_leader_epoch_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.proves("clusters 27")
+async def test_request_with_an_older_leader_epoch_changes_nothing(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         broker.lead(epoch=5)
         await broker.serves()
@@ -147,7 +155,9 @@ async def test_what_is_told_of_an_older_leader_epoch_changes_nothing(tmp_path: P
         assert broker.phase() == "", "trap 27: a late load of an older epoch"
 
 
-async def test_who_leads_on_loads_nothing_and_writes_in_the_newer_epoch(tmp_path: Path) -> None:
+async def test_leader_with_a_newer_epoch_keeps_its_shard_and_writes_that_epoch(
+    tmp_path: Path,
+) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(epoch=5)
@@ -163,8 +173,9 @@ async def test_who_leads_on_loads_nothing_and_writes_in_the_newer_epoch(tmp_path
         assert written.partition_leader_epoch == 7
 
 
-async def test_a_parked_join_is_told_at_once_that_another_coordinates(tmp_path: Path) -> None:
-    """Trap 27: before the member's next heartbeat."""
+@pytest.mark.proves("clusters 27")
+async def test_parked_join_gets_not_coordinator_when_leadership_is_lost(tmp_path: Path) -> None:
+    """Trap 27: the member need not wait for its next heartbeat."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -179,7 +190,7 @@ async def test_a_parked_join_is_told_at_once_that_another_coordinates(tmp_path: 
         assert await client.commit(GROUP, 7) == NOT_COORDINATOR
 
 
-async def test_a_group_goes_on_with_its_members_and_generation_at_the_next_coordinator(
+async def test_group_keeps_members_and_generation_at_the_next_coordinator(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -194,7 +205,7 @@ async def test_a_group_goes_on_with_its_members_and_generation_at_the_next_coord
         assert await client.heartbeat(GROUP, member_id, generation) == NONE
 
 
-async def test_too_few_in_sync_refuse_commits_and_nothing_else(tmp_path: Path) -> None:
+async def test_too_few_replicas_in_sync_refuse_only_commits(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         client = await broker.client()
         replica = broker.lead(isr=(1, 2))
@@ -209,7 +220,7 @@ async def test_too_few_in_sync_refuse_commits_and_nothing_else(tmp_path: Path) -
         assert await _committed(broker, client, 7) == NONE
 
 
-async def test_a_leader_with_too_few_in_sync_serves_what_it_has_read(tmp_path: Path) -> None:
+async def test_new_leader_with_too_few_replicas_in_sync_serves_reads(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         client = await broker.client()
         broker.lead(isr=(1, 2))
@@ -225,7 +236,7 @@ async def test_a_leader_with_too_few_in_sync_serves_what_it_has_read(tmp_path: P
         assert await _committed(broker, client, 6) == NONE
 
 
-async def test_offsets_of_deleted_topics_are_dropped_by_who_coordinates(tmp_path: Path) -> None:
+async def test_offsets_of_a_deleted_topic_are_dropped_by_their_coordinator(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(0)
@@ -245,7 +256,7 @@ async def test_offsets_of_deleted_topics_are_dropped_by_who_coordinates(tmp_path
         assert not any(broker.groups.duties.gone.values()), "nothing is left to be done later"
 
 
-async def test_the_next_offsets_topic_has_none_of_the_deleted_ones_shards(tmp_path: Path) -> None:
+async def test_recreated_offsets_topic_has_no_shards_of_the_old_one(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead(epoch=9)
@@ -261,7 +272,7 @@ async def test_the_next_offsets_topic_has_none_of_the_deleted_ones_shards(tmp_pa
         assert await client.commit(GROUP, 5) == NONE
 
 
-async def test_a_load_is_given_up_with_its_partition(tmp_path: Path) -> None:
+async def test_load_is_abandoned_when_leadership_is_lost(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         broker.lead()
@@ -279,8 +290,8 @@ async def test_a_load_is_given_up_with_its_partition(tmp_path: Path) -> None:
         assert given_up.loaded_records == 0, "nobody went on with it"
 
 
-async def test_a_snapshot_of_a_history_that_was_cut_off_is_not_used(tmp_path: Path) -> None:
-    """The batch at its end looks the same; the leader epoch says that another leader wrote it."""
+async def test_snapshot_of_a_truncated_history_is_not_used(tmp_path: Path) -> None:
+    """The last batch is the same except for its leader epoch: another leader wrote it."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
         replica = broker.lead()
@@ -301,7 +312,7 @@ async def test_a_snapshot_of_a_history_that_was_cut_off_is_not_used(tmp_path: Pa
         assert await client.fetch(GROUP) == 5
 
 
-async def test_the_snapshot_of_an_earlier_leadership_spares_the_log_below_it(
+async def test_snapshot_of_an_earlier_leadership_is_used(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -320,7 +331,7 @@ async def test_the_snapshot_of_an_earlier_leadership_spares_the_log_below_it(
         assert await client.fetch(GROUP) == 5
 
 
-async def test_a_log_is_cleaned_by_its_coordinator_or_else_like_any_other(tmp_path: Path) -> None:
+async def test_shard_hosts_the_cleaning_of_its_log_only_while_it_leads(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         life = broker.groups.life
         broker.lead()

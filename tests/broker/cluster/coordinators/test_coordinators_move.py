@@ -1,4 +1,4 @@
-"""Coordinators over three whole brokers: what moves with the leadership of their partitions."""
+"""Coordinators over three whole brokers: groups and transactions move with the leadership."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TRANSACTIONAL_IDS = ("t1", "t2", "t3", "t4")
 
 
 class Client:
-    """A transactional producer that finds its way in a cluster."""
+    """A transactional producer that finds coordinators and leaders in a cluster."""
 
     def __init__(self, cluster: Members, transactional_id: str, rules: int) -> None:
         self.cluster = cluster
@@ -80,7 +80,7 @@ class Client:
 
 
 def _fetch(group_id: str) -> Callable[[Wire], int]:
-    """Asks for the committed offset of partition 0; -1000 less an error is that error."""
+    """Fetches the committed offset of partition 0; an error is returned as -1000 less its code."""
     value = {
         "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
         "require_stable": False,
@@ -96,7 +96,7 @@ def _fetch(group_id: str) -> Callable[[Wire], int]:
 
 
 async def _committed(cluster: Members, group_id: str) -> int:
-    """The committed offset of partition 0, as whoever coordinates the group says it."""
+    """The committed offset of partition 0, from the group's coordinator."""
     offset: int = await cluster.at_coordinator(
         group_id, GROUP, _fetch(group_id), *[-1000 - code for code in RETRIED]
     )
@@ -126,7 +126,7 @@ async def _commit(cluster: Members, group_id: str, offset: int) -> int:
     return code
 
 
-async def test_committed_offsets_are_there_after_each_move(tmp_path: Path) -> None:
+async def test_committed_offsets_survive_each_move_of_the_coordinator(tmp_path: Path) -> None:
     groups = [f"g{number}" for number in range(8)]
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 1)
@@ -143,7 +143,7 @@ async def test_committed_offsets_are_there_after_each_move(tmp_path: Path) -> No
                 assert await _commit(cluster, group_id, number) == NONE
 
 
-async def test_a_coordinator_that_stood_still_beyond_its_session_tells_nothing_of_before(
+async def test_coordinator_paused_beyond_its_session_returns_no_old_offset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_fetch_in_cluster, "SURE_WITHIN_S", 60.0)
@@ -156,11 +156,11 @@ async def test_a_coordinator_that_stood_still_beyond_its_session_tells_nothing_o
         zookeeper = cluster.ensemble.sessions[session]
         zookeeper.suspend()
         cluster.ensemble.end_session(session)
-        del cluster.brokers[node_id]  # the others do not ask it
+        del cluster.brokers[node_id]  # so that the others do not send requests to it
         assert await _commit(cluster, "g", 2) == NONE
         old.time.left_out_ms += 60_000
         answer = asyncio.ensure_future(asked(old, _fetch("g")))
-        for _ in range(2):  # who asks another broker is answered meanwhile
+        for _ in range(2):  # another broker answers in the meantime
             assert await _committed(cluster, "g") == 2
         assert not answer.done()
         zookeeper.resume()
@@ -171,9 +171,7 @@ async def test_a_coordinator_that_stood_still_beyond_its_session_tells_nothing_o
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_transactions_go_over_brokers_that_coordinate_others(
-    tmp_path: Path, commit: bool
-) -> None:
+async def test_transactions_span_brokers(tmp_path: Path, commit: bool) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 3)
         for number, transactional_id in enumerate(TRANSACTIONAL_IDS):
@@ -201,7 +199,7 @@ async def test_transactions_go_over_brokers_that_coordinate_others(
             assert not any(each.internal_errors.counts.values())
 
 
-async def test_a_transaction_is_ended_by_the_next_coordinator(tmp_path: Path) -> None:
+async def test_next_coordinator_ends_a_transaction(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 3)
         client = Client(cluster, "t", 1)
@@ -220,10 +218,10 @@ async def test_a_transaction_is_ended_by_the_next_coordinator(tmp_path: Path) ->
             await eventually("it is marked", lambda: led.last_stable_offset == 2)  # noqa: B023
 
 
-async def test_what_metadata_has_told_only_in_part_names_no_other_coordinator(
+async def test_partial_metadata_of_a_topic_does_not_change_its_coordinators(
     tmp_path: Path,
 ) -> None:
-    """The controller tells of some partitions of a new topic after the others."""
+    """The controller sends some partitions of a new topic after the others."""
     async with members(tmp_path) as cluster:
         broker = cluster.brokers[1]
         for key_type, topic in ((GROUP, OFFSETS_TOPIC), (TRANSACTION, TRANSACTION_TOPIC)):

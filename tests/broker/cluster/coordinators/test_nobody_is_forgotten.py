@@ -1,8 +1,8 @@
-"""Every request to a coordinator is answered, whatever becomes of its partition meanwhile.
+"""Each request to a coordinator is answered, whatever happens to its partition.
 
-Members of a group ask on, several requests at a time on one connection, while their partition is
-led, followed, stopped and led again, at times in the same turn of the loop, with too few replicas
-in sync or a follower that lags. A parked request that was forgotten would hold back all behind it.
+Members of a group send several requests at a time on one connection while their partition is led,
+followed, stopped and led again, at times in the same turn of the loop, with too few replicas in
+sync or a lagging follower. A parked request that was lost would block all after it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STEPS = 40
 
 
 class Member:
-    """A member that asks without waiting, as its random numbers say."""
+    """A member that sends random requests without waiting for answers."""
 
     def __init__(self, client: Client, chance: Random) -> None:
         self.sent: deque[tuple[int, int, int]] = deque()
-        """What is not answered yet."""
+        """The requests that are not answered yet."""
         self.answers = 0
         self._client = client
         self._chance = chance
@@ -67,7 +67,7 @@ class Member:
         return self._client.send_commit(GROUP, self._chance.randrange(1000), **self._member)
 
     async def read(self) -> None:
-        """Takes the answers, for ever."""
+        """Receives the answers, for ever."""
         while True:
             await eventually(lambda: bool(self.sent), 60)
             answer = await self._client.receive(self.sent[0])
@@ -78,7 +78,7 @@ class Member:
 
 
 class Controller:
-    """What is told of the partition, each in a newer leader epoch."""
+    """Sends random changes of the partition, each in a newer leader epoch."""
 
     def __init__(self, broker: CoordinatingBroker, chance: Random) -> None:
         self._broker = broker
@@ -86,7 +86,7 @@ class Controller:
         self._epoch = 0
 
     def tell(self) -> None:
-        """One to three things in the same turn of the loop."""
+        """Makes one to three changes in the same turn of the loop."""
         for _ in range(self._chance.randint(1, 3)):
             self._epoch += 1
             kinds = (self._lead, self._lead, self._catch_up, self.follow, self._stop)
@@ -96,7 +96,7 @@ class Controller:
         self._broker.lead(epoch=self._epoch, isr=self._chance.choice(((1,), (1, 2))))
 
     def follow(self) -> None:
-        """Another broker leads."""
+        """Makes another broker the leader."""
         self._epoch += 1
         self._broker.follow(epoch=self._epoch)
 

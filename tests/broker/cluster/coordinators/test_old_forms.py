@@ -1,4 +1,4 @@
-"""What is recorded of groups where brokers of earlier Kafkas may lead their partition next."""
+"""Records of groups where brokers of earlier Kafka versions may lead their partition next."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 
 GROUP_KEY, OFFSET_KEY = b"\0\2", b"\0\1"
 
 
-def beside(version: str, message_format: str = "0.10.2") -> RuntimeSettings:
+def settings_for_version(version: str, message_format: str = "0.10.2") -> RuntimeSettings:
     return for_fellows(RuntimeSettings(GROUPS), parse(version), message_format)
 
 
 def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
-    """The magics of a log, and by the type of key the version of the last value."""
+    """The magics of a log, and the version of the last value by type of key."""
     data = b"".join(path.read_bytes() for path in broker.directory.glob("*-0/*.log"))
     magics, versions = set(), {}
     for header, _ in iter_stored(data):
@@ -36,6 +36,7 @@ def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
     return magics, versions
 
 
+@pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize(
     ("version", "magic", "of_groups", "of_offsets"),
     [
@@ -46,11 +47,11 @@ def recorded(broker: CoordinatingBroker) -> tuple[set[int], dict[bytes, int]]:
         ("3.0", 2, 3, 3),
     ],
 )
-async def test_records_are_what_an_older_broker_reads(
+async def test_group_records_have_versions_that_an_older_broker_reads(
     version: str, magic: int, of_groups: int, of_offsets: int, tmp_path: Path
 ) -> None:
-    """Trap 25; and an unknown version of a value ends the load of a whole partition."""
-    async with CoordinatingBroker(tmp_path, settings=beside(version)) as broker:
+    """Trap 25: an unknown version of a value ends the load of a whole partition."""
+    async with CoordinatingBroker(tmp_path, settings=settings_for_version(version)) as broker:
         client = await broker.client()
         broker.lead()
         await broker.serves()
@@ -64,8 +65,8 @@ async def test_records_are_what_an_older_broker_reads(
         assert await client.fetch(GROUP) == 5, "it is read back"
 
 
-async def test_static_members_are_refused_where_records_have_no_instances(tmp_path: Path) -> None:
-    async with CoordinatingBroker(tmp_path, settings=beside("2.2")) as broker:
+async def test_static_members_are_refused_when_records_have_no_instance_ids(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path, settings=settings_for_version("2.2")) as broker:
         client = await broker.client()
         broker.lead()
         await broker.serves()
@@ -73,12 +74,12 @@ async def test_static_members_are_refused_where_records_have_no_instances(tmp_pa
         assert (await client.receive(asked))["error_code"] == UNSUPPORTED_VERSION
 
 
-def test_an_offset_without_an_expiry_has_that_of_the_setting() -> None:
-    assert beside("2.0").core.commit_retention_ms == GROUPS.offsets_retention_ms
-    assert beside("2.1").core.commit_retention_ms == -1
+def test_commit_retention_is_written_before_version_2_1() -> None:
+    assert settings_for_version("2.0").core.commit_retention_ms == GROUPS.offsets_retention_ms
+    assert settings_for_version("2.1").core.commit_retention_ms == -1
 
 
-def test_magic_1_has_no_zstd() -> None:
+def test_zstd_is_not_used_with_magic_1() -> None:
     settings = RuntimeSettings(GROUPS, compression=4)
     assert for_fellows(settings, parse("2.8"), "0.11.0").compression == 4
     assert for_fellows(settings, parse("2.8"), "0.10.2").compression == 0

@@ -1,4 +1,4 @@
-"""No producer id is given out twice in a cluster (trap 19)."""
+"""Each producer id is assigned once in a cluster (trap 19)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol.znodes.cluster import PRODUCER_IDS
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
-def played(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
+def run_in_scene(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
     async def play() -> None:
         async with asyncio.timeout(120):
             await conduct(Ensemble())
@@ -23,7 +23,8 @@ def played(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(play())
 
 
-def test_brokers_that_take_at_once_get_different_blocks() -> None:
+@pytest.mark.proves("clusters 19")
+def test_concurrent_brokers_get_different_blocks() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         clients = [SimulatedZooKeeper(ensemble) for _ in range(5)]
         await prepare(clients[0])
@@ -41,12 +42,12 @@ def test_brokers_that_take_at_once_get_different_blocks() -> None:
         data = ensemble.nodes[PRODUCER_IDS].data
         assert data is not None
         last = json.loads(data)
-        assert (last["block_start"], last["block_end"]) == ("14000", "14999")  # texts: trap 18
+        assert (last["block_start"], last["block_end"]) == ("14000", "14999")  # strings: trap 18
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_node_that_is_missing_is_made_without_data() -> None:
+def test_missing_node_is_created_before_the_first_block() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         assert await ProducerIdBlocks(client, 1).reserve(10) == range(10)
@@ -54,23 +55,23 @@ def test_a_node_that_is_missing_is_made_without_data() -> None:
         assert creation.path == write.path == PRODUCER_IDS
         assert ensemble.nodes[PRODUCER_IDS].version == 1
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_block_whose_answer_was_lost_is_not_given_out() -> None:
+def test_block_with_a_lost_answer_is_skipped() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await prepare(client)
         client.lose_answers(1)
         assert await ProducerIdBlocks(client, 1).reserve(10) == range(10, 20)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize(
     "data", [b"?", b'{"broker":1,"block_start":"0","block_end":"%d"}' % (2**63)]
 )
-def test_a_node_that_can_not_be_continued_gives_none(data: bytes) -> None:
+def test_invalid_or_exhausted_node_is_an_error(data: bytes) -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await prepare(client)
@@ -78,14 +79,14 @@ def test_a_node_that_can_not_be_continued_gives_none(data: bytes) -> None:
         with pytest.raises(OSError, match=PRODUCER_IDS):
             await ProducerIdBlocks(client, 1).reserve(10)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_without_a_session_there_are_none_now() -> None:
+def test_closed_session_is_an_error() -> None:
     async def conduct(ensemble: Ensemble) -> None:
         client = SimulatedZooKeeper(ensemble)
         await client.close()
         with pytest.raises(OSError, match="closed"):
             await ProducerIdBlocks(client, 1).reserve(10)
 
-    played(conduct)
+    run_in_scene(conduct)

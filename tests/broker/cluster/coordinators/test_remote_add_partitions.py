@@ -1,4 +1,4 @@
-"""Partitions whose transactions another broker coordinates: what is asked, and what is appended."""
+"""Partitions of transactions that another broker coordinates: requests to it, and appends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from protocol.errors import (
     TRANSACTION_ABORTABLE,
 )
 from protocol.messages.add_partitions_to_txn import API
-from tests.broker.cluster.other_broker import SETTINGS, Led, OtherBroker, Value, other_broker
+from tests.broker.cluster.other_broker import SETTINGS, FakeView, OtherBroker, Value, other_broker
 from tests.broker.edge import eventually
 from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, serving
@@ -47,14 +47,14 @@ TOPIC = "orders"
 ONE: Partitions = [(TOPIC, [0])]
 
 
-# -- what is asked of a coordinator
+# -- requests to a coordinator
 
 
-class Asking(NamedTuple):
-    """This broker, and the one that coordinates."""
+class CoordinatorScene(NamedTuple):
+    """This broker, and the coordinating one."""
 
     other: OtherBroker
-    cluster: Led
+    cluster: FakeView
     enlisting: RemoteEnlisting
 
     async def ask(
@@ -64,9 +64,9 @@ class Asking(NamedTuple):
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[Asking]:
+async def coordinator_scene() -> AsyncIterator[CoordinatorScene]:
     async with other_broker() as other:
-        cluster = Led(other.node)
+        cluster = FakeView(other.node)
         cluster.leaders[TRANSACTION_TOPIC, 0] = 2
 
         def spawn(work: Any, name: str) -> asyncio.Task[None]:
@@ -74,13 +74,13 @@ async def asking() -> AsyncIterator[Asking]:
 
         enlisting = RemoteEnlisting(cluster, SETTINGS, lambda: 1, Time(), spawn)
         try:
-            yield Asking(other, cluster, enlisting)
+            yield CoordinatorScene(other, cluster, enlisting)
         finally:
             enlisting.stop()
 
 
 def answers(error_code: int, of_all: int = NONE) -> Any:
-    """Each partition gets that error, or the whole request does."""
+    """An answer with that error for each partition, or for the whole request."""
 
     async def answer(_: int, request: Value) -> Value:
         results = [
@@ -106,10 +106,10 @@ def answers(error_code: int, of_all: int = NONE) -> Any:
 
 @pytest.mark.parametrize(("newest", "version"), [(5, 5), (4, 4), (9, 5)])
 @pytest.mark.parametrize("verify_only", [True, False])
-async def test_the_coordinator_is_asked_in_the_newest_version_that_both_know(
+async def test_request_has_the_newest_version_that_both_brokers_support(
     newest: int, version: int, verify_only: bool
 ) -> None:
-    async with asking() as here:
+    async with coordinator_scene() as here:
         here.other.serve(API.key, 0, newest, answers(NONE))
         places: Partitions = [(TOPIC, [0, 2]), ("paid", [1])]
         said = await here.ask(places, verify_only=verify_only)
@@ -130,8 +130,8 @@ async def test_the_coordinator_is_asked_in_the_newest_version_that_both_know(
         ]
 
 
-async def test_who_comes_while_a_request_is_under_way_shares_the_next() -> None:
-    async with asking() as here:
+async def test_transactions_that_arrive_during_a_request_share_the_next() -> None:
+    async with coordinator_scene() as here:
         go_on = asyncio.Event()
 
         async def answer(version: int, request: Value) -> Value:
@@ -158,8 +158,8 @@ async def test_who_comes_while_a_request_is_under_way_shares_the_next() -> None:
         assert ids == [["a"], ["b", "c", "a"], ["a"]], "an id is told apart by its answer"
 
 
-async def test_of_two_epochs_that_wait_the_lower_is_refused() -> None:
-    async with asking() as here:
+async def test_lower_of_several_waiting_epochs_is_refused() -> None:
+    async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answers(NONE))
         said = await asyncio.gather(*[here.ask(epoch=epoch) for epoch in (3, 5, 4)])
         codes = [each[TOPIC, 0] for each in said]
@@ -178,17 +178,17 @@ async def test_of_two_epochs_that_wait_the_lower_is_refused() -> None:
         (answers(NONE, NOT_COORDINATOR), NOT_COORDINATOR),
     ],
 )
-async def test_what_the_coordinator_says_is_what_a_producer_can_be_told(
-    answer: Any, taken: int
-) -> None:
-    async with asking() as here:
+async def test_error_of_the_coordinator_is_mapped_for_producers(answer: Any, taken: int) -> None:
+    async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 5, answer)
         assert await here.ask() == {(TOPIC, 0): taken}
 
 
 @pytest.mark.parametrize(("verify_only", "taken"), [(True, NONE), (False, INVALID_TXN_STATE)])
-async def test_a_coordinator_that_can_not_be_asked_is_not(verify_only: bool, taken: int) -> None:
-    async with asking() as here:
+async def test_coordinator_without_the_needed_version_is_skipped(
+    verify_only: bool, taken: int
+) -> None:
+    async with coordinator_scene() as here:
         here.other.serve(API.key, 0, 3, answers(TRANSACTION_ABORTABLE))
         assert await here.ask(verify_only=verify_only) == {(TOPIC, 0): taken}
         assert here.other.asked == []
@@ -198,20 +198,18 @@ async def test_a_coordinator_that_can_not_be_asked_is_not(verify_only: bool, tak
     ("leader", "taken"),
     [
         (-1, COORDINATOR_NOT_AVAILABLE),
-        (1, NOT_COORDINATOR),  # this broker, which has not been told of it yet
+        (1, NOT_COORDINATOR),  # this broker, which does not know it yet
         (3, NETWORK_EXCEPTION),  # a dead one
     ],
 )
-async def test_who_has_no_coordinator_that_can_be_reached_asks_again(
-    leader: int, taken: int
-) -> None:
-    async with asking() as here:
+async def test_unreachable_coordinator_is_a_retriable_error(leader: int, taken: int) -> None:
+    async with coordinator_scene() as here:
         here.cluster.leaders[TRANSACTION_TOPIC, 0] = leader
         assert await here.ask() == {(TOPIC, 0): taken}
 
 
-async def test_a_coordinator_that_hangs_up_is_lost_and_one_that_is_silent_of_some_too() -> None:
-    async with asking() as here:
+async def test_closed_connection_or_incomplete_answer_is_a_network_error() -> None:
+    async with coordinator_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
             return None
@@ -224,18 +222,18 @@ async def test_a_coordinator_that_hangs_up_is_lost_and_one_that_is_silent_of_som
             assert await here.ask() == {(TOPIC, 0): NETWORK_EXCEPTION}
 
 
-# -- two brokers: one coordinates, the other has the partitions
+# -- two brokers: one coordinates, the other leads the partitions
 
 
 class Pair(NamedTuple):
-    """A broker that coordinates, and another that leads what transactions write to."""
+    """A coordinating broker, and another that leads the partitions of transactions."""
 
     coordinator: Broker
     leader: Broker
-    cluster: Led
+    cluster: FakeView
 
     async def told(self, work: Callable[[TransactionalProducer], Any], who: Any) -> Any:
-        """What ``work`` says, which asks the leader of partitions."""
+        """Returns the result of ``work`` on the leader of the partitions."""
 
         def run(wire: Wire) -> Any:
             return work(dataclasses.replace(who, wire=wire))
@@ -258,7 +256,7 @@ async def pair(tmp_path: Path, **of_leader: str) -> AsyncIterator[Pair]:
         for broker in (coordinator, leader):
             await broker.topics.create(TOPIC, 1, {})
             await broker.topics.ensure(OFFSETS_TOPIC)
-        cluster = Led(_node(coordinator, 2), _node(leader, 3))
+        cluster = FakeView(_node(coordinator, 2), _node(leader, 3))
         cluster.leaders.update({(TRANSACTION_TOPIC, 0): 2, (TOPIC, 0): 3, (OFFSETS_TOPIC, 0): 3})
         enlisting = RemoteEnlisting(
             cluster, SETTINGS, lambda: 1, leader.time, leader.background.spawn
@@ -298,7 +296,7 @@ async def _at_coordinator(
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("rules", [1, 2])
-async def test_a_transaction_of_records_and_offsets_goes_over_two_brokers(
+async def test_transaction_of_records_and_offsets_spans_two_brokers(
     tmp_path: Path, rules: int, commit: bool
 ) -> None:
     async with pair(tmp_path) as there:
@@ -327,7 +325,7 @@ async def test_a_transaction_of_records_and_offsets_goes_over_two_brokers(
 @pytest.mark.parametrize(
     ("version", "told"), [(11, TRANSACTION_ABORTABLE), (10, INVALID_TXN_STATE)]
 )
-async def test_records_of_a_partition_that_was_not_added_are_refused(
+async def test_records_for_a_partition_that_was_not_added_are_refused(
     tmp_path: Path, version: int, told: int
 ) -> None:
     async with pair(tmp_path) as there:
@@ -338,7 +336,7 @@ async def test_records_of_a_partition_that_was_not_added_are_refused(
         assert partition_of(there.leader, TOPIC).log.log_end_offset == 0
 
 
-async def test_a_producer_is_to_send_again_while_nobody_coordinates(tmp_path: Path) -> None:
+async def test_producer_gets_a_retriable_error_while_no_broker_coordinates(tmp_path: Path) -> None:
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         there.cluster.leaders[TRANSACTION_TOPIC, 0] = -1
@@ -351,8 +349,8 @@ async def test_a_producer_is_to_send_again_while_nobody_coordinates(tmp_path: Pa
         assert codes == [COORDINATOR_LOAD_IN_PROGRESS], "a lost connection"
 
 
-async def test_a_producer_is_sent_to_the_leader_of_the_partition(tmp_path: Path) -> None:
-    """After NOT_ENOUGH_REPLICAS it would send to this broker for ever, and never ask who leads."""
+async def test_producer_gets_not_leader_when_leadership_has_moved(tmp_path: Path) -> None:
+    """After NOT_ENOUGH_REPLICAS it would retry here for ever, without a metadata request."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE
@@ -363,7 +361,7 @@ async def test_a_producer_is_sent_to_the_leader_of_the_partition(tmp_path: Path)
         assert answer["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_who_need_not_be_verified_is_not(tmp_path: Path) -> None:
+async def test_unadded_partition_is_written_when_verification_is_disabled(tmp_path: Path) -> None:
     unverified = {"transaction.partition.verification.enable": "false"}
     async with pair(tmp_path, **unverified) as there:
         who = await _producer(there, 1)
@@ -372,10 +370,10 @@ async def test_who_need_not_be_verified_is_not(tmp_path: Path) -> None:
         assert answer["error_code"] == NONE
 
 
-async def test_an_answer_is_worth_nothing_once_the_transaction_has_ended_in_the_partition(
+async def test_answer_is_ignored_when_the_transaction_has_ended_in_the_partition(
     tmp_path: Path,
 ) -> None:
-    """Appended behind its marker the record would open a transaction that nobody ends."""
+    """A record after the marker would open a transaction that no coordinator ends."""
     async with pair(tmp_path) as there:
         who = await _producer(there, 1)
         assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE

@@ -26,7 +26,7 @@ from protocol.errors import (
 )
 from protocol.messages.write_txn_markers import API
 from protocol.znodes.topics import topic_path
-from tests.broker.cluster.other_broker import SETTINGS, Led, OtherBroker, Value, other_broker
+from tests.broker.cluster.other_broker import SETTINGS, FakeView, OtherBroker, Value, other_broker
 from tests.broker.edge import Taker, eventually
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
@@ -34,11 +34,11 @@ COMMIT = Marker(7, 1, 5, committed=True)
 
 
 @dataclass
-class House:
-    """This broker, which has markers for others, and what they have answered."""
+class MarkerScene:
+    """This broker, which has markers for others, and the error codes of their answers."""
 
     other: OtherBroker
-    cluster: Led
+    cluster: FakeView
     zookeeper: SimulatedZooKeeper
     markers: RemoteMarkers
     answers: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -55,10 +55,10 @@ class House:
 
 
 @asynccontextmanager
-async def house(spoken: str = "3.9") -> AsyncIterator[House]:
+async def marker_scene(spoken: str = "3.9") -> AsyncIterator[MarkerScene]:
     zookeeper = SimulatedZooKeeper(Ensemble())
     async with other_broker() as other:
-        cluster = Led(other.node)
+        cluster = FakeView(other.node)
         tasks: set[asyncio.Task[None]] = set()
 
         def spawn(work: Any, name: str) -> asyncio.Task[None]:
@@ -69,7 +69,7 @@ async def house(spoken: str = "3.9") -> AsyncIterator[House]:
 
         markers = RemoteMarkers(cluster, SETTINGS, parse(spoken), zookeeper, Time(), spawn)
         try:
-            yield House(other, cluster, zookeeper, markers)
+            yield MarkerScene(other, cluster, zookeeper, markers)
         finally:
             markers.stop()
             await zookeeper.close()
@@ -105,10 +105,10 @@ def answers(error_code: int) -> Any:
 
 
 @pytest.mark.parametrize(("spoken", "version"), [("3.9", 1), ("2.8", 1), ("1.0", 0)])
-async def test_what_a_turn_has_for_a_broker_is_one_request_of_the_version_that_is_spoken(
+async def test_markers_of_a_turn_are_one_request_of_the_protocol_version(
     spoken: str, version: int
 ) -> None:
-    async with house(spoken) as here:
+    async with marker_scene(spoken) as here:
         here.other.serve(API.key, 0, 1, answers(NONE))
         abort = Marker(8, 0, 5, committed=False)
         for partition in range(3):
@@ -140,8 +140,8 @@ async def test_what_a_turn_has_for_a_broker_is_one_request_of_the_version_that_i
         ]
 
 
-async def test_what_comes_while_a_request_is_under_way_shares_the_next() -> None:
-    async with house() as here:
+async def test_markers_that_arrive_during_a_request_share_the_next() -> None:
+    async with marker_scene() as here:
         go_on = asyncio.Event()
 
         async def answer(_: int, request: Value) -> Value:
@@ -171,17 +171,17 @@ async def test_what_comes_while_a_request_is_under_way_shares_the_next() -> None
         (NOT_LEADER_OR_FOLLOWER, NOT_LEADER_OR_FOLLOWER),
     ],
 )
-async def test_what_a_leader_answers_is_what_the_sender_takes(said: int, taken: int) -> None:
-    """A leader that does not know the partition yet is asked again: it is not deleted."""
-    async with house() as here:
+async def test_error_of_the_leader_is_mapped_for_the_sender(said: int, taken: int) -> None:
+    """A leader that does not know the partition yet gets the marker again: it is not deleted."""
+    async with marker_scene() as here:
         here.other.serve(API.key, 0, 1, answers(said))
         here.cluster.leaders["orders", 0] = 2
         here.write("orders", 0)
         assert await here.answered(1) == {("orders", 0): taken}
 
 
-async def test_a_broker_that_hangs_up_is_lost_to_all_who_wait_and_asked_anew_by_the_next() -> None:
-    async with house() as here:
+async def test_closed_connection_fails_all_markers_and_the_next_reconnects() -> None:
+    async with marker_scene() as here:
 
         async def hang_up(_: int, __: Value) -> None:
             return None
@@ -197,20 +197,20 @@ async def test_a_broker_that_hangs_up_is_lost_to_all_who_wait_and_asked_anew_by_
         assert await here.answered(1) == {("orders", 0): NONE}
 
 
-async def test_a_partition_without_a_leader_or_with_a_dead_one_is_asked_again() -> None:
-    async with house() as here:
+async def test_missing_or_dead_leader_is_a_retriable_error() -> None:
+    async with marker_scene() as here:
         here.cluster.leaders.update({("orders", 0): -1, ("orders", 1): 1, ("orders", 2): 3})
         for partition in range(3):
             here.write("orders", partition)
         assert await here.answered(3) == {
             ("orders", 0): NOT_LEADER_OR_FOLLOWER,
-            ("orders", 1): NOT_LEADER_OR_FOLLOWER,  # this broker, which has not been told yet
+            ("orders", 1): NOT_LEADER_OR_FOLLOWER,  # this broker, which does not know it yet
             ("orders", 2): NETWORK_EXCEPTION,
         }
 
 
-async def test_a_partition_that_metadata_does_not_know_is_deleted_when_its_node_is_gone() -> None:
-    async with house() as here:
+async def test_unknown_partition_is_deleted_when_its_topic_node_is_gone() -> None:
+    async with marker_scene() as here:
         await here.zookeeper.create("/brokers", None)
         await here.zookeeper.create("/brokers/topics", None)
         await here.zookeeper.create(topic_path("new"), b"{}")
@@ -224,15 +224,15 @@ async def test_a_partition_that_metadata_does_not_know_is_deleted_when_its_node_
         }
 
 
-async def test_nothing_is_deleted_while_zookeeper_can_not_say_so() -> None:
-    async with house() as here:
+async def test_unknown_partition_is_not_deleted_when_zookeeper_is_closed() -> None:
+    async with marker_scene() as here:
         await here.zookeeper.close()
         here.write("new", 0)
         assert await here.answered(1) == {("new", 0): NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_brokers_that_know_no_transactions_get_no_markers() -> None:
-    async with house("0.10.2") as here:
+async def test_brokers_without_transactions_get_no_markers() -> None:
+    async with marker_scene("0.10.2") as here:
         here.cluster.leaders["orders", 0] = 2
         here.write("orders", 0)
         assert here.answers == {("orders", 0): UNSUPPORTED_VERSION}

@@ -1,10 +1,12 @@
-"""The coordinator of transactions in a cluster: it comes, it goes, and another may have marked."""
+"""The transaction coordinator in a cluster: changes of leadership, and markers of another."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from broker.topics.registry import TRANSACTION_TOPIC
 from log.values import Marker
@@ -32,7 +34,7 @@ ID = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
 PLACES = [("orders", [0, 1])]
 
 
-async def _told(broker: CoordinatingBroker, call: Any) -> Any:
+async def _reply_of(broker: CoordinatingBroker, call: Any) -> Any:
     done = asyncio.get_running_loop().create_future()
     broker.transactions.submit(ID, call(Taker(done.set_result)))
     return await asyncio.wait_for(done, 60)
@@ -44,19 +46,21 @@ async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (
 
 
 async def _ending(broker: CoordinatingBroker) -> int:
-    """A transaction whose commit is decided, and whose markers are asked for; its producer id."""
-    begun = await _told(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
+    """Commits a transaction, without answers to its markers; returns its producer id."""
+    begun = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
     assert begun.error_code == NONE
     whose = ID, begun.producer_id, begun.producer_epoch
-    assert await _told(broker, lambda ticket: AddPartitions(ticket, *whose, PLACES, TV1)) == NONE
-    ended = await _told(broker, lambda ticket: EndTransaction(ticket, *whose, True, TV1))
+    assert (
+        await _reply_of(broker, lambda ticket: AddPartitions(ticket, *whose, PLACES, TV1)) == NONE
+    )
+    ended = await _reply_of(broker, lambda ticket: EndTransaction(ticket, *whose, True, TV1))
     assert ended.error_code == NONE
     await eventually(lambda: len(broker.leaders.asked) == 2)
     return int(begun.producer_id)
 
 
 async def _state(broker: CoordinatingBroker) -> str:
-    reply = await _told(broker, lambda ticket: DescribeTransaction(ticket, ID))
+    reply = await _reply_of(broker, lambda ticket: DescribeTransaction(ticket, ID))
     return str(reply.state)
 
 
@@ -66,20 +70,20 @@ def _answer(broker: CoordinatingBroker, error_code: int) -> None:
         ticket.take(error_code)
 
 
-def _marked(broker: CoordinatingBroker) -> set[Marker]:
+def _sent_markers(broker: CoordinatingBroker) -> set[Marker]:
     return {marker for _, _, marker, _ in broker.leaders.asked}
 
 
-async def test_markers_have_the_leader_epoch_that_the_controller_gave(tmp_path: Path) -> None:
+async def test_markers_have_the_leader_epoch_of_the_controller(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         producer_id = await _ending(broker)
-        assert _marked(broker) == {Marker(producer_id, 0, 5, committed=True)}
+        assert _sent_markers(broker) == {Marker(producer_id, 0, 5, committed=True)}
         _answer(broker, NONE)
         assert await _state(broker) == "CompleteCommit"
 
 
-async def test_the_next_coordinator_marks_what_was_decided_under_its_own_epoch(
+async def test_next_coordinator_sends_markers_with_its_own_epoch(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -90,10 +94,10 @@ async def test_the_next_coordinator_marks_what_was_decided_under_its_own_epoch(
         await eventually(lambda: not broker.markers.sendings)
         await _lead(broker, epoch=7)
         await eventually(lambda: len(broker.leaders.asked) == 2)
-        assert _marked(broker) == {Marker(producer_id, 0, 7, committed=True)}
+        assert _sent_markers(broker) == {Marker(producer_id, 0, 7, committed=True)}
 
 
-async def test_who_has_given_the_partition_up_completes_nothing(tmp_path: Path) -> None:
+async def test_former_coordinator_completes_nothing(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -105,7 +109,7 @@ async def test_who_has_given_the_partition_up_completes_nothing(tmp_path: Path) 
         assert replica.log.log_end_offset == end_offset
 
 
-async def test_a_later_coordinator_is_left_to_complete_until_this_one_is_elected_again(
+async def test_fenced_coordinator_waits_until_it_is_elected_again(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
@@ -116,17 +120,18 @@ async def test_a_later_coordinator_is_left_to_complete_until_this_one_is_elected
         sending = broker.markers.sendings[ID]
         await eventually(lambda: sending.timer is not None)
         assert broker.leaders.asked == []
-        await _lead(broker, epoch=8)  # it goes on as it is: nothing is loaded
+        await _lead(broker, epoch=8)  # the shard stays as it is: nothing is loaded
         await eventually(lambda: len(broker.leaders.asked) == 2)
-        assert _marked(broker) == {Marker(producer_id, 0, 8, committed=True)}
+        assert _sent_markers(broker) == {Marker(producer_id, 0, 8, committed=True)}
         _answer(broker, NONE)
         assert await _state(broker) == "CompleteCommit"
 
 
-async def test_no_marker_is_sent_before_its_decision_is_with_the_replicas_in_sync(
+@pytest.mark.proves("clusters 26")
+async def test_marker_is_sent_when_the_replicas_in_sync_have_its_decision(
     tmp_path: Path,
 ) -> None:
-    """Trap 26 for transactions: the decision may yet vanish with this leader."""
+    """Trap 26 for transactions: the decision may be lost with this leader."""
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -138,14 +143,14 @@ async def test_no_marker_is_sent_before_its_decision_is_with_the_replicas_in_syn
         hosted = broker.transactions.life.by_partition[0]
         await eventually(lambda: replica.waiting == 1)
         assert hosted.loaded_records == 4 - 1
-        refused = await _told(broker, lambda ticket: DescribeTransaction(ticket, ID))
+        refused = await _reply_of(broker, lambda ticket: DescribeTransaction(ticket, ID))
         assert refused.error_code == COORDINATOR_LOAD_IN_PROGRESS
         assert broker.leaders.asked == []
         replica.follower_fetched(2, replica.log.log_end_offset)
         await eventually(lambda: len(broker.leaders.asked) == 2)
 
 
-async def test_a_load_that_waits_for_the_replicas_ends_with_the_leadership(tmp_path: Path) -> None:
+async def test_load_that_waits_for_replicas_ends_with_the_leadership(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         await _lead(broker, epoch=5)
         await _ending(broker)
@@ -155,18 +160,18 @@ async def test_a_load_that_waits_for_the_replicas_ends_with_the_leadership(tmp_p
         broker.lead(epoch=7, isr=(1, 2), topic=TRANSACTION_TOPIC)
         await eventually(lambda: replica.waiting == 1)
         broker.follow(epoch=8, topic=TRANSACTION_TOPIC)
-        refused = await _told(broker, lambda ticket: DescribeTransaction(ticket, ID))
+        refused = await _reply_of(broker, lambda ticket: DescribeTransaction(ticket, ID))
         assert refused.error_code == NOT_COORDINATOR
         await _lead(broker, epoch=9)
         assert await _state(broker) == "PrepareCommit"
 
 
-async def test_too_few_in_sync_begin_no_transaction_and_tell_of_those_there_are(
+async def test_too_few_replicas_in_sync_refuse_a_new_producer_id(
     tmp_path: Path,
 ) -> None:
     async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
         await _lead(broker, epoch=5, isr=(1, 2))
         broker.lead(epoch=6, isr=(1,), topic=TRANSACTION_TOPIC)
-        refused = await _told(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
+        refused = await _reply_of(broker, lambda ticket: InitProducerId(ticket, ID, 60_000, -1, -1))
         assert refused.error_code == COORDINATOR_NOT_AVAILABLE
         assert broker.replica(topic=TRANSACTION_TOPIC).log.log_end_offset == 0

@@ -1,4 +1,4 @@
-"""A broker that is about to stop asks the controller to give away what it leads."""
+"""Controlled shutdown: a stopping broker asks the controller to move its leaderships."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
-"""None: the connection is lost; a call is made when the broker asks."""
+"""None loses the connection; a function is called at the request."""
 SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
 
 
@@ -51,7 +51,7 @@ class Scene:
         self.show()
 
     def show(self) -> None:
-        """The controller is known."""
+        """Makes the controller known."""
         endpoint = Endpoint(LISTENER, "127.0.0.1", self.other.node.port)
         facts = [BrokerFact(2, 5, (endpoint,))]
         self.cache.update(UpdateMetadataRequest(1, self.epoch, 2, 1, facts, ()))
@@ -85,7 +85,9 @@ def answer(*left: Value, error: int = 0) -> Value:
 
 
 @pytest.mark.parametrize(("newest", "epoch"), [(1, -1), (3, 77)])
-async def test_it_asks_once_where_nothing_is_left(newest: int, epoch: int) -> None:
+async def test_shutdown_is_requested_once_when_no_partition_is_left(
+    newest: int, epoch: int
+) -> None:
     async with scene() as there:
         there.other.versions[API.key] = (0, newest)
         assert await there.asks(answer())
@@ -93,7 +95,7 @@ async def test_it_asks_once_where_nothing_is_left(newest: int, epoch: int) -> No
         assert there.other.asked == [(API.key, newest, asked)]
 
 
-async def test_it_asks_again_while_it_leads_a_partition() -> None:
+async def test_shutdown_is_requested_again_while_partitions_are_left() -> None:
     async with scene() as there:
         assert await there.asks(answer(LEFT), answer(LEFT), answer())
 
@@ -101,14 +103,15 @@ async def test_it_asks_again_while_it_leads_a_partition() -> None:
 @pytest.mark.parametrize(
     "refusal", [answer(error=NOT_CONTROLLER), answer(error=STALE_BROKER_EPOCH), None]
 )
-async def test_a_refusal_or_a_lost_connection_is_one_attempt(refusal: Value | None) -> None:
+async def test_refusal_or_lost_connection_counts_as_one_attempt(refusal: Value | None) -> None:
     async with scene() as there:
         assert await there.asks(refusal, answer())
         assert not await there.asks(refusal, refusal, refusal)
 
 
-async def test_its_epoch_is_that_of_the_moment() -> None:
-    """Trap 14: the session may be another at the next attempt."""
+@pytest.mark.proves("clusters 14")
+async def test_each_attempt_has_the_current_broker_epoch() -> None:
+    """Trap 14: the session may have changed by the next attempt."""
     async with scene() as there:
 
         def renewed() -> Value:
@@ -121,7 +124,7 @@ async def test_its_epoch_is_that_of_the_moment() -> None:
         assert await there.asks(), "nobody believes that it leads anything"
 
 
-async def test_nobody_is_asked_where_it_is_switched_off_or_nobody_is_known() -> None:
+async def test_shutdown_is_not_requested_when_disabled_or_without_a_controller() -> None:
     async with scene() as there:
         assert not await there.asks(settings=SOON._replace(is_enabled=False))
         there.cache.controller_id = -1
@@ -129,14 +132,14 @@ async def test_nobody_is_asked_where_it_is_switched_off_or_nobody_is_known() -> 
         assert there.other.asked == []
 
 
-async def test_it_waits_between_attempts_alone() -> None:
+async def test_backoff_is_only_between_attempts() -> None:
     async with scene() as there:
         there.time = time = NoWaiting()
         await there.asks(answer(LEFT), answer(LEFT), settings=ShutdownSettings(True, 2, 100))
         assert [each for each in time.slept_s if each == 0.1] == [0.1]
 
 
-async def test_without_zookeeper_it_is_given_up_though_the_controller_says_nothing(
+async def test_shutdown_is_abandoned_when_zookeeper_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The controller waits for ZooKeeper too."""
@@ -157,7 +160,7 @@ async def test_without_zookeeper_it_is_given_up_though_the_controller_says_nothi
         silence.set()
 
 
-async def test_a_session_that_expires_meanwhile_is_no_zookeeper_that_is_away(
+async def test_expired_session_does_not_abandon_the_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.001)
@@ -171,5 +174,5 @@ async def test_a_session_that_expires_meanwhile_is_no_zookeeper_that_is_away(
         assert await handing
 
 
-def test_the_settings_are_kafka_s() -> None:
+def test_settings_have_the_defaults_of_kafka() -> None:
     assert shutdown_settings(Config({})) == (True, 3, 5000)

@@ -1,4 +1,4 @@
-"""How a broker comes into its cluster: its id, the cluster's, and the topics of its directory."""
+"""How a broker joins its cluster: its id, the cluster's id, and the topics of its directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTER = "c" * 22
 
 
 class Scene:
-    """A directory, and a ZooKeeper."""
+    """A directory and a ZooKeeper."""
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
@@ -60,7 +60,7 @@ def config_of(**settings: str) -> Config:
     return Config({"zookeeper.connect": "zoo:2181/chroot", **given})
 
 
-async def test_the_first_broker_of_a_cluster_gets_an_id_and_names_the_cluster() -> None:
+async def test_first_broker_gets_an_id_and_creates_the_cluster_id() -> None:
     there = Scene()
     joined = await there.join(broker_id="-1")
     assert joined.node_id == 1001
@@ -74,7 +74,7 @@ async def test_the_first_broker_of_a_cluster_gets_an_id_and_names_the_cluster() 
     assert (second.node_id, second.cluster_id) == (2002, joined.cluster_id)
 
 
-async def test_an_id_may_be_configured_and_not_be_changed() -> None:
+async def test_configured_broker_id_cannot_be_changed() -> None:
     there = Scene()
     assert (await there.join(broker_id="7")).node_id == 7
     with pytest.raises(BadDirectory, match="belongs to broker 7, but this is broker 8"):
@@ -82,7 +82,7 @@ async def test_an_id_may_be_configured_and_not_be_changed() -> None:
     assert len(there.sessions) == 1, "ZooKeeper was not asked"
 
 
-async def test_without_an_id_and_without_generation_nobody_joins() -> None:
+async def test_join_fails_without_broker_id_and_id_generation() -> None:
     there = Scene()
     with pytest.raises(CannotJoin, match=r"broker\.id is not set"):
         await there.join(broker_id="-1", broker_id_generation_enable="false")
@@ -101,7 +101,7 @@ async def test_a_directory_of_another_cluster_is_refused() -> None:
         await other.join(broker_id="1")
 
 
-async def test_nobody_answers_for_zookeeper() -> None:
+async def test_join_fails_when_zookeeper_does_not_answer() -> None:
     there = Scene()
 
     async def nobody(where: Where, time: Time) -> ZooKeeper:
@@ -114,7 +114,7 @@ async def test_nobody_answers_for_zookeeper() -> None:
     assert there.fs.list(DIRECTORY) == [], "nothing was written"
 
 
-async def test_topics_are_those_of_zookeeper_that_have_a_directory() -> None:
+async def test_topics_of_zookeeper_with_a_local_directory_are_loaded() -> None:
     there = Scene()
     await there.join(broker_id="1")
     zookeeper = SimulatedZooKeeper(there.ensemble)
@@ -136,7 +136,7 @@ async def test_topics_are_those_of_zookeeper_that_have_a_directory() -> None:
 @pytest.mark.parametrize(
     "data", [b"{", b'{"partitions":{"0":[1]},"topic_id":"short"}', b'{"partitions":[1]}']
 )
-async def test_a_topic_whose_node_does_not_parse_is_as_its_directories_are(data: bytes) -> None:
+async def test_topic_with_an_invalid_node_is_loaded_from_its_directories(data: bytes) -> None:
     there = Scene()
     await there.join(broker_id="1")
     zookeeper = SimulatedZooKeeper(there.ensemble)
@@ -175,14 +175,14 @@ async def test_a_topic_whose_node_does_not_parse_is_as_its_directories_are(data:
         ),
     ],
 )
-def test_what_can_not_be_is_refused_with_a_sentence(
+def test_unsupported_settings_are_refused_with_a_message(
     settings: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):
         cluster_settings(config_of(**settings))
 
 
-def test_the_settings_of_zookeeper() -> None:
+def test_zookeeper_settings_have_their_defaults() -> None:
     where = cluster_settings(config_of()).zookeeper
     assert where == Where("zoo:2181/chroot", 18000, 18000, 10)
     where = cluster_settings(config_of(zookeeper_connection_timeout_ms="7")).zookeeper

@@ -1,4 +1,4 @@
-"""The registration of a broker: whose node it waits for, whose it deletes, and its epoch."""
+"""The registration of a broker: nodes of other sessions, its own old node, and its epoch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Scene:
-    """Broker 1, and what it says."""
+    """Broker 1, its epochs and its failures."""
 
     def __init__(self, timeout_ms: int = 6000, unseen_ms: int = 0) -> None:
         self.ensemble = Ensemble()
@@ -39,7 +39,7 @@ class Scene:
         self.epochs: list[int] = []
         time = NoWaiting()
         self.waited_s = time.slept_s
-        """What the registration let pass, which takes no time here."""
+        """The pauses of the registration, which take no time here."""
         self.background = Background(time, Watchdog(time))
         self.registration = BrokerRegistration(
             self.zookeeper,
@@ -61,13 +61,13 @@ class Scene:
         return None if node is None else node.stat
 
     async def another(self) -> SimulatedZooKeeper:
-        """Another process has the node."""
+        """Registers the node by another client."""
         other = SimulatedZooKeeper(self.ensemble)
         await other.create(PATH, b"{}", ephemeral=True)
         return other
 
 
-async def test_the_epoch_is_the_transaction_that_created_the_node() -> None:
+async def test_broker_epoch_is_the_czxid_of_its_node() -> None:
     there = Scene()
     await there.begin()
     await there.registration.start()
@@ -79,7 +79,7 @@ async def test_the_epoch_is_the_transaction_that_created_the_node() -> None:
     assert brokers.decode_registration(1, data).endpoints == (ENDPOINT,)
 
 
-async def test_a_lost_answer_is_no_other_broker() -> None:
+async def test_registration_with_a_lost_answer_succeeds() -> None:
     there = Scene()
     await there.begin()
     there.zookeeper.lose_answers(1)
@@ -87,7 +87,8 @@ async def test_a_lost_answer_is_no_other_broker() -> None:
     assert there.epochs == [there.ensemble.nodes[PATH].czxid]
 
 
-async def test_the_node_of_another_session_is_waited_for_and_not_touched() -> None:
+@pytest.mark.proves("clusters 16")
+async def test_registration_waits_for_the_node_of_another_session() -> None:
     """Trap 16."""
     there = Scene()
     await there.begin()
@@ -105,8 +106,8 @@ async def test_the_node_of_another_session_is_waited_for_and_not_touched() -> No
     assert stat.ephemeral_owner == there.zookeeper.session
 
 
-async def test_an_old_controller_sees_the_id_gone_before_it_is_there_again() -> None:
-    """Trap 15, where a controller has only the id to tell a broker from the one before it."""
+async def test_registration_pauses_for_old_controllers_after_the_node_is_gone() -> None:
+    """Trap 15: a controller that has only the id must notice that the earlier broker is gone."""
     there = Scene(unseen_ms=200)
     await there.begin()
     other = await there.another()
@@ -118,7 +119,7 @@ async def test_an_old_controller_sees_the_id_gone_before_it_is_there_again() -> 
     assert there.waited_s == [0.2]
 
 
-async def test_the_wait_for_the_session_before_can_come_first() -> None:
+async def test_wait_for_the_previous_session_can_precede_the_registration() -> None:
     there = Scene(unseen_ms=200)
     await there.begin()
     await there.registration.until_free()
@@ -137,14 +138,12 @@ async def test_the_wait_for_the_session_before_can_come_first() -> None:
 
 
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
-def test_a_killed_broker_is_waited_for_as_long_as_its_session_may_last(
-    asked_for: int, granted: int
-) -> None:
-    """Trap 16: a server grants no less than two ticks, whatever a client asks for."""
+def test_wait_for_a_killed_broker_covers_its_granted_session(asked_for: int, granted: int) -> None:
+    """Trap 16: a server grants at least two ticks, whatever a client requests."""
     assert Where("127.0.0.1:2181", asked_for, 1000, 10).session_ms == granted
 
 
-async def test_an_id_that_another_broker_has_ends_with_a_sentence() -> None:
+async def test_registration_fails_when_another_broker_has_the_id() -> None:
     there = Scene(timeout_ms=20)
     await there.begin()
     await there.another()
@@ -153,7 +152,7 @@ async def test_an_id_that_another_broker_has_ends_with_a_sentence() -> None:
     assert there.epochs == []
 
 
-async def test_a_session_that_ends_before_the_broker_is_registered_is_not_its_end() -> None:
+async def test_registration_survives_a_session_that_ends_before_it() -> None:
     there = Scene()
     await there.begin()
     there.zookeeper.suspend()
@@ -165,8 +164,10 @@ async def test_a_session_that_ends_before_the_broker_is_registered_is_not_its_en
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_a_node_that_went_unseen_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process stood still while the other session ended, and its wait is over all the same."""
+async def test_registration_succeeds_when_the_other_node_vanished_unnoticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process was paused while the other session ended, and its wait has timed out."""
     waits: list[asyncio.Timeout] = []
 
     def until_told(_: Time, seconds: float) -> asyncio.Timeout:
@@ -190,7 +191,8 @@ async def test_a_node_that_went_unseen_belongs_to_nobody(monkeypatch: pytest.Mon
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_the_next_session_has_another_epoch_and_none_before() -> None:
+@pytest.mark.proves("clusters 14")
+async def test_new_session_has_a_new_epoch_and_none_before_it_registers() -> None:
     """Trap 14."""
     there = Scene()
     await there.begin()
@@ -207,7 +209,7 @@ async def test_the_next_session_has_another_epoch_and_none_before() -> None:
     await there.background.stop()
 
 
-async def test_a_mere_reconnect_changes_nothing() -> None:
+async def test_reconnect_keeps_the_epoch() -> None:
     there = Scene()
     await there.begin()
     await there.registration.start()
@@ -217,8 +219,8 @@ async def test_a_mere_reconnect_changes_nothing() -> None:
     await there.background.stop()
 
 
-class Outlived:
-    """A ZooKeeper in which the node of an earlier session of the client is still there."""
+class StaleNodeZooKeeper:
+    """A ZooKeeper in which the node of an earlier session of the client still exists."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
         self._zookeeper = zookeeper
@@ -228,11 +230,11 @@ class Outlived:
         return getattr(self._zookeeper, name)
 
 
-async def test_its_own_node_of_an_earlier_session_is_deleted() -> None:
-    """ZOOKEEPER-2985: the server ends the old session later than the client begins the next."""
+async def test_own_node_of_an_earlier_session_is_deleted() -> None:
+    """ZOOKEEPER-2985: the server may end the old session after the client has started the next."""
     there = Scene()
     await there.begin()
-    outlived = Outlived(there.zookeeper)
+    outlived = StaleNodeZooKeeper(there.zookeeper)
     time = Time()
     background = Background(time, Watchdog(time))
     registration = BrokerRegistration(
@@ -256,7 +258,7 @@ async def test_its_own_node_of_an_earlier_session_is_deleted() -> None:
     await background.stop()
 
 
-async def test_an_id_taken_meanwhile_stops_the_broker() -> None:
+async def test_broker_stops_when_another_took_its_id() -> None:
     there = Scene(timeout_ms=20)
     await there.begin()
     await there.registration.start()
@@ -270,7 +272,7 @@ async def test_an_id_taken_meanwhile_stops_the_broker() -> None:
     await there.background.stop()
 
 
-async def test_the_first_broker_names_the_cluster() -> None:
+async def test_concurrent_first_brokers_agree_on_the_cluster_id() -> None:
     ensemble = Ensemble()
     first, second = SimulatedZooKeeper(ensemble), SimulatedZooKeeper(ensemble)
     names = await asyncio.gather(
@@ -283,19 +285,20 @@ async def test_the_first_broker_names_the_cluster() -> None:
     assert await cluster_id(first, "c" * 22, names[0]) == names[0]
 
 
-async def test_a_directory_brings_its_cluster_s_id_back() -> None:
+async def test_cluster_id_of_the_directory_is_restored() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     assert await cluster_id(zookeeper, "a" * 22, "k" * 22) == "k" * 22
 
 
-async def test_generated_ids_are_above_the_reserved_ones_and_all_different() -> None:
+async def test_generated_broker_ids_are_unique_and_above_the_reserved_ones() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     await prepare(zookeeper)
     found = await asyncio.gather(*[generated_id(zookeeper, 1000) for _ in range(3)])
     assert found == [1001, 1002, 1003]
 
 
-async def test_preparing_twice_is_once() -> None:
+@pytest.mark.proves("clusters 19")
+async def test_prepare_of_zookeeper_is_idempotent() -> None:
     zookeeper = SimulatedZooKeeper(Ensemble())
     await prepare(zookeeper)
     before = len(zookeeper.ensemble.writes)

@@ -1,4 +1,4 @@
-"""The mandate: after which pauses ZooKeeper is asked, and who must speak after a lost session."""
+"""The registration fence: pauses after which ZooKeeper is asked, and waits after a lost session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SESSION_MS = 6000
 
 
 async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
-    """That of a registered broker, and its clock."""
+    """The fence of a registered broker, and its clock."""
     time = Time()
     registration_fence = RegistrationFence(
         scene.zookeeper, scene.registration, PATH, SESSION_MS, time
@@ -23,7 +23,7 @@ async def fenced_registration(scene: Scene) -> tuple[RegistrationFence, Time]:
     return registration_fence, time
 
 
-async def test_only_a_pause_that_could_cost_the_session_is_a_reason_to_ask() -> None:
+async def test_fence_is_unsure_only_after_a_pause_that_may_end_the_session() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     assert registration_fence.is_sure
@@ -35,7 +35,7 @@ async def test_only_a_pause_that_could_cost_the_session_is_a_reason_to_ask() -> 
     assert registration_fence.is_sure
 
 
-async def test_a_lost_connection_is_no_reason() -> None:
+async def test_fence_stays_sure_after_a_lost_connection() -> None:
     scene = Scene()
     registration_fence, _ = await fenced_registration(scene)
     scene.zookeeper.suspend()
@@ -44,7 +44,7 @@ async def test_a_lost_connection_is_no_reason() -> None:
     assert registration_fence.is_sure
 
 
-async def test_who_waits_while_zookeeper_is_silent_waits_in_vain() -> None:
+async def test_wait_times_out_while_zookeeper_does_not_answer() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS
@@ -54,7 +54,7 @@ async def test_who_waits_while_zookeeper_is_silent_waits_in_vain() -> None:
     assert await registration_fence.until_sure(time.within(5))
 
 
-async def test_once_the_session_is_lost_the_controller_must_speak_in_the_next() -> None:
+async def test_fence_needs_the_controller_after_a_lost_session() -> None:
     scene = Scene()
     registration_fence, time = await fenced_registration(scene)
     time.left_out_ms += SESSION_MS
@@ -64,7 +64,7 @@ async def test_once_the_session_is_lost_the_controller_must_speak_in_the_next() 
     ]
     scene.ensemble.end_session(scene.zookeeper.session)
     scene.zookeeper.resume()
-    registration_fence.confirmed()  # what an earlier controller said, which was read late
+    registration_fence.confirmed()  # a late request of an earlier controller
     await eventually(lambda: len(scene.epochs) == 2)
     assert not registration_fence.is_sure
     assert not any(each.done() for each in asked)

@@ -1,4 +1,4 @@
-"""Which version of a request goes to another broker, by inter.broker.protocol.version."""
+"""The version of a request to another broker, by inter.broker.protocol.version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = """
 3.9-IV0  7            4           8              3                  17    9
 3.9      7            4           8              3                  17    9
 """
-"""Facts: Kafka's own branches 0.10.2, 1.0, 2.8 and 3.9 send these."""
+"""Observed: Kafka's own branches 0.10.2, 1.0, 2.8 and 3.9 send these."""
 
 
 def _rows() -> list[tuple[str, dict[str, int]]]:
@@ -33,19 +33,21 @@ def _rows() -> list[tuple[str, dict[str, int]]]:
     ]
 
 
+@pytest.mark.proves("clusters 11")
 @pytest.mark.parametrize(("text", "versions"), _rows(), ids=lambda each: str(each)[:8])
 def test_each_request_has_the_version_of_the_release(text: str, versions: dict[str, int]) -> None:
     spoken = parse(text)
     assert {name: spoken.version_of(name) for name in versions} == versions
 
 
-def test_what_did_not_exist_is_not_sent() -> None:
+@pytest.mark.proves("clusters 11")
+def test_api_unknown_to_a_release_has_no_version() -> None:
     assert parse("0.10.2").version_of("OffsetForLeaderEpoch") is None
     assert parse("0.10.2").version_of("WriteTxnMarkers") is None
     assert parse("3.9").version_of("OffsetForLeaderEpoch") == 4
 
 
-def test_what_a_release_can_do() -> None:
+def test_release_has_its_features() -> None:
     old, new = parse("0.10.2"), parse("3.9-IV0")
     for name in (
         "has_leader_epochs",
@@ -60,6 +62,6 @@ def test_what_a_release_can_do() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "four", "0.9.0", "0.10.1", "4.0", "3.9-IVx"])
-def test_another_version_is_refused_with_a_sentence(text: str) -> None:
+def test_unsupported_release_is_refused_with_a_message(text: str) -> None:
     with pytest.raises(BadVersionText, match=r"Kafka version|supported"):
         parse(text)

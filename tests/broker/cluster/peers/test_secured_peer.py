@@ -1,4 +1,4 @@
-"""Brokers log in to each other, renew it before the session is over, and speak TLS."""
+"""Brokers log in to each other, and re-authenticate before the session ends."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
 
 
 @dataclass
-class Fellow:
-    """Another broker, as far as logins go: what it takes, and what it was asked."""
+class FakeBroker:
+    """The login part of another broker: its mechanisms, and the requests that it received."""
 
     takes: Mapping[str, Callable[[], Mechanism]] = field(default_factory=lambda: MECHANISMS)
     session_ms: int = 0
@@ -118,10 +118,10 @@ class Fellow:
 
 
 @asynccontextmanager
-async def reached(
-    fellow: Fellow, mechanism: str, password: str = PASSWORD
+async def connector(
+    fellow: FakeBroker, mechanism: str, password: str = PASSWORD
 ) -> AsyncIterator[Callable[[], Any]]:
-    """What connects to a fellow that listens, by a login."""
+    """Returns a function that connects to a listening broker with a login."""
     server = await asyncio.start_server(fellow.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     peers = SecuredPeers(None, BrokerLogin(mechanism, Credentials(NAME, password)))
@@ -147,9 +147,9 @@ async def ask(peer: Peer) -> int:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_a_broker_logs_in_before_it_asks(mechanism: str) -> None:
-    fellow = Fellow()
-    async with reached(fellow, mechanism) as connect:
+async def test_login_precedes_the_first_request(mechanism: str) -> None:
+    fellow = FakeBroker()
+    async with connector(fellow, mechanism) as connect:
         peer = await connect()
         assert await asyncio.gather(ask(peer), ask(peer)) == [7, 7]
     rounds = 1 if mechanism == "PLAIN" else 2
@@ -158,9 +158,9 @@ async def test_a_broker_logs_in_before_it_asks(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_a_broker_of_0_10_takes_tokens_without_requests(mechanism: str) -> None:
-    fellow = Fellow(newest={sasl_handshake.API.key: 0})
-    async with reached(fellow, mechanism) as connect:
+async def test_tokens_are_sent_raw_to_a_broker_with_sasl_handshake_0(mechanism: str) -> None:
+    fellow = FakeBroker(newest={sasl_handshake.API.key: 0})
+    async with connector(fellow, mechanism) as connect:
         assert await ask(await connect()) == 7
     rounds = 1 if mechanism == "PLAIN" else 2
     assert fellow.asked == ["ApiVersions 0", "SaslHandshake 0", *["token"] * rounds, "Metadata 1"]
@@ -168,8 +168,8 @@ async def test_a_broker_of_0_10_takes_tokens_without_requests(mechanism: str) ->
 
 async def test_a_login_is_renewed_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
-    fellow = Fellow(session_ms=600_000)
-    async with reached(fellow, "SCRAM-SHA-256") as connect:
+    fellow = FakeBroker(session_ms=600_000)
+    async with connector(fellow, "SCRAM-SHA-256") as connect:
         peer = await connect()
         monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.9, 0.9))
         assert await asyncio.gather(*[ask(peer) for _ in range(3)]) == [7, 7, 7]
@@ -179,12 +179,12 @@ async def test_a_login_is_renewed_between_requests(monkeypatch: pytest.MonkeyPat
     assert fellow.connections == 1
 
 
-async def test_a_renewal_that_is_refused_ends_the_connection(
+async def test_refused_renewal_ends_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two within a second are not taken; whoever asks connects again."""
+    """Two renewals within a second are refused; the caller connects again."""
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
-    async with reached(Fellow(session_ms=600_000), "PLAIN") as connect:
+    async with connector(FakeBroker(session_ms=600_000), "PLAIN") as connect:
         peer = await connect()
         await ask(peer)
         with pytest.raises(PeerLost, match="does not accept SASL here: ILLEGAL_SASL_STATE"):
@@ -194,17 +194,17 @@ async def test_a_renewal_that_is_refused_ends_the_connection(
             await ask(peer)
 
 
-async def test_without_a_lifetime_nothing_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_login_without_a_lifetime_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
-    fellow = Fellow()
-    async with reached(fellow, "PLAIN") as connect:
+    fellow = FakeBroker()
+    async with connector(fellow, "PLAIN") as connect:
         await ask(await connect())
     assert fellow.asked.count("SaslHandshake 1") == 1
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-async def test_a_wrong_password_is_told_without_it(mechanism: str) -> None:
-    async with reached(Fellow(), mechanism, "hunter2") as connect:
+async def test_wrong_password_is_reported_without_the_password(mechanism: str) -> None:
+    async with connector(FakeBroker(), mechanism, "hunter2") as connect:
         with pytest.raises(
             PeerLost, match=f"rejects the login of broker with {mechanism}: "
         ) as lost:
@@ -212,14 +212,14 @@ async def test_a_wrong_password_is_told_without_it(mechanism: str) -> None:
     assert "hunter2" not in str(lost.value)
 
 
-async def test_a_mechanism_that_is_not_taken_is_told() -> None:
-    async with reached(Fellow(takes={"PLAIN": _Plain}), "SCRAM-SHA-512") as connect:
+async def test_mechanism_that_is_not_enabled_is_reported() -> None:
+    async with connector(FakeBroker(takes={"PLAIN": _Plain}), "SCRAM-SHA-512") as connect:
         with pytest.raises(PeerLost, match=r"does not enable .*=SCRAM-SHA-512: it enables PLAIN"):
             await connect()
 
 
 class _Impostor:
-    """Lets everybody in, and knows no password."""
+    """Accepts each login without knowing the password."""
 
     def __init__(self) -> None:
         self._known = ScramServer(
@@ -234,8 +234,8 @@ class _Impostor:
         return step._replace(message=b"v=AAAA") if step.message.startswith(b"v=") else step
 
 
-async def test_a_broker_that_knows_no_password_is_not_believed() -> None:
-    fellow = Fellow(takes={"SCRAM-SHA-256": _Impostor})
-    async with reached(fellow, "SCRAM-SHA-256") as connect:
+async def test_broker_that_does_not_know_the_password_is_rejected() -> None:
+    fellow = FakeBroker(takes={"SCRAM-SHA-256": _Impostor})
+    async with connector(fellow, "SCRAM-SHA-256") as connect:
         with pytest.raises(PeerLost, match="not valid: it does not know the password"):
             await connect()

@@ -1,4 +1,4 @@
-"""Access control entries in ZooKeeper: read, changed, and followed by every broker."""
+"""ACLs in ZooKeeper: read, changed, and followed by every broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.ensemble = Ensemble()
-        self.ensemble.now_ms = Time().now().wall_ms  # else each notice would be an old one
+        self.ensemble.now_ms = Time().now().wall_ms  # otherwise each notice would be an old one
         self.tool = SimulatedZooKeeper(self.ensemble)
         self.errors = InternalErrors()
         self.stores: list[ZooKeeperAcls] = []
@@ -97,7 +97,7 @@ async def scene() -> AsyncIterator[Scene]:
         assert not there.errors.counts.total()
 
 
-async def test_what_kafka_wrote_is_in_force() -> None:
+async def test_acls_written_by_kafka_are_in_effect() -> None:
     recorded = json.loads(DATA.read_text())["nodes"]
     async with scene() as there:
         for path, text in recorded.items():
@@ -112,7 +112,7 @@ async def test_what_kafka_wrote_is_in_force() -> None:
         assert AclEntry(denied, "User:*", "10.0.0.1", Operation.ALL, Permission.DENY) in found
 
 
-async def test_what_one_broker_adds_and_removes_holds_at_the_other() -> None:
+async def test_acl_changes_of_one_broker_take_effect_at_the_other() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         other, _ = await there.broker()
@@ -136,7 +136,7 @@ async def test_what_one_broker_adds_and_removes_holds_at_the_other() -> None:
         assert there.data(f"/kafka-acl-changes/{literal[0]}") == b"TOPIC:t"
 
 
-async def test_what_is_there_already_writes_nothing() -> None:
+async def test_change_without_effect_writes_nothing() -> None:
     async with scene() as there:
         store, _ = await there.broker()
         await store.change([entry("alice")], [])
@@ -145,7 +145,7 @@ async def test_what_is_there_already_writes_nothing() -> None:
         assert len(there.ensemble.writes) == writes
 
 
-async def test_changes_of_one_pattern_at_the_same_time_are_all_kept() -> None:
+async def test_concurrent_changes_of_one_pattern_are_all_kept() -> None:
     async with scene() as there:
         brokers = [await there.broker() for _ in range(3)]
         await asyncio.gather(
@@ -156,7 +156,7 @@ async def test_changes_of_one_pattern_at_the_same_time_are_all_kept() -> None:
             await there.until(lambda store=store: set(store.index) == wanted)
 
 
-async def test_what_nobody_understands_stays_and_is_told() -> None:
+async def test_acl_with_an_unknown_operation_is_logged_and_kept_in_the_node() -> None:
     strange = {
         "principal": "User:x", "permissionType": "Allow", "host": "*", "operation": "Levitate",
     }  # fmt: skip
@@ -171,7 +171,7 @@ async def test_what_nobody_understands_stays_and_is_told() -> None:
         assert there.data(TOPIC) == acls.encode_entries([strange])
 
 
-async def test_a_node_that_is_spoilt_changes_nothing_and_is_not_overwritten() -> None:
+async def test_invalid_node_changes_nothing_and_is_not_overwritten() -> None:
     async with scene() as there:
         store, _ = await there.broker()
         await store.change([entry("alice")], [])
@@ -186,8 +186,8 @@ async def test_a_node_that_is_spoilt_changes_nothing_and_is_not_overwritten() ->
         assert there.data(TOPIC) == b"?"
 
 
-async def test_an_old_kafka_finds_no_type_that_it_does_not_know() -> None:
-    """Kafka 0.10.2 does not start beside a directory of one, and knows no prefixes."""
+async def test_prefixed_acls_are_refused_in_clusters_with_old_brokers() -> None:
+    """Kafka 0.10.2 does not know prefixes, and does not start with an unknown resource type."""
     async with scene() as there:
         store, _ = await there.broker(has_prefixes=False)
         prefixed = entry("bob", "p-", prefixed=True)
@@ -198,7 +198,7 @@ async def test_an_old_kafka_finds_no_type_that_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
-async def test_a_name_that_no_node_can_have_is_refused(name: str) -> None:
+async def test_name_that_cannot_be_a_node_is_refused(name: str) -> None:
     async with scene() as there:
         store, _ = await there.broker()
         assert (
@@ -208,8 +208,8 @@ async def test_a_name_that_no_node_can_have_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("expires", [False, True])
-async def test_all_is_read_again_in_each_new_connection(expires: bool) -> None:
-    """The notices of what changed meanwhile may be gone."""
+async def test_all_acls_are_read_again_after_a_reconnect(expires: bool) -> None:
+    """The notices of changes during the disconnection may be deleted."""
     async with scene() as there:
         store, zookeeper = await there.broker()
         await store.change([entry("alice")], [])
@@ -231,7 +231,7 @@ def _json(principal: str) -> dict[str, str]:
     }
 
 
-async def test_without_zookeeper_nothing_is_changed_and_the_reason_is_told(
+async def test_change_fails_with_a_reason_when_zookeeper_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
@@ -249,8 +249,8 @@ async def test_without_zookeeper_nothing_is_changed_and_the_reason_is_told(
 MANY = 3 * AT_ONCE
 
 
-class Readers(Time):
-    """Its threads begin when they are told to."""
+class HeldThreads(Time):
+    """A clock whose threads start when the test says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -263,63 +263,63 @@ class Readers(Time):
         return work(*args)
 
 
-def crowd(first: int = 0) -> list[AclEntry]:
+def many_acls(first: int = 0) -> list[AclEntry]:
     return [entry(f"one-of-very-many-{number:06}") for number in range(first, first + MANY)]
 
 
-async def test_others_have_their_turn_while_a_large_node_is_taken() -> None:
+async def test_large_node_is_applied_in_slices() -> None:
     async with scene() as there:
-        one, _ = await there.broker(time=Readers())
-        other, _ = await there.broker(time=Readers())
+        one, _ = await there.broker(time=HeldThreads())
+        other, _ = await there.broker(time=HeldThreads())
         sizes: list[tuple[int, int]] = []
 
         def taken() -> bool:
             sizes.append((len(one.index), len(other.index)))
             return sizes[-1] == (MANY, MANY)
 
-        changing = asyncio.create_task(one.change(crowd(), []))
+        changing = asyncio.create_task(one.change(many_acls(), []))
         await there.until(taken)
         assert await changing == {}
         assert all(len(set(each)) > MANY // 2 for each in zip(*sizes, strict=True)), "in pieces"
-        assert await one.change([], crowd()[1:]) == {}
-        await there.until(lambda: set(other.index) == {crowd()[0]})
+        assert await one.change([], many_acls()[1:]) == {}
+        await there.until(lambda: set(other.index) == {many_acls()[0]})
 
 
-async def test_what_was_answered_last_holds_whichever_is_read_first() -> None:
+async def test_later_acknowledged_change_wins_over_a_delayed_read() -> None:
     async with scene() as there:
-        time = Readers()
-        one, _ = await there.broker(time=Readers())
+        time = HeldThreads()
+        one, _ = await there.broker(time=HeldThreads())
         other, _ = await there.broker(time=time)
-        assert await one.change(crowd(), []) == {}
+        assert await one.change(many_acls(), []) == {}
         await there.until(lambda: len(other.index) == MANY)
 
         time.held = []
         assert await one.change([entry("alice")], []) == {}
-        await there.until(lambda: len(time.held) == 1)  # it reads what alice was added to
+        await there.until(lambda: len(time.held) == 1)  # it reads the node with alice
         late = time.held[0]
         time.held = None
-        assert await other.change([], crowd()) == {}  # and meanwhile most is removed here
+        assert await other.change([], many_acls()) == {}  # and most is removed here
         assert set(other.index) == {entry("alice")}
         late.set()
-        await there.until(lambda: not other._taken)  # nothing is under way any more
+        await there.until(lambda: not other._taken)  # nothing is in progress
         assert set(other.index) == {entry("alice")}, "what was answered before is not taken behind"
 
 
-async def test_a_change_that_nobody_waits_for_any_more_leaves_no_entry_behind() -> None:
+async def test_cancelled_change_leaves_no_acl_in_the_index() -> None:
     async with scene() as there:
-        store, _ = await there.broker(time=Readers())
-        changing = asyncio.create_task(store.change(crowd(), []))
+        store, _ = await there.broker(time=HeldThreads())
+        changing = asyncio.create_task(store.change(many_acls(), []))
         await there.until(lambda: 0 < len(store.index) < MANY)
         changing.cancel()
-        await there.until(lambda: len(store.index) == MANY)  # its own notice tells of it
-        assert await store.change([], crowd()) == {}
+        await there.until(lambda: len(store.index) == MANY)  # by its own notice
+        assert await store.change([], many_acls()) == {}
         assert len(store.index) == 0
 
 
-async def test_what_goes_while_it_is_taken_is_found_gone_when_all_is_read_again() -> None:
+async def test_acls_deleted_while_applied_are_removed_by_the_next_full_read() -> None:
     async with scene() as there:
-        store, zookeeper = await there.broker(time=Readers())
-        changing = asyncio.create_task(store.change(crowd(), []))
+        store, zookeeper = await there.broker(time=HeldThreads())
+        changing = asyncio.create_task(store.change(many_acls(), []))
         await there.until(lambda: 0 < len(store.index) < MANY)
         zookeeper.suspend()
         await there.tool.delete(TOPIC)

@@ -1,4 +1,4 @@
-"""Delegation tokens in ZooKeeper: Kafka's are in force, and every broker follows them."""
+"""Delegation tokens in ZooKeeper: Kafka's tokens are valid, and every broker follows changes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def created(tokens: Tokens, lifetime_ms: int = -1) -> Token:
     return made
 
 
-async def test_what_kafka_wrote_is_in_force() -> None:
+async def test_token_written_by_kafka_is_valid() -> None:
     recorded = json.loads(DATA.read_text())
     token_id = recorded["token_id"]
     text = recorded["nodes"][nodes.path(token_id)]
@@ -105,7 +105,7 @@ async def test_what_kafka_wrote_is_in_force() -> None:
         assert tokens.found(ScramMechanism.SHA_512, token_id) is None, "nobody is offered it"
 
 
-async def test_what_one_broker_does_holds_at_the_other() -> None:
+async def test_token_changes_of_one_broker_take_effect_at_the_other() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         other, _ = await there.broker()
@@ -126,11 +126,11 @@ async def test_what_one_broker_does_holds_at_the_other() -> None:
         assert there.ensemble.nodes[f"{nodes.CHANGES}/{notices[0]}"].data.decode() == made.token_id
 
 
-async def test_a_token_that_another_broker_has_renewed_is_not_removed() -> None:
+async def test_sweep_keeps_a_token_that_another_broker_renewed() -> None:
     async with scene() as there:
         one, zookeeper = await there.broker()
         made, short = await created(one), await created(one, HOUR_MS)
-        there.stores[0].nodes.stop()  # it hears nothing any more
+        there.stores[0].nodes.stop()  # it gets no notices any more
         other, _ = await there.broker()
         there.time.move(made.expires_ms - there.time.wall_ms - 1)
         assert isinstance(await other.renew(other.hmac_of(made), ALICE, -1), Token)
@@ -141,7 +141,7 @@ async def test_a_token_that_another_broker_has_renewed_is_not_removed() -> None:
         await there.until(lambda: [each.token_id for each in other.all()] == [made.token_id])
 
 
-async def test_a_token_that_is_gone_stays_so() -> None:
+async def test_deleted_token_cannot_be_renewed() -> None:
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)
@@ -153,10 +153,10 @@ async def test_a_token_that_is_gone_stays_so() -> None:
 
 
 @pytest.mark.parametrize("period_ms", [-1, 0, 1000])
-async def test_an_end_that_is_acknowledged_is_not_undone_by_a_renewal_at_another_broker(
+async def test_acknowledged_expiry_is_not_undone_by_a_concurrent_renewal(
     period_ms: int,
 ) -> None:
-    """The owner ends a token at one broker while a renewer renews it at another one."""
+    """The owner expires a token at one broker while a renewer renews it at another."""
     async with scene() as there:
         one, _ = await there.broker()
         made = await created(one)
@@ -174,7 +174,7 @@ async def test_an_end_that_is_acknowledged_is_not_undone_by_a_renewal_at_another
         renewed = await other.renew(other.hmac_of(made), BOB, HOUR_MS)
 
         assert isinstance(ended[0], Token)
-        if period_ms == 1000:  # it was renewed in time, after it was given this end
+        if period_ms == 1000:  # renewed in time, after this expiry was set
             assert isinstance(renewed, Token)
             await there.until(lambda: one.all() == other.all() == [renewed])
             return
@@ -184,7 +184,7 @@ async def test_an_end_that_is_acknowledged_is_not_undone_by_a_renewal_at_another
         )
 
 
-async def test_a_renewal_whose_answer_was_lost_is_not_made_twice() -> None:
+async def test_repeated_write_of_a_token_succeeds_when_it_is_already_stored() -> None:
     async with scene() as there:
         one, zookeeper = await there.broker()
         made = await created(one)
@@ -196,7 +196,7 @@ async def test_a_renewal_whose_answer_was_lost_is_not_made_twice() -> None:
         assert await zookeeper.exists(nodes.path(made.token_id)) is not None
 
 
-async def test_all_are_read_again_in_a_new_connection() -> None:
+async def test_all_tokens_are_read_again_after_a_reconnect() -> None:
     async with scene() as there:
         tokens, zookeeper = await there.broker()
         gone, kept = await created(tokens), await created(tokens)
@@ -206,7 +206,7 @@ async def test_all_are_read_again_in_a_new_connection() -> None:
         await there.until(lambda: tokens.all() == [kept])
 
 
-async def test_a_node_that_is_not_understood_lets_nobody_in() -> None:
+async def test_invalid_token_node_is_ignored() -> None:
     async with scene() as there:
         await there.put(nodes.path("bad"), b"{")
         one, _ = await there.broker()

@@ -1,4 +1,4 @@
-"""Records on their way from a leader's log into a follower's: many at once, and flushed first."""
+"""Records from a leader's log to a follower's: many batches at once, and a due flush first."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ import dataclasses
 import threading
 
 from log.replicated import AT_ONCE
-from tests.broker.cluster.fellows import Fellow, alike, cluster, eventually
+from tests.broker.cluster.fellows import Fellow, cluster, eventually, identical_logs
 
 
-async def test_many_small_batches_of_one_answer_are_appended_piece_by_piece() -> None:
+async def test_many_small_batches_of_one_answer_are_appended() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1, to=[one])
         one.append(2 * AT_ONCE + 10)
         await controller.lead(1)
-        await alike(one, two)
+        await identical_logs(one, two)
         await eventually(lambda: one.replica().high_watermark == 2 * AT_ONCE + 10)
 
 
-async def test_a_follower_says_that_it_has_records_when_they_are_flushed_where_that_is_due() -> (
-    None
-):
+async def test_follower_reports_records_after_a_due_flush() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)

@@ -1,4 +1,4 @@
-"""What a broker follows is fetched, cut where it parts from its leader's log, and alike."""
+"""Followers fetch from their leader, truncate where the logs diverge, and get the same log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from protocol.records.message_set import encode
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from replication.values import PartitionState
-from tests.broker.cluster.fellows import Fellow, alike, cluster, eventually
+from tests.broker.cluster.fellows import Fellow, cluster, eventually, identical_logs
 from tests.log.log_tools import NOW_MS
 
 BY_FETCH = "3.9"
@@ -34,34 +34,34 @@ def fellows_of(spoken: str, count: int = 3, **settings: int) -> list[Fellow]:
 
 
 @pytest.mark.parametrize("spoken", WITH_EPOCHS)
-async def test_in_every_version_followers_have_what_the_leader_has(spoken: str) -> None:
+async def test_followers_replicate_the_leader_in_every_version(spoken: str) -> None:
     one, two, three = fellows = fellows_of(spoken)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         for _ in range(3):
             one.append(5, b"v" * 1000)
-            await alike(*fellows)
+            await identical_logs(*fellows)
         await eventually(lambda: one.replica().high_watermark == 15)
         one.append()
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await eventually(lambda: two.replica().high_watermark == 16)
         await eventually(lambda: three.replica().high_watermark == 16)
         assert two.replica().log.epochs.entries == one.replica().log.epochs.entries == [(0, 0)]
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
-async def test_a_leader_that_comes_back_loses_what_only_it_had(spoken: str) -> None:
+async def test_returning_leader_truncates_records_that_only_it_had(spoken: str) -> None:
     one, two, three = fellows = fellows_of(spoken)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(5)
-        kept = await alike(*fellows)
-        await controller.lead(2, to=[two, three])  # the first knows nothing of it
+        kept = await identical_logs(*fellows)
+        await controller.lead(2, to=[two, three])  # the first does not know it
         one.append(4, b"lost")
         two.append(2, b"kept")
         await eventually(lambda: three.end_offset() == 7)
         await controller.lead(2)
-        found = await alike(*fellows)
+        found = await identical_logs(*fellows)
         assert found.startswith(kept)
         assert b"lost" not in found
         assert one.end_offset() == 7
@@ -69,10 +69,10 @@ async def test_a_leader_that_comes_back_loses_what_only_it_had(spoken: str) -> N
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
-async def test_nothing_is_fetched_behind_a_cut_before_the_disk_has_it(
+async def test_fetch_after_a_truncation_waits_until_it_is_on_disk(
     spoken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is brought there in a thread: the loop goes on, and so do the other partitions."""
+    """A thread syncs it: the loop and the other partitions continue."""
     loop_thread, allowed, begun = threading.get_ident(), threading.Event(), threading.Event()
     real = PartitionLog.sync_cuts
 
@@ -87,7 +87,7 @@ async def test_nothing_is_fetched_behind_a_cut_before_the_disk_has_it(
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(5)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await controller.lead(2, to=[two, three])
         one.append(4, b"lost")
         two.append(2, b"kept")
@@ -101,17 +101,17 @@ async def test_nothing_is_fetched_behind_a_cut_before_the_disk_has_it(
         assert one.end_offset() == 5
         led = two.replica().led
         assert led is not None
-        assert led.followers[1].end_offset in (-1, 9)  # as it was when its log was whole
+        assert led.followers[1].end_offset in (-1, 9)  # -1, or the end before the truncation
         allowed.set()
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
-async def test_who_is_to_lead_waits_until_the_disk_has_what_was_cut() -> None:
+async def test_new_leader_syncs_its_truncation_to_disk() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(5)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         log = two.replica().log
         two.replica().truncate_for_leader(3)
         assert not log.cuts_are_synced
@@ -119,16 +119,17 @@ async def test_who_is_to_lead_waits_until_the_disk_has_what_was_cut() -> None:
         assert log.cuts_are_synced
 
 
+@pytest.mark.proves("clusters 5")
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_an_epoch_in_which_nothing_was_written_is_known_to_the_next_leader(
+async def test_leader_epoch_without_records_is_stored(
     spoken: str,
 ) -> None:
-    """Trap 5: without it the second would keep what the first lost in between."""
+    """Trap 5: otherwise the second would keep records that the first has truncated."""
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(3)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await controller.lead(2, to=[])  # both miss it
         await controller.lead(1, to=[one])  # the epoch begins at offset 3, without a record
         assert one.replica().log.epochs.entries == [(0, 0), (2, 3)]
@@ -137,33 +138,34 @@ async def test_an_epoch_in_which_nothing_was_written_is_known_to_the_next_leader
         assert two.replica().log.epochs.entries == [(0, 0), (3, 3)]
         await controller.lead(1)
         one.append(1, b"first!")
-        found = await alike(*fellows)
+        found = await identical_logs(*fellows)
         assert b"second" not in found
         assert two.replica().log.epochs.entries == one.replica().log.epochs.entries
 
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
-async def test_histories_that_parted_twice_meet(spoken: str) -> None:
-    """KIP-279: the follower has epochs that its leader has not, and the other way round."""
+async def test_logs_that_diverged_twice_converge(spoken: str) -> None:
+    """KIP-279: each of the logs has epochs that the other does not have."""
     one, _ = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(2, b"common")
-        await alike(*fellows)
-        for number in range(4):  # unclean: each in turn leads, and the other knows nothing of it
+        await identical_logs(*fellows)
+        for number in range(4):  # unclean: each leads in turn, and the other does not know
             leader = fellows[number % 2]
             await controller.lead(leader.node_id, to=[leader], isr=[leader.node_id])
             leader.append(2 + number, b"turn %d" % number)
         await controller.lead(1)
         one.append(1, b"last")
-        found = await alike(*fellows)
+        found = await identical_logs(*fellows)
         assert b"common" in found
         assert b"turn 1" not in found
         assert b"turn 3" not in found
 
 
-async def test_a_follower_waits_for_a_leader_that_is_not_known_to_live() -> None:
-    """Trap 9: a controller should tell who lives first; a follower makes do without."""
+@pytest.mark.proves("clusters 9")
+async def test_follower_waits_for_a_leader_that_metadata_does_not_list() -> None:
+    """Trap 9: a controller should send live brokers first; a follower works without that."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows, shown=False) as controller:
         state = PartitionState(1, 1, 0, (1, 2), 0, (1, 2))
@@ -172,33 +174,33 @@ async def test_a_follower_waits_for_a_leader_that_is_not_known_to_live() -> None
         one.append(3)
         assert two.end_offset() == 0
         controller.show(controller.shown("t", state))
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
-async def test_a_leader_with_another_address_is_found() -> None:
+async def test_follower_finds_the_new_address_of_its_leader() -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(3)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await one.server.close()
         one.port = 0
         one.append(3)
         await one.listen()
         controller.show()
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
-async def test_what_the_leader_has_no_more_is_not_waited_for(spoken: str) -> None:
+async def test_follower_continues_at_the_leaders_log_start_offset(spoken: str) -> None:
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, isr=[1])
         one.append(6)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await controller.lead(1, isr=[1], to=[one])
         await controller.stop(two, 1, delete=False)
-        one.append(600, b"v" * 5000)  # some segments
+        one.append(600, b"v" * 5000)  # several segments
         await eventually(lambda: one.replica().high_watermark == 606)
         log = one.replica().log
         log.delete_records(500)
@@ -212,28 +214,28 @@ async def test_what_the_leader_has_no_more_is_not_waited_for(spoken: str) -> Non
 
 
 @pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
-async def test_an_unclean_leader_with_less_is_followed(spoken: str) -> None:
+async def test_follower_truncates_to_an_unclean_leader_with_fewer_records(spoken: str) -> None:
     one, two = fellows = fellows_of(spoken, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(2)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await controller.lead(1, to=[one], isr=[1])
         one.append(5, b"lost")
         await controller.lead(2, isr=[2])
         two.append(1, b"kept")
-        assert b"lost" not in await alike(*fellows)
+        assert b"lost" not in await identical_logs(*fellows)
 
 
-async def test_a_batch_above_the_limit_of_a_fetch_goes_through() -> None:
+async def test_batch_above_the_fetch_limits_is_replicated() -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2, partition_max_bytes=100, max_bytes=150)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(20, b"v" * 1000)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
-async def test_a_follower_asks_for_what_its_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fetch_requests_have_the_configured_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[FetchHead, set[int]]] = []
 
     def noted(version: int, head: FetchHead, asked: Any, forgotten: Any) -> bytes:
@@ -247,13 +249,13 @@ async def test_a_follower_asks_for_what_its_settings_say(monkeypatch: pytest.Mon
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(3)
-        await alike(*fellows)
+        await identical_logs(*fellows)
     head, limits = said[0]
     assert (head.max_wait_ms, head.min_bytes, head.max_bytes) == (77, 78, 79_000)
     assert limits == {8_000}
 
 
-async def test_a_leader_that_does_not_answer_is_connected_to_anew() -> None:
+async def test_follower_reconnects_to_a_leader_that_does_not_answer() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2, wait_max_ms=1, socket_timeout_ms=20, backoff_ms=1)
     connections = []
 
@@ -272,24 +274,26 @@ async def test_a_leader_that_does_not_answer_is_connected_to_anew() -> None:
         assert two.end_offset() == 0
         one.port = port
         controller.show()
-        await alike(*fellows)
+        await identical_logs(*fellows)
         server.close()
 
 
-async def test_a_session_that_its_leader_has_lost_is_begun_anew() -> None:
+async def test_follower_starts_a_new_session_when_the_leader_lost_it() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(5))
         one.append(3, index=2)
-        await alike(*fellows, index=2)
+        await identical_logs(*fellows, index=2)
         await eventually(lambda: len(one.sessions) == 1)
         one.append(3, index=4)
-        await alike(*fellows, index=4)
+        await identical_logs(*fellows, index=4)
         lost = one.sessions.get(one.session_id)
         assert lost is not None
         one.sessions.close(lost.session_id, lost.owner)
         one.append(3, index=1)
-        await alike(*fellows, index=1)  # by the answer of a Fetch that waited in the lost session
+        await identical_logs(
+            *fellows, index=1
+        )  # by the answer of a Fetch that waited in the lost session
         await eventually(lambda: len(one.sessions) == 1)
         await eventually(lambda: two.replica(index=2).high_watermark == 3)
 
@@ -299,29 +303,29 @@ async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(1)
-        await alike(*fellows)
-        controller.topic_id = None  # as one that an old controller has made
+        await identical_logs(*fellows)
+        controller.topic_id = None  # as of a topic that an old controller created
         await controller.lead(1, topic="u")
         one.append(2, topic="u")
-        await alike(*fellows, topic="u")
+        await identical_logs(*fellows, topic="u")
         one.append(2)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 OLD = {"log.message.format.version": "0.10.2"}
 
 
-async def test_before_there_were_epochs_logs_are_cut_to_the_high_watermark() -> None:
-    """Trap 25: nothing above magic 1 is stored, so that nothing else goes to a follower."""
+async def test_logs_are_truncated_to_the_high_watermark_before_leader_epochs() -> None:
+    """Trap 25: only magic 1 is stored, so that nothing newer is sent to a follower."""
     one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
     async with cluster(*fellows, topic_id=None) as controller:
         await controller.lead(1)
         for each in range(3):
             one.replica().append(message_set(b"%d" % each), NOW_MS)
-        found = await alike(*fellows)
+        found = await identical_logs(*fellows)
         assert {header.magic for header, _ in iter_stored(found)} == {1}
         await eventually(lambda: two.replica().high_watermark == 3)
-        await controller.lead(1)  # the same leader: nothing is cut
+        await controller.lead(1)  # the same leader: nothing is truncated
         assert next_step(two) is Next.FETCH
         await controller.lead(2, to=[])
         await controller.lead(1, to=[one])
@@ -330,7 +334,7 @@ async def test_before_there_were_epochs_logs_are_cut_to_the_high_watermark() -> 
         two.replica().high_watermark = 1
         await controller.lead(2, to=[])
         await controller.lead(1)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         assert two.end_offset() == 4
 
 
@@ -344,8 +348,9 @@ def message_set(value: bytes) -> bytes:
     return encode([Record(0, NOW_MS, None, value)], 1)
 
 
-async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -> None:
-    """Trap 12, as a follower meets it: it says so, and goes on when the listener is there."""
+@pytest.mark.proves("clusters 12")
+async def test_leader_without_the_inter_broker_listener_is_not_fetched_from() -> None:
+    """Trap 12, for a follower: it continues when the leader has the listener."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         one.listener = "TYPO"
@@ -356,31 +361,31 @@ async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -
         assert next_step(two) is Next.FETCH
         one.listener = "PLAINTEXT"
         controller.show()
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
-async def test_partitions_share_fetchers() -> None:
+async def test_partitions_share_the_configured_number_of_fetchers() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2, fetchers=3)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(10))
         for index in range(10):
             one.append(index + 1, index=index)
         for index in range(10):
-            await alike(*fellows, index=index)
+            await identical_logs(*fellows, index=index)
         assert 1 < two.fetchers.count <= 3
         await controller.lead(2, partitions=range(10))
         assert two.fetchers.count == 0
         two.append(1, b"back", index=4)
-        await alike(*fellows, index=4)
+        await identical_logs(*fellows, index=4)
 
 
-async def test_a_follower_that_knows_a_later_epoch_than_its_leader_waits_for_it() -> None:
-    """The leader answers UNKNOWN_LEADER_EPOCH until the controller has told it too."""
+async def test_follower_with_a_later_epoch_waits_for_its_leader() -> None:
+    """The leader answers UNKNOWN_LEADER_EPOCH until it has the epoch from the controller too."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(2)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         state = one.replica().state
         assert state is not None
         later = controller.told("t", state._replace(leader_epoch=1))
@@ -391,10 +396,10 @@ async def test_a_follower_that_knows_a_later_epoch_than_its_leader_waits_for_it(
         await eventually(lambda: followed.due_ms > 0)
         assert two.end_offset() == 2
         await controller.tell(one, later)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
-async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None:
+async def test_follower_with_an_older_epoch_waits_for_the_controller() -> None:
     one, two = fellows = fellows_of(BY_FETCH, 2)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -403,14 +408,14 @@ async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None
         await eventually(lambda: next_step(two) is Next.WAIT)
         assert two.end_offset() == 0
         await controller.lead(1)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 @pytest.mark.parametrize("error_code", [UNKNOWN_SERVER_ERROR, KAFKA_STORAGE_ERROR])
-async def test_what_a_leader_refuses_without_sense_is_fetched_again(
+async def test_unexpected_error_of_the_leader_is_retried(
     error_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kafka 0.10.2 refuses all of a Fetch for the sake of one partition."""
+    """Kafka 0.10.2 refuses a whole Fetch because of one partition."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     refusals: list[int] = []
     real = Reader.partition
@@ -423,11 +428,11 @@ async def test_what_a_leader_refuses_without_sense_is_fetched_again(
 
     async with cluster(*fellows) as controller:
         await controller.lead(1)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         monkeypatch.setattr(Reader, "partition", refusing)
         with capture_logs() as lines:
             one.append(2)
-            await alike(*fellows)
+            await identical_logs(*fellows)
         assert len(refusals) == 3
         (told,) = [each for each in lines if "rejected by its leader" in each["event"]]
         assert (told["partition"], told["error"]) == ("t-0", NAMES[error_code])
@@ -436,10 +441,10 @@ async def test_what_a_leader_refuses_without_sense_is_fetched_again(
         assert followed.trouble is None
 
 
-async def test_while_a_leader_has_nothing_partitions_are_asked_for_in_one_go(
+async def test_quiet_partitions_are_fetched_without_a_scan_of_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What comes from the leader or the controller ends that at once."""
+    """An answer of the leader or a request of the controller ends that at once."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
     monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
     asked: list[int] = []
@@ -453,14 +458,14 @@ async def test_while_a_leader_has_nothing_partitions_are_asked_for_in_one_go(
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(5))
         one.append(1, index=3)
-        await alike(*fellows, index=3)
+        await identical_logs(*fellows, index=3)
         (fetches,) = two.fetchers.all
         for index in range(5):
             await eventually(lambda: fetches._quiet_until_ms > 0)
             asked.clear()
             one.append(1, index=index)
-            await alike(*fellows, index=index)
-            await eventually(lambda: set(asked) == set(range(5)))  # the end of one has moved
+            await identical_logs(*fellows, index=index)
+            await eventually(lambda: set(asked) == set(range(5)))  # the offset of one has changed
         asked.clear()
         two.fetchers.forget("t", 2)
         session = one.sessions._sessions[one.session_id]
@@ -468,7 +473,7 @@ async def test_while_a_leader_has_nothing_partitions_are_asked_for_in_one_go(
         assert 2 not in asked
 
 
-async def test_a_partition_without_news_is_looked_at_when_it_is_stirred(
+async def test_leader_reads_a_quiet_partition_only_after_an_append(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _ = fellows = fellows_of(BY_FETCH, 2)
@@ -476,11 +481,11 @@ async def test_a_partition_without_news_is_looked_at_when_it_is_stirred(
         await controller.lead(1, partitions=range(5))
         for index in range(5):
             one.append(1, index=index)
-            await alike(*fellows, index=index)
+            await identical_logs(*fellows, index=index)
         quiet = [one.replica(index=index) for index in range(5)]
         await eventually(lambda: all(2 in each.quiet for each in quiet))
         session: Any = quiet[0].quiet._known[2][0]
-        session._through_ms += 3_600_000  # all of them are looked at in an hour, and not just now
+        session._through_ms += 3_600_000  # all partitions are read in an hour, and not now
         looked: list[int] = []
         real = Reader.partition
 
@@ -490,6 +495,6 @@ async def test_a_partition_without_news_is_looked_at_when_it_is_stirred(
 
         monkeypatch.setattr(Reader, "partition", counted)
         one.append(1, index=3)
-        await alike(*fellows, index=3)
+        await identical_logs(*fellows, index=3)
         assert set(looked) == {3}
         await eventually(lambda: fellows[1].replica(index=3).high_watermark == 2)

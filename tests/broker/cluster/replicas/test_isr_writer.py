@@ -1,4 +1,4 @@
-"""In-sync replicas that leaders want get into ZooKeeper: by the controller, or by themselves."""
+"""ISR changes that leaders want are written to ZooKeeper by the controller or by the leader."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ ID = bytes(range(16))
 LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
 
 
-class Led:
-    """A partition that is led; keeps what it is told."""
+class FakeLedPartition:
+    """A led partition that keeps the results."""
 
     def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
         self.topic, self.index = topic, index
@@ -47,7 +47,7 @@ class Led:
         self.led: object | None = self
         self.told: list[tuple[str, int]] = []
         self.again: Callable[[], None] | None = None
-        """Called at a refusal: the partition wants something else."""
+        """Called at a refusal, as when the partition wants another ISR."""
 
     def isr_written(self, partition_epoch: int) -> None:
         self.told.append(("written", partition_epoch))
@@ -59,15 +59,15 @@ class Led:
             again()
 
 
-class HandedController:
-    """In place of the connection to the controller: answers what the test says."""
+class ScriptedController:
+    """Replaces the connection to the controller: answers what the test says."""
 
     def __init__(self) -> None:
         self.version = 3
         self.asked: list[dict[str, Any]] = []
         self.versions: list[int] = []
         self.answers: list[Any] = []
-        """What each request gets: an error code at the top, one of all partitions, or nothing."""
+        """The arguments of `_answer` for each request, or an exception to raise."""
         self.looked_again = 0
         self.underway = 0
 
@@ -113,13 +113,13 @@ class HandedController:
         self.looked_again += 1
 
 
-class Asking:
+class ControllerScene:
     """A writer that asks the controller."""
 
     def __init__(
         self, has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
     ) -> None:
-        self.controller = HandedController()
+        self.controller = ScriptedController()
         self.epoch = 99
         cache = MetadataCache(1)
         tell(cache, topic("t", [1, 1, 1], topic_id), topic("u", [1], topic_id and b"u" * 16))
@@ -134,10 +134,10 @@ def _spawn(work: Any, name: str) -> asyncio.Task[None]:
 
 
 @asynccontextmanager
-async def asking(
+async def controller_scene(
     has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
-) -> AsyncIterator[Asking]:
-    found = Asking(has_topic_ids, topic_id, time)
+) -> AsyncIterator[ControllerScene]:
+    found = ControllerScene(has_topic_ids, topic_id, time)
     found.writer.start()
     try:
         yield found
@@ -148,9 +148,9 @@ async def asking(
 # -- by the controller
 
 
-async def test_what_is_wanted_meanwhile_goes_together() -> None:
-    async with asking() as house:
-        first, second, third = Led(), Led(index=2), Led("u")
+async def test_changes_wanted_during_a_request_share_the_next() -> None:
+    async with controller_scene() as house:
+        first, second, third = FakeLedPartition(), FakeLedPartition(index=2), FakeLedPartition("u")
         house.writer.wanted(first, (1, 2), 3)
         await eventually(lambda: house.controller.asked)
         house.writer.wanted(second, (1, 3), 3)
@@ -179,10 +179,10 @@ async def test_what_is_wanted_meanwhile_goes_together() -> None:
 
 
 @pytest.mark.parametrize("version", alter_partition.API.versions)
-async def test_in_every_version(version: int) -> None:
-    async with asking() as house:
+async def test_change_is_written_in_every_version_of_alter_partition(version: int) -> None:
+    async with controller_scene() as house:
         house.controller.version = version
-        partition = Led()
+        partition = FakeLedPartition()
         house.writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
     assert partition.told == [("written", 4)]
@@ -190,11 +190,9 @@ async def test_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize(("has_ids", "topic_id"), [(False, ID), (True, None)])
-async def test_topics_without_ids_are_asked_for_by_name(
-    has_ids: bool, topic_id: bytes | None
-) -> None:
-    async with asking(has_ids, topic_id) as house:
-        partition = Led()
+async def test_topics_without_ids_are_sent_by_name(has_ids: bool, topic_id: bytes | None) -> None:
+    async with controller_scene(has_ids, topic_id) as house:
+        partition = FakeLedPartition()
         house.writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
     assert partition.told == [("written", 4)]
@@ -213,10 +211,10 @@ async def test_topics_without_ids_are_asked_for_by_name(
         {"left_out": True},
     ],
 )
-async def test_what_is_not_decided_is_asked_again(answer: Any) -> None:
-    async with asking() as house:
+async def test_undecided_change_is_sent_again(answer: Any) -> None:
+    async with controller_scene() as house:
         house.controller.answers = [answer]
-        partition = Led()
+        partition = FakeLedPartition()
         house.writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
     assert partition.told == [("written", 4)]
@@ -224,7 +222,7 @@ async def test_what_is_not_decided_is_asked_again(answer: Any) -> None:
     assert house.controller.looked_again == (NOT_CONTROLLER in getattr(answer, "values", list)())
 
 
-async def test_a_controller_that_is_away_is_asked_ever_more_seldom_and_told_of_once() -> None:
+async def test_unreachable_controller_is_retried_with_backoff_and_logged_once() -> None:
     pauses = []
 
     class NotedPauses(Time):
@@ -233,9 +231,9 @@ async def test_a_controller_that_is_away_is_asked_ever_more_seldom_and_told_of_o
             await super().sleep(0)
 
     with capture_logs() as lines:
-        async with asking(time=NotedPauses()) as house:
+        async with controller_scene(time=NotedPauses()) as house:
             house.controller.answers = [PeerLost("gone")] * 20
-            partition = Led()
+            partition = FakeLedPartition()
             house.writer.wanted(partition, (1, 2), 3)
             await eventually(lambda: partition.told)
     assert pauses == [0.05, 0.1, 0.2, *[0.4] * 17]
@@ -244,21 +242,22 @@ async def test_a_controller_that_is_away_is_asked_ever_more_seldom_and_told_of_o
     assert told.count("controller accepts ISR changes again") == 1
 
 
-async def test_a_refusal_is_told_and_what_is_wanted_then_is_asked() -> None:
-    async with asking() as house:
+async def test_refusal_is_reported_and_the_next_change_is_sent() -> None:
+    async with controller_scene() as house:
         house.controller.answers = [{"code": UNKNOWN_SERVER_ERROR}, {"code": FENCED_LEADER_EPOCH}]
-        partition = Led()
+        partition = FakeLedPartition()
         partition.again = lambda: house.writer.wanted(partition, (1, 2), 3)
         house.writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: len(partition.told) == 2)
     assert partition.told == [("refused", UNKNOWN_SERVER_ERROR), ("refused", FENCED_LEADER_EPOCH)]
 
 
-async def test_without_a_registration_nothing_is_asked() -> None:
-    """Trap 14: the epoch of the last session is worth nothing."""
-    async with asking() as house:
+@pytest.mark.proves("clusters 14")
+async def test_change_waits_until_the_broker_is_registered() -> None:
+    """Trap 14: the epoch of the last session is not valid any more."""
+    async with controller_scene() as house:
         house.epoch = -1
-        partition = Led()
+        partition = FakeLedPartition()
         house.writer.wanted(partition, (1, 2), 3)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -271,10 +270,12 @@ async def test_without_a_registration_nothing_is_asked() -> None:
 @pytest.mark.parametrize(
     "learnt", [LEADS._replace(leader_epoch=8), LEADS._replace(partition_epoch=4), None]
 )
-async def test_who_has_learnt_something_wants_it_no_more(learnt: PartitionState | None) -> None:
-    async with asking() as house:
+async def test_change_is_dropped_when_the_partition_state_has_changed(
+    learnt: PartitionState | None,
+) -> None:
+    async with controller_scene() as house:
         house.controller.answers = [{"top": NOT_CONTROLLER}]
-        partition, other = Led(), Led(index=1)
+        partition, other = FakeLedPartition(), FakeLedPartition(index=1)
         house.writer.wanted(partition, (1, 2), 3)
         house.writer.wanted(other, (1, 2), 3)
         await eventually(lambda: house.controller.asked)
@@ -284,10 +285,10 @@ async def test_who_has_learnt_something_wants_it_no_more(learnt: PartitionState 
     assert len(house.controller.asked[1]["topics"][0]["partitions"]) == 1
 
 
-async def test_who_was_stopped_wants_nothing_more() -> None:
-    async with asking() as house:
+async def test_change_is_dropped_when_the_partition_is_not_led_any_more() -> None:
+    async with controller_scene() as house:
         house.controller.answers = [{"top": NOT_CONTROLLER}]
-        partition, other = Led(), Led(index=1)
+        partition, other = FakeLedPartition(), FakeLedPartition(index=1)
         house.writer.wanted(partition, (1, 2), 3)
         house.writer.wanted(other, (1, 2), 3)
         await eventually(lambda: house.controller.asked)
@@ -301,7 +302,7 @@ async def test_who_was_stopped_wants_nothing_more() -> None:
 
 
 @asynccontextmanager
-async def writing(
+async def leader_writer(
     time: Time | None = None,
 ) -> AsyncIterator[tuple[IsrStates, Ensemble, SimulatedZooKeeper]]:
     ensemble = Ensemble()
@@ -309,7 +310,7 @@ async def writing(
     path = state_path("t", 0)
     await ensure_path(zookeeper, path)
     await ensure_path(zookeeper, ISR_CHANGES)
-    for _ in range(3):  # its version is 3
+    for _ in range(3):  # so that its version is 3
         await zookeeper.set(path, encode_state(StateNode(1, 7, (1,), 4)))
     writer = IsrStates(zookeeper, time or Time(), _spawn)
     writer.start()
@@ -323,29 +324,31 @@ def written(ensemble: Ensemble) -> StateNode:
     return decode_state("t", 0, ensemble.nodes[state_path("t", 0)].data or b"")
 
 
-async def test_a_leader_writes_its_state_over_the_version_that_it_knows() -> None:
-    """Trap 2: the leader epoch stays."""
-    async with writing() as (writer, ensemble, _):
-        partition = Led()
+@pytest.mark.proves("clusters 2")
+async def test_leader_writes_its_state_at_the_known_version() -> None:
+    """Trap 2: the leader epoch is unchanged."""
+    async with leader_writer() as (writer, ensemble, _):
+        partition = FakeLedPartition()
         writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
         assert partition.told == [("written", 4)]
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_a_state_that_another_has_written_is_left_alone() -> None:
-    async with writing() as (writer, ensemble, _):
-        partition = Led(state=LEADS._replace(partition_epoch=2))
+async def test_state_with_another_version_is_not_overwritten() -> None:
+    async with leader_writer() as (writer, ensemble, _):
+        partition = FakeLedPartition(state=LEADS._replace(partition_epoch=2))
         writer.wanted(partition, (1, 2), 2)
         await eventually(lambda: partition.told)
         assert partition.told == [("refused", INVALID_UPDATE_VERSION)]
         assert written(ensemble) == StateNode(1, 7, (1,), 4)
 
 
-async def test_a_write_whose_answer_was_lost_counts() -> None:
+@pytest.mark.proves("clusters 3")
+async def test_write_with_a_lost_answer_succeeds() -> None:
     """Trap 3: the second attempt finds the version of the first."""
-    async with writing() as (writer, ensemble, zookeeper):
-        partition = Led()
+    async with leader_writer() as (writer, ensemble, zookeeper):
+        partition = FakeLedPartition()
         zookeeper.lose_answers(1)
         writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
@@ -353,9 +356,9 @@ async def test_a_write_whose_answer_was_lost_counts() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_the_next_session_writes_what_the_last_could_not() -> None:
-    async with writing() as (writer, ensemble, zookeeper):
-        partition = Led()
+async def test_next_session_writes_a_pending_change() -> None:
+    async with leader_writer() as (writer, ensemble, zookeeper):
+        partition = FakeLedPartition()
         zookeeper.suspend()
         writer.wanted(partition, (1, 2), 3)
         for _ in range(20):
@@ -366,16 +369,16 @@ async def test_the_next_session_writes_what_the_last_could_not() -> None:
         assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
 
 
-async def test_a_partition_without_a_state_is_refused() -> None:
-    async with writing() as (writer, _, _):
-        partition = Led(index=9)
+async def test_partition_without_a_state_node_is_refused() -> None:
+    async with leader_writer() as (writer, _, _):
+        partition = FakeLedPartition(index=9)
         writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
         assert partition.told == [("refused", UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 class FastTime(Time):
-    """Sleeps take a turn of the loop, and move the clock as if they had taken their time."""
+    """Sleeps take one turn of the loop and move the clock by their duration."""
 
     def __init__(self) -> None:
         self.mono_s = 1000.0
@@ -386,16 +389,16 @@ class FastTime(Time):
         await asyncio.sleep(0)
 
 
-async def test_changes_of_some_seconds_share_a_notice() -> None:
+async def test_isr_change_is_announced_within_10_s() -> None:
     time = FastTime()
-    async with writing(time) as (writer, ensemble, _):
+    async with leader_writer(time) as (writer, ensemble, _):
         notices = lambda: [  # noqa: E731
             decode_isr_change(path, node.data or b"")
             for path, node in ensemble.nodes.items()
             if path.startswith(f"{ISR_CHANGES}/")
         ]
         time.mono_s += 100
-        partition = Led()
+        partition = FakeLedPartition()
         writer.wanted(partition, (1, 2), 3)
         await eventually(lambda: partition.told)
         since_s = time.mono_s

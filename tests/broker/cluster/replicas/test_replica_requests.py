@@ -1,5 +1,7 @@
-"""What a broker answers to those who read and write its partitions: other replicas, consumers and
-producers, while it leads, follows, or has nothing of it. The other replicas are the test."""
+"""Answers to replicas, consumers and producers of a broker that leads, follows, or has no replica.
+
+The test plays the other replicas.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ _CLIENTS = ThreadPoolExecutor(8)
 REPLICAS = (1, 2, 3)
 
 
-class House:
-    """Broker 1, which leads t-0 of three replicas, has none of t-1, and does not know u."""
+class LeaderScene:
+    """Broker 1, which leads t-0 of three replicas, has no replica of t-1, and does not know u."""
 
     def __init__(self, fellow: Fellow, controller: Controller) -> None:
         self.fellow = fellow
@@ -48,7 +50,7 @@ class House:
         return self.fellow.replica()
 
     async def asks(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request of a connection of its own."""
+        """The answer to a request on a new connection."""
 
         def call() -> dict[str, Any]:
             with Wire(self.fellow.port) as wire:
@@ -89,7 +91,7 @@ class House:
         return {} if not found else found[0]["partitions"][0]
 
     async def followers(self, offset: int) -> None:
-        """Both fetch at ``offset``."""
+        """Both followers fetch at ``offset``."""
         for each in (2, 3):
             assert (await self.fetch(offset, each))["error_code"] == NONE
 
@@ -122,9 +124,9 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def leader_scene(
     records: int = 0, isr: Sequence[int] = REPLICAS, **settings: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[LeaderScene]:
     fellow = Fellow(1, **settings)
     async with cluster(fellow) as controller:
         await controller.lead(1, replicas=REPLICAS, isr=isr, partitions=(0,))
@@ -132,15 +134,16 @@ async def house(
         assert state is not None
         controller.show(controller.shown("t", state, (0, 1)))
         fellow.append(records)
-        yield House(fellow, controller)
+        yield LeaderScene(fellow, controller)
 
 
 # -- Fetch
 
 
+@pytest.mark.proves("clusters 8")
 async def test_a_replica_reads_to_the_end_and_a_consumer_to_the_high_watermark() -> None:
     """Trap 8."""
-    async with house(records=3) as it:
+    async with leader_scene(records=3) as it:
         found = await it.fetch(0, 2)
         assert (found["high_watermark"], values_of(found["records"])) == (0, [b"v"] * 3)
         assert values_of((await it.fetch(0))["records"]) == []
@@ -151,18 +154,19 @@ async def test_a_replica_reads_to_the_end_and_a_consumer_to_the_high_watermark()
         assert values_of((await it.fetch(2))["records"]) == []
 
 
+@pytest.mark.proves("clusters 8")
 @pytest.mark.parametrize("replica", [2, -1])
-async def test_an_offset_above_the_end_is_an_error_and_no_empty_answer(replica: int) -> None:
+async def test_offset_above_the_log_end_is_out_of_range(replica: int) -> None:
     """Trap 8."""
-    async with house(records=3) as it:
+    async with leader_scene(records=3) as it:
         assert (await it.fetch(3, replica))["error_code"] == NONE
         assert (await it.fetch(4, replica))["error_code"] == OFFSET_OUT_OF_RANGE
         it.replica.log.delete_records(2)
         assert (await it.fetch(1, replica))["error_code"] == OFFSET_OUT_OF_RANGE
 
 
-async def test_only_assigned_replicas_are_served_and_only_by_the_leader() -> None:
-    async with house(records=1) as it:
+async def test_replica_fetch_is_served_by_the_leader_to_assigned_replicas_only() -> None:
+    async with leader_scene(records=1) as it:
         assert (await it.fetch(0, 4))["error_code"] == UNKNOWN_LEADER_EPOCH
         assert (await it.fetch(0, 2, epoch=1))["error_code"] == UNKNOWN_LEADER_EPOCH
         await it.controller.lead(2, replicas=REPLICAS)
@@ -181,10 +185,10 @@ async def test_only_assigned_replicas_are_served_and_only_by_the_leader() -> Non
         ("u", 0, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_a_partition_of_others_is_not_one_that_is_not_there(
+async def test_partition_of_other_brokers_and_unknown_one_get_different_errors(
     topic: str, index: int, error_code: int
 ) -> None:
-    async with house() as it:
+    async with leader_scene() as it:
         assert (await it.fetch(0, topic=topic, index=index))["error_code"] == error_code
         assert (await it.produce(topic=topic, index=index))["error_code"] == error_code
         listed = [{"name": topic, "partitions": [{"partition_index": index, "timestamp": -1}]}]
@@ -192,8 +196,8 @@ async def test_a_partition_of_others_is_not_one_that_is_not_there(
         assert answer["topics"][0]["partitions"][0]["error_code"] == error_code
 
 
-async def test_a_replica_that_has_other_records_is_told_where_its_epoch_ended() -> None:
-    async with house(records=3) as it:
+async def test_diverging_replica_gets_the_end_of_its_epoch() -> None:
+    async with leader_scene(records=3) as it:
         await it.controller.lead(1, replicas=REPLICAS)
         it.fellow.append(2)
         assert it.replica.log.epochs.entries[-1] == (1, 3)
@@ -206,8 +210,8 @@ async def test_a_replica_that_has_other_records_is_told_where_its_epoch_ended() 
         assert it.replica.led.followers[2].end_offset == 3
 
 
-async def test_a_client_that_says_it_is_a_replica_reads_nothing_and_moves_nothing() -> None:
-    async with house(records=2) as it:
+async def test_fetch_as_a_replica_by_a_client_is_denied() -> None:
+    async with leader_scene(records=2) as it:
         object.__setattr__(it.fellow.settings, "listener", "BROKERS")
         found = await it.fetch(2, 2)
         assert (found["error_code"], found["records"]) == (TOPIC_AUTHORIZATION_FAILED, b"")
@@ -216,9 +220,9 @@ async def test_a_client_that_says_it_is_a_replica_reads_nothing_and_moves_nothin
         assert (await it.fetch(0))["error_code"] == NONE, "it may read as a consumer does"
 
 
-async def test_a_request_that_waits_tells_nothing_new_of_its_replica() -> None:
-    """A replica that stands still had all when its request came, and is not heard again."""
-    async with house() as it:
+async def test_waiting_fetch_does_not_update_its_replicas_fetch_time() -> None:
+    """A paused replica had all records at its request; the answer shows nothing newer."""
+    async with leader_scene() as it:
         waits = asyncio.ensure_future(it.fetch(0, 2, wait_ms=60_000))
         led = it.replica.led
         assert led is not None
@@ -231,8 +235,8 @@ async def test_a_request_that_waits_tells_nothing_new_of_its_replica() -> None:
         assert (follower.fetched_ms, follower.caught_up_ms) == (heard_ms, heard_ms)
 
 
-async def test_from_version_15_on_a_replica_says_so_in_a_tag() -> None:
-    async with house(records=2) as it:
+async def test_replica_id_is_a_tagged_field_from_version_15() -> None:
+    async with leader_scene(records=2) as it:
         value = {
             "replica_state": {"replica_id": 2, "replica_epoch": 7},
             "max_wait_ms": 0,
@@ -252,8 +256,8 @@ async def test_from_version_15_on_a_replica_says_so_in_a_tag() -> None:
         assert it.replica.led.followers[2].end_offset == 1
 
 
-async def test_what_a_replica_says_in_a_session_counts_though_it_is_answered_nothing() -> None:
-    async with house() as it:
+async def test_empty_incremental_fetch_updates_the_replicas_fetch_time() -> None:
+    async with leader_scene() as it:
         wanted = {
             "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20,
             "last_fetched_epoch": 0,
@@ -277,8 +281,8 @@ async def test_what_a_replica_says_in_a_session_counts_though_it_is_answered_not
         assert follower.fetched_ms > before_ms
 
 
-async def test_a_parked_replica_gets_what_is_appended_and_a_consumer_what_is_committed() -> None:
-    async with house() as it:
+async def test_parked_replica_gets_appended_and_consumer_committed_records() -> None:
+    async with leader_scene() as it:
         replica = asyncio.ensure_future(it.fetch(0, 2, wait_ms=20_000))
         consumer = asyncio.ensure_future(it.fetch(0, wait_ms=20_000))
         await eventually(lambda: len(it.fellow.long_polls) == 2)
@@ -289,8 +293,8 @@ async def test_a_parked_replica_gets_what_is_appended_and_a_consumer_what_is_com
         assert values_of((await consumer)["records"]) == [b"v"]
 
 
-async def test_who_is_parked_when_leadership_is_lost_learns_it_at_once() -> None:
-    async with house() as it:
+async def test_parked_fetches_get_not_leader_when_leadership_is_lost() -> None:
+    async with leader_scene() as it:
         parked = [asyncio.ensure_future(it.fetch(0, each, wait_ms=20_000)) for each in (2, -1)]
         await eventually(lambda: len(it.fellow.long_polls) == 2)
         await it.controller.lead(2, replicas=REPLICAS)
@@ -298,10 +302,11 @@ async def test_who_is_parked_when_leadership_is_lost_learns_it_at_once() -> None
             assert each["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.proves("clusters 25")
 @pytest.mark.parametrize(("version", "magic"), [(1, 0), (3, 1), (4, 2)])
-async def test_an_old_replica_gets_an_old_form(version: int, magic: int) -> None:
+async def test_old_replica_gets_records_of_its_magic(version: int, magic: int) -> None:
     """Trap 25: magic 2 would mark the partition corrupt for ever."""
-    async with house(records=2) as it:
+    async with leader_scene(records=2) as it:
         found = await it.fetch(0, 2, version)
         entries = list(iter_stored(found["records"], partial=True))
         assert {header.magic for header, _ in entries} == {magic}
@@ -311,12 +316,13 @@ async def test_an_old_replica_gets_an_old_form(version: int, magic: int) -> None
 # -- ListOffsets and OffsetForLeaderEpoch
 
 
+@pytest.mark.proves("clusters 7")
 @pytest.mark.parametrize("version", [0, 1, 5])
-async def test_the_end_is_the_logs_to_a_replica_and_the_committed_one_to_others(
+async def test_latest_offset_is_log_end_for_replicas_and_high_watermark_for_others(
     version: int,
 ) -> None:
     """Trap 7."""
-    async with house(records=3) as it:
+    async with leader_scene(records=3) as it:
         await it.fetch(2, 2)
         await it.fetch(1, 3)
         assert await it.ends(replica=2, version=version) == (NONE, 3)
@@ -327,10 +333,10 @@ async def test_the_end_is_the_logs_to_a_replica_and_the_committed_one_to_others(
 @pytest.mark.parametrize(
     ("version", "error_code"), [(1, LEADER_NOT_AVAILABLE), (5, OFFSET_NOT_AVAILABLE)]
 )
-async def test_a_new_leader_does_not_name_an_end_that_it_does_not_know(
+async def test_new_leader_returns_no_latest_offset_before_it_knows_it(
     version: int, error_code: int
 ) -> None:
-    async with house() as it:
+    async with leader_scene() as it:
         await it.controller.lead(2, replicas=REPLICAS)
         it.replica.append_replicated(batch(0) + batch(1), 1, 0)
         await it.controller.lead(1, replicas=REPLICAS)
@@ -344,8 +350,8 @@ async def test_a_new_leader_does_not_name_an_end_that_it_does_not_know(
 
 
 @pytest.mark.parametrize("replica", [2, -1])
-async def test_an_epoch_ends_where_the_log_does(replica: int) -> None:
-    async with house(records=3) as it:
+async def test_current_epoch_ends_at_the_log_end_offset(replica: int) -> None:
+    async with leader_scene(records=3) as it:
         wanted = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": 0}
         value = {"replica_id": replica, "topics": [{"topic": "t", "partitions": [wanted]}]}
         answer = await it.asks("OffsetForLeaderEpoch", 3, value)
@@ -357,7 +363,7 @@ async def test_an_epoch_ends_where_the_log_does(replica: int) -> None:
 
 
 async def test_a_producer_is_answered_when_all_in_sync_replicas_have_its_records() -> None:
-    async with house() as it:
+    async with leader_scene() as it:
         waiting = asyncio.ensure_future(it.produce())
         await eventually(lambda: it.fellow.end_offset() == 1)
         await it.fetch(1, 2)
@@ -368,24 +374,26 @@ async def test_a_producer_is_answered_when_all_in_sync_replicas_have_its_records
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_what_a_producer_gets_from_a_leader_without_followers(acks: int) -> None:
-    async with house() as it:
+async def test_produce_without_followers_times_out_only_with_acks_all(acks: int) -> None:
+    async with leader_scene() as it:
         found = await it.produce(acks, timeout_ms=50)
         assert found["error_code"] == (NONE if acks == 1 else REQUEST_TIMED_OUT)
         assert it.fellow.end_offset() == 1
 
 
 @pytest.mark.parametrize(("acks", "error_code"), [(1, NONE), (-1, NOT_ENOUGH_REPLICAS)])
-async def test_too_few_in_sync_replicas(acks: int, error_code: int) -> None:
-    async with house(isr=(1,)) as it:
+async def test_produce_with_acks_all_fails_with_too_few_replicas_in_sync(
+    acks: int, error_code: int
+) -> None:
+    async with leader_scene(isr=(1,)) as it:
         services = it.replica._services
         object.__setattr__(services, "rules", lambda _: Rules(min_isr=2))
         assert (await it.produce(acks))["error_code"] == error_code
         assert it.fellow.end_offset() == (0 if error_code else 1)
 
 
-async def test_a_producer_that_waits_when_leadership_is_lost_learns_it_at_once() -> None:
-    async with house() as it:
+async def test_waiting_producer_gets_not_leader_when_leadership_is_lost() -> None:
+    async with leader_scene() as it:
         waiting = asyncio.ensure_future(it.produce())
         await eventually(lambda: it.fellow.end_offset() == 1)
         await it.controller.lead(2, replicas=REPLICAS)
@@ -394,7 +402,7 @@ async def test_a_producer_that_waits_when_leadership_is_lost_learns_it_at_once()
         assert it.fellow.end_offset() == 1
 
 
-# -- the rest
+# -- other requests
 
 
 def _deleted(answer: dict[str, Any]) -> int:
@@ -412,16 +420,16 @@ def _deleted(answer: dict[str, Any]) -> int:
         ),
     ],
 )
-async def test_a_follower_sends_others_to_the_leader(
+async def test_follower_answers_delete_records_with_not_leader(
     name: str, value: dict[str, Any], code_of: Callable[[dict[str, Any]], int]
 ) -> None:
-    async with house() as it:
+    async with leader_scene() as it:
         await it.controller.lead(2, replicas=REPLICAS)
         assert code_of(await it.asks(name, 0, value)) == NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_tool_that_compares_replicas_reads_what_is_committed_at_a_follower_too() -> None:
-    async with house() as it:
+async def test_debug_consumer_reads_committed_records_at_a_follower() -> None:
+    async with leader_scene() as it:
         await it.controller.lead(2, replicas=REPLICAS)
         it.replica.append_replicated(batch(0) + batch(1), 1, 0)
         found = await it.fetch(0, -2)

@@ -1,4 +1,4 @@
-"""What LeaderAndIsr, StopReplica and UpdateMetadata do to a broker's replicas."""
+"""Effects of LeaderAndIsr, StopReplica and UpdateMetadata on a broker's replicas."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from replication.values import PartitionState
 from tests.broker.cluster.fellows import (
     TOPIC_ID,
     Fellow,
-    alike,
     cluster,
     eventually,
+    identical_logs,
 )
 from tests.broker.edge import Taker
 from tests.broker.mock_time import MockTime
@@ -52,20 +52,20 @@ def state_of(fellow: Fellow) -> PartitionState:
 # -- LeaderAndIsr
 
 
-async def test_followers_have_what_the_leader_has_and_hooks_are_told() -> None:
+async def test_followers_replicate_the_leader_and_hooks_are_called() -> None:
     one, two, three = fellows = [Fellow(each) for each in (1, 2, 3)]
     async with cluster(*fellows) as controller:
         answers = await controller.lead(1)
         assert [each.partitions for each in answers.values()] == [{PLACE: NONE}] * 3
         one.append(5)
-        await alike(one, two, three)
+        await identical_logs(one, two, three)
         await controller.lead(1)
         await controller.lead(2)
     assert one.said == [("leader", "t-0", 0), ("leader", "t-0", 1), ("follower", "t-0", 2)]
     assert two.said == [("follower", "t-0", 0), ("follower", "t-0", 1), ("leader", "t-0", 2)]
 
 
-async def test_a_log_is_made_with_the_id_and_the_settings_of_its_topic() -> None:
+async def test_log_is_created_with_the_id_and_settings_of_its_topic() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1, partitions=[3])
@@ -79,11 +79,12 @@ async def test_a_log_is_made_with_the_id_and_the_settings_of_its_topic() -> None
         assert [each.index for each in one.logs.topics["t"].partitions] == [0, 3, 5]
 
 
+@pytest.mark.proves("clusters 13")
 @pytest.mark.parametrize(
     ("told", "code"),
     [
         (5, NONE),
-        (1 << 40, NONE),  # the controller may know of a new registration first (trap 13)
+        (1 << 40, NONE),  # the controller may know a new registration first (trap 13)
         (-1, NONE),
         (4, STALE_BROKER_EPOCH),
     ],
@@ -110,8 +111,8 @@ async def test_requests_of_an_older_controller_are_refused() -> None:
         assert state_of(one).controller_epoch == 7
 
 
-async def test_a_broker_that_was_just_started_obeys_no_controller_older_than_zookeepers() -> None:
-    """A deposed one repeats what it had for the process before."""
+async def test_started_broker_refuses_controllers_older_than_zookeepers() -> None:
+    """A deposed controller repeats its requests for the previous process."""
     one = Fellow(1)
     async with cluster(one) as controller:
         one.manager.know_controller(7)
@@ -123,17 +124,20 @@ async def test_a_broker_that_was_just_started_obeys_no_controller_older_than_zoo
         assert state_of(one).controller_epoch == 7
 
 
+@pytest.mark.proves("clusters 1")
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
-        ({}, STALE_CONTROLLER_EPOCH),  # trap 1: what does not raise the leader epoch is late
+        ({}, STALE_CONTROLLER_EPOCH),  # trap 1: the same leader epoch
         ({"leader_epoch": 4}, STALE_CONTROLLER_EPOCH),
         ({"leader_epoch": 4, "replicas": (2, 3)}, STALE_CONTROLLER_EPOCH),
         ({"leader_epoch": 6, "replicas": (2, 3)}, UNKNOWN_TOPIC_OR_PARTITION),
         ({"leader_epoch": 6}, NONE),
     ],
 )
-async def test_a_state_that_is_not_new_is_not_taken(changed: dict[str, Any], code: int) -> None:
+async def test_state_without_a_higher_leader_epoch_is_refused(
+    changed: dict[str, Any], code: int
+) -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         state = PartitionState(1, 1, 5, (1,), 3, (1, 2))
@@ -143,7 +147,7 @@ async def test_a_state_that_is_not_new_is_not_taken(changed: dict[str, Any], cod
         assert state_of(one).leader_epoch == (6 if code == NONE else 5)
 
 
-async def test_a_partition_of_another_topic_of_the_name_is_not_taken() -> None:
+async def test_partition_with_another_topic_id_is_refused() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1)
@@ -152,7 +156,7 @@ async def test_a_partition_of_another_topic_of_the_name_is_not_taken() -> None:
         assert answers[1].partitions == dict.fromkeys([("t", 0), ("t", 1)], INCONSISTENT_TOPIC_ID)
 
 
-async def test_a_topic_without_an_id_gets_one() -> None:
+async def test_topic_without_an_id_gets_the_id_of_the_controller() -> None:
     one = Fellow(1)
     async with cluster(one, topic_id=None) as controller:
         await controller.lead(1)
@@ -169,7 +173,7 @@ async def test_a_topic_without_an_id_gets_one() -> None:
         assert (await controller.tell(one, told)).partitions == {PLACE: STALE_CONTROLLER_EPOCH}
 
 
-async def test_a_log_that_cannot_be_made_is_a_storage_error() -> None:
+async def test_log_that_cannot_be_created_is_a_storage_error() -> None:
     files = SimulatedFiles()
     one = Fellow(1, fs=files)
     async with cluster(one) as controller:
@@ -179,14 +183,14 @@ async def test_a_log_that_cannot_be_made_is_a_storage_error() -> None:
 
 
 @pytest.fixture
-def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be made is tried again without a pause to speak of."""
+def fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries the creation of logs almost without a pause."""
     monkeypatch.setattr(missing_logs, "AGAIN_S", 0.02)
     monkeypatch.setattr(missing_logs, "AGAIN_S_MAX", 0.02)
 
 
-@pytest.mark.usefixtures("soon_again")
-async def test_a_log_that_could_not_be_made_is_made_later_and_the_controller_hears_of_it() -> None:
+@pytest.mark.usefixtures("fast_retries")
+async def test_log_creation_is_retried_and_reported_to_the_controller() -> None:
     files = SimulatedFiles()
     one = Fellow(1, fs=files)
     async with cluster(one) as controller:
@@ -198,8 +202,8 @@ async def test_a_log_that_could_not_be_made_is_made_later_and_the_controller_hea
         assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
 
 
-@pytest.mark.usefixtures("soon_again")
-async def test_the_controller_hears_when_a_log_that_could_not_be_led_takes_writes() -> None:
+@pytest.mark.usefixtures("fast_retries")
+async def test_controller_is_notified_when_an_unwritable_log_is_writable() -> None:
     files = SimulatedFiles()
     one = Fellow(1, fs=files)
     async with cluster(one) as controller:
@@ -213,9 +217,9 @@ async def test_the_controller_hears_when_a_log_that_could_not_be_led_takes_write
         assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
 
 
-@pytest.mark.usefixtures("soon_again")
+@pytest.mark.usefixtures("fast_retries")
 @pytest.mark.parametrize("how", ["stopped", "deleted", "moved", "another topic"])
-async def test_a_log_that_could_not_be_made_and_is_not_wanted_any_more_is_not_made(
+async def test_log_creation_is_not_retried_when_it_is_not_needed_any_more(
     how: str,
 ) -> None:
     files = SimulatedFiles()
@@ -244,7 +248,7 @@ async def test_a_log_that_could_not_be_made_and_is_not_wanted_any_more_is_not_ma
         assert ("directory changed",) not in one.said
 
 
-async def test_who_waits_at_a_leader_is_told_that_it_leads_no_more() -> None:
+async def test_waiting_replies_become_errors_when_leadership_is_lost() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1, to=[one])
@@ -259,7 +263,7 @@ async def test_who_waits_at_a_leader_is_told_that_it_leads_no_more() -> None:
         assert two.replica().role is Role.LEADER
 
 
-async def test_nobody_leads() -> None:
+async def test_partition_without_a_leader_is_not_fetched() -> None:
     one, two = fellows = [Fellow(1), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -268,7 +272,7 @@ async def test_nobody_leads() -> None:
         assert two.fetchers.followed("t", 0) is None
         await controller.lead(2)
         two.append(3)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 # -- StopReplica
@@ -279,20 +283,20 @@ async def test_a_stopped_replica_keeps_its_log() -> None:
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(2)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         assert await controller.stop(two, 0, delete=False) == (NONE, {PLACE: NONE})
         assert two.fetchers.followed("t", 0) is None
         one.append(2)
         assert two.end_offset() == 2
         await controller.lead(1)
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 @pytest.mark.parametrize(
     ("leader_epoch", "code"),
     [(-2, NONE), (-1, NONE), (3, NONE), (4, NONE), (2, FENCED_LEADER_EPOCH)],
 )
-async def test_a_replica_of_a_later_leader_epoch_is_not_stopped(
+async def test_stop_replica_with_an_older_leader_epoch_is_refused(
     leader_epoch: int, code: int
 ) -> None:
     one = Fellow(1)
@@ -305,7 +309,7 @@ async def test_a_replica_of_a_later_leader_epoch_is_not_stopped(
         assert (one.said[-1] == ("follower", "t-0", leader_epoch)) == (code == NONE)
 
 
-async def test_a_deleted_replica_is_renamed_and_made_anew() -> None:
+async def test_deleted_replica_is_renamed_and_recreated_empty() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1, partitions=[0, 1])
@@ -325,7 +329,7 @@ async def test_a_deleted_replica_is_renamed_and_made_anew() -> None:
     assert [name for name in one.fs.list("/broker-1") if name.startswith("t-")] == ["t-0"]
 
 
-async def test_a_replica_that_nobody_has_is_stopped() -> None:
+async def test_stop_of_an_unknown_replica_succeeds() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         one.fs.make_directory("/broker-1/t-0")
@@ -335,7 +339,7 @@ async def test_a_replica_that_nobody_has_is_stopped() -> None:
         assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
 
 
-async def test_many_replicas_are_put_away_together() -> None:
+async def test_many_replicas_are_deleted_together() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         await controller.lead(1, partitions=range(30))
@@ -349,7 +353,7 @@ async def test_many_replicas_are_put_away_together() -> None:
 # -- in-sync replicas
 
 
-async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
+async def test_lagging_replica_leaves_the_isr_and_returns() -> None:
     time = MockTime()
     one, two = fellows = [Fellow(1, lag_time_max_ms=400, time=time), Fellow(2)]
     async with cluster(*fellows) as controller:
@@ -365,19 +369,19 @@ async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
         later = state_of(one)._replace(leader_epoch=1)
         for each in fellows:
             await controller.tell(each, controller.told("t", later))
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await eventually(lambda: state_of(one).isr == (1, 2))
         assert [isr for _, isr, _ in one.isr.asked] == [(1,), (1, 2)]
 
 
-async def test_high_watermarks_are_written_from_the_first_request_on() -> None:
+async def test_high_watermarks_are_checkpointed_and_loaded() -> None:
     files = SimulatedFiles()
     one, two = fellows = [Fellow(1), Fellow(2, fs=files, checkpoint_ms=10)]
     async with cluster(*fellows) as controller:
         assert two.checkpoints() == set()
         await controller.lead(1)
         one.append(7)
-        await alike(*fellows)
+        await identical_logs(*fellows)
         await eventually(lambda: two.replica().high_watermark == 7)
         await eventually(lambda: two.high_watermarks() == {("t", 0): 7})
     again = Fellow(2, fs=files.as_killed())
@@ -390,7 +394,7 @@ async def test_high_watermarks_are_written_from_the_first_request_on() -> None:
 # -- UpdateMetadata
 
 
-async def test_the_cache_and_hooks_learn_what_is_shown() -> None:
+async def test_update_metadata_updates_the_cache_and_calls_hooks() -> None:
     one = Fellow(1)
     async with cluster(one) as controller:
         state = PartitionState(1, 1, 0, (1,), 0, (1,))
@@ -404,24 +408,24 @@ async def test_the_cache_and_hooks_learn_what_is_shown() -> None:
         assert one.cache.topics == {}
 
 
-async def test_who_was_not_told_that_its_replica_moved_away_leads_no_more() -> None:
+async def test_leader_resigns_when_metadata_shows_its_replica_moved_away() -> None:
     one, two = Fellow(1), Fellow(2)
     async with cluster(one, two) as controller:
         await controller.lead(1)
         state = state_of(one)
         moved = state._replace(leader=2, leader_epoch=1, isr=(2,), replicas=(2,))
         controller.show(controller.shown("t", moved._replace(leader_epoch=0)))
-        assert one.replica().role is Role.LEADER  # that is not newer than what it knows
+        assert one.replica().role is Role.LEADER  # that is not newer than its state
         controller.show(controller.shown("t", moved))
         assert one.replica().role is Role.UNASSIGNED
         assert one.said[-1] == ("follower", "t-0", 1)
-        assert two.replica().role is Role.FOLLOWER  # LeaderAndIsr tells it
+        assert two.replica().role is Role.FOLLOWER  # its leadership needs LeaderAndIsr
         await controller.tell(one, controller.told("t", state._replace(leader=1, leader_epoch=2)))
         assert one.replica().role is Role.LEADER
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-async def test_a_replica_of_a_topic_that_was_moved_away_and_deleted_unheard_leads_no_more(
+async def test_leader_resigns_when_metadata_shows_its_topic_deleted(
     is_told: bool,
 ) -> None:
     one, two = Fellow(1), Fellow(2)
@@ -439,7 +443,7 @@ async def test_a_replica_of_a_topic_that_was_moved_away_and_deleted_unheard_lead
         assert ("deleted", "t", 0) in one.said
 
 
-# -- by the wire
+# -- on the wire
 
 
 async def _peer(fellow: Fellow) -> Peer:
@@ -507,8 +511,8 @@ async def test_stop_replica_is_answered_in_its_version(version: int) -> None:
         assert one.logs.get("t", 0) is None
 
 
-async def test_many_partitions_are_told_at_once() -> None:
-    """A request so large that it is decoded in the worker."""
+async def test_large_control_requests_are_handled() -> None:
+    """They are large enough to be decoded in the worker."""
     one = Fellow(1)
     async with cluster(one) as controller:
         peer = await _peer(one)
@@ -523,7 +527,7 @@ async def test_many_partitions_are_told_at_once() -> None:
         assert len(one.logs.topics["t"].partitions) == 300
 
 
-async def test_clients_may_not_speak_as_the_controller() -> None:
+async def test_control_requests_of_clients_are_denied() -> None:
     one = Fellow(1, listener="INTERNAL")
     async with cluster(one) as controller:
         peer = await _peer(one)

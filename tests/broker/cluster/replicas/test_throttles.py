@@ -1,10 +1,10 @@
-"""Throttled replicas that are not in sync get what the rate allows, and nobody waits for them."""
+"""Throttled replicas that are not in sync fetch at the configured rate; others are not delayed."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.broker.cluster.fellows import Fellow, alike, cluster, eventually
+from tests.broker.cluster.fellows import Fellow, cluster, eventually, identical_logs
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
 SIZE = 100_000
@@ -25,7 +25,7 @@ def fellows_of(side: str, replicas: str, rate: int, spoken: str = "3.9") -> list
 
 @pytest.mark.parametrize("spoken", ["1.0", "2.6", "3.9"])
 @pytest.mark.parametrize(("side", "broker"), [(LEADER, 1), (FOLLOWER, 2)])
-async def test_a_replica_that_is_not_in_sync_waits_and_its_neighbour_does_not(
+async def test_only_the_throttled_replica_that_is_not_in_sync_waits(
     side: str, broker: int, spoken: str
 ) -> None:
     one, two = fellows = fellows_of(side, f"0:{broker}", 1, spoken)
@@ -34,24 +34,24 @@ async def test_a_replica_that_is_not_in_sync_waits_and_its_neighbour_does_not(
         for index in (0, 1):
             one.append(10, b"v" * (SIZE // 2), index=index)
         await controller.lead(1, isr=[1], partitions=[0, 1])
-        await alike(*fellows, index=1)
+        await identical_logs(*fellows, index=1)
         quotas = fellows[broker - 1].replica().quotas
         quota = quotas.leader if side == LEADER else quotas.follower
         await eventually(lambda: quota.holds_back("t", 0))
         reached = two.end_offset()
         assert 0 < reached < 10
         one.append(5, b"more", index=1)
-        await alike(*fellows, index=1)
+        await identical_logs(*fellows, index=1)
         assert two.end_offset() == reached
         assert reached * SIZE / 2 <= quota.throttled_bytes <= (reached + 1) * SIZE
         fellows[broker - 1].config.adopt(
             fellows[broker - 1].config.with_dynamic({}, {f"{side}.rate": str(1 << 40)})
         )
-        await alike(*fellows)
+        await identical_logs(*fellows)
 
 
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
-async def test_replicas_in_sync_are_counted_and_never_wait(side: str) -> None:
+async def test_replicas_in_sync_count_for_the_throttle_and_never_wait(side: str) -> None:
     one, two = fellows = fellows_of(side, "*", 1)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
@@ -65,7 +65,7 @@ async def test_replicas_in_sync_are_counted_and_never_wait(side: str) -> None:
         assert one.replica().state.isr == (1, 2)
 
 
-async def test_a_fetch_of_nothing_but_what_is_held_back_is_answered_when_its_time_is_over() -> None:
+async def test_fetch_of_only_throttled_partitions_is_answered_after_its_wait() -> None:
     one, two = fellows = fellows_of(LEADER, "*", 0)
     async with cluster(*fellows) as controller:
         await controller.lead(1, isr=[1], to=[one])

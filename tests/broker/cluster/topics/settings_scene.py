@@ -1,4 +1,4 @@
-"""Broker 1 with a log of topic t over a simulated ZooKeeper, and another program that writes."""
+"""Broker 1 with a log of topic t over a simulated ZooKeeper, and another client that writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGES = "/config/changes"
 
 
 class Scene:
-    """Broker 1 with a log of topic t, and another program that writes."""
+    """Broker 1 with a log of topic t, and another client that writes."""
 
     def __init__(self, folder: Path) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -63,14 +63,14 @@ class Scene:
         self.applied += 1
 
     def learn(self, *names: str) -> None:
-        """The controller tells of topics."""
+        """The controller sends metadata of topics."""
         told = tell(
             self.cache, *[topic(each, [1], bytes([i] * 16)) for i, each in enumerate(names, 1)]
         )
         self.configs.learnt(self.registry.learnt(told).shown)
 
     async def write(self, entity: str, settings: Mapping[str, str] | bytes) -> None:
-        """What another broker, or a tool, does."""
+        """Writes settings as another broker or a tool does."""
         data = settings if isinstance(settings, bytes) else configs.encode_config(settings)
         path = f"/config/{entity}"
         if await self.other.exists(path) is None:
@@ -84,7 +84,7 @@ class Scene:
         await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """A condition that comes true within turns of the loop, since nothing takes time."""
+        """Waits for a condition within some turns of the loop, since nothing takes time."""
         for _ in range(1000):
             if condition():
                 return
@@ -92,7 +92,7 @@ class Scene:
         raise AssertionError("it never came true")
 
     async def settle(self) -> None:
-        """Whatever was written has been followed."""
+        """Waits until all written changes have been followed."""
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -101,7 +101,7 @@ class Scene:
 
     @property
     def retention_ms(self) -> int | None:
-        """What the log of t keeps to."""
+        """The retention of the log of t."""
         partition = self.logs.get("t", 0)
         assert partition is not None
         return partition.log.config.retention_ms
@@ -111,7 +111,7 @@ Conduct = Callable[[Scene], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, conduct: Conduct) -> None:
-    """Runs what a test does in a scene of its own."""
+    """Runs a test's coroutine in its own scene."""
 
     async def run() -> None:
         async with asyncio.timeout(120):

@@ -1,4 +1,6 @@
-"""Quotas and credentials in ZooKeeper are read, changed, and told where nobody follows them."""
+"""Quotas and credentials in ZooKeeper are read, changed, and logged if no part of the broker uses
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from broker.cluster.topics import client_configs
-from broker.cluster.topics.client_configs import TOLD_AT_ONCE, ClientConfigs
+from broker.cluster.topics.client_configs import LINES_AT_ONCE, ClientConfigs
 from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.time import Time
 from protocol.znodes import configs
@@ -23,12 +25,12 @@ SCRAM = {"SCRAM-SHA-256": SECRET}
 
 
 def kept(scene: Scene) -> dict[str, dict[str, str]]:
-    """What is set, by the words for who has it."""
+    """The stored settings, by the name of their entity."""
     return {who.words: dict(has) for who, has in scene.configs.clients.settings.items()}
 
 
-def told(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
-    """The warnings of what is set."""
+def warnings(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
+    """The warnings about stored settings."""
     return [
         (each["entity"], each["settings"])
         for each in logs
@@ -37,7 +39,7 @@ def told(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
 
 
 async def put(scene: Scene, entity: str, data: bytes) -> None:
-    """A node and its parents, without a notice."""
+    """Creates a node and its parents, without a notice."""
     parts = f"config/{entity}".split("/")
     for end in range(1, len(parts) + 1):
         path = "/" + "/".join(parts[:end])
@@ -45,7 +47,7 @@ async def put(scene: Scene, entity: str, data: bytes) -> None:
             await scene.other.create(path, data if end == len(parts) else None)
 
 
-def test_all_that_is_set_is_read_at_the_start(tmp_path: Path) -> None:
+def test_all_settings_are_read_at_the_start(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b%2Fc", configs.encode_config(SCRAM))
         await put(scene, "users/a%20b%2Fc/clients/app", configs.encode_config(RATE))
@@ -65,15 +67,15 @@ def test_all_that_is_set_is_read_at_the_start(tmp_path: Path) -> None:
             "user <default>, client-id <default>": RATE,
             "ip <default>": {"connection_creation_rate": "5"},
         }
-        assert len(told(logs)) == 5
-        assert ("user a b/c", ["SCRAM-SHA-256"]) in told(logs)
+        assert len(warnings(logs)) == 5
+        assert ("user a b/c", ["SCRAM-SHA-256"]) in warnings(logs)
         assert any("/config/clients/bad is not JSON" in each.get("reason", "") for each in logs)
         assert SECRET not in str(logs)
 
     play(tmp_path, conduct)
 
 
-def test_a_change_is_told_once_and_its_end_too(tmp_path: Path) -> None:
+def test_change_and_removal_of_settings_are_logged_once(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.settle()
@@ -83,7 +85,7 @@ def test_a_change_is_told_once_and_its_end_too(tmp_path: Path) -> None:
                 await scene.write("users/u/clients/c", settings)
                 await scene.settle()
         who = "user u, client-id c"
-        assert told(logs) == [(who, ["producer_byte_rate"]), (who, ["consumer_byte_rate"])]
+        assert warnings(logs) == [(who, ["producer_byte_rate"]), (who, ["consumer_byte_rate"])]
         assert (logs[-1]["log_level"], logs[-1]["entity"]) == ("info", who)
         assert kept(scene) == {}
         assert not scene.errors.counts.total()
@@ -92,8 +94,8 @@ def test_a_change_is_told_once_and_its_end_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_all_is_read_again_in_each_new_connection(tmp_path: Path, expires: bool) -> None:
-    """The notices of what changed meanwhile may be gone."""
+def test_all_settings_are_read_again_after_a_reconnect(tmp_path: Path, expires: bool) -> None:
+    """The notices of changes during the disconnection may be deleted."""
 
     async def conduct(scene: Scene) -> None:
         await put(scene, "clients/old", configs.encode_config(RATE))
@@ -110,21 +112,21 @@ def test_all_is_read_again_in_each_new_connection(tmp_path: Path, expires: bool)
     play(tmp_path, conduct)
 
 
-def test_of_many_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+def test_first_of_many_settings_are_logged_and_the_others_counted(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
-        for number in range(TOLD_AT_ONCE + 3):
+        for number in range(LINES_AT_ONCE + 3):
             await put(scene, f"users/u{number}", configs.encode_config(SCRAM))
         with capture_logs() as logs:
             scene.configs.start()
-            await scene.until(lambda: len(kept(scene)) == TOLD_AT_ONCE + 3)
+            await scene.until(lambda: len(kept(scene)) == LINES_AT_ONCE + 3)
             await scene.settle()
-        assert len(told(logs)) == TOLD_AT_ONCE
+        assert len(warnings(logs)) == LINES_AT_ONCE
         assert [each["more"] for each in logs if "more" in each] == [3]
 
     play(tmp_path, conduct)
 
 
-def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_settings_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_configs, "KEPT_CHARACTERS", 600)
 
     async def conduct(scene: Scene) -> None:
@@ -143,7 +145,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     play(tmp_path, conduct)
 
 
-def test_a_node_that_is_spoilt_is_told_without_what_it_has(tmp_path: Path) -> None:
+def test_invalid_node_is_logged_without_its_content(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.settle()
@@ -166,7 +168,7 @@ async def _paths(scene: Scene, path: str = "/config/users") -> list[str]:
     return [*found, *[each for one in found for each in await _paths(scene, one)]]
 
 
-def test_a_change_leaves_what_others_have_set_and_tells_all_brokers(tmp_path: Path) -> None:
+def test_change_keeps_other_settings_and_notifies_brokers(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         heard: list[tuple[str, dict[str, str]]] = []
         clients = scene.configs.clients
@@ -180,7 +182,7 @@ def test_a_change_leaves_what_others_have_set_and_tells_all_brokers(tmp_path: Pa
             await clients.alter(USER, {"SCRAM-SHA-256": None})
             await scene.settle()
         assert heard == [("user a b", SCRAM), ("user a b", SCRAM | RATE), ("user a b", RATE)]
-        assert not told(logs)
+        assert not warnings(logs)
         data, _ = await scene.other.get("/config/users/a%20b")
         assert data == configs.encode_config(RATE)
         assert len(await scene.other.children("/config/changes")) == 3
@@ -188,7 +190,7 @@ def test_a_change_leaves_what_others_have_set_and_tells_all_brokers(tmp_path: Pa
     play(tmp_path, conduct)
 
 
-def test_what_has_no_settings_has_no_node(tmp_path: Path) -> None:
+def test_entity_without_settings_has_no_node(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         clients = scene.configs.clients
         scene.configs.start()
@@ -211,7 +213,7 @@ def test_what_has_no_settings_has_no_node(tmp_path: Path) -> None:
     play(tmp_path, conduct)
 
 
-def test_changes_of_one_user_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+def test_concurrent_changes_of_one_user_are_all_kept(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         other = ClientConfigs(scene.other, ConfigNodes(scene.other, scene.config), Time())
         mine = ClientConfigs(scene.zookeeper, ConfigNodes(scene.zookeeper, scene.config), Time())
@@ -222,7 +224,7 @@ def test_changes_of_one_user_at_the_same_time_are_all_kept(tmp_path: Path) -> No
     play(tmp_path, conduct)
 
 
-def test_a_node_that_is_spoilt_is_not_overwritten(tmp_path: Path) -> None:
+def test_invalid_node_is_not_overwritten(tmp_path: Path) -> None:
     async def conduct(scene: Scene) -> None:
         await put(scene, "users/a%20b", b"?")
         with pytest.raises(BadNode, match="is not JSON"):

@@ -1,4 +1,4 @@
-"""Settings in ZooKeeper hold on every broker, soon after anybody has written them."""
+"""Settings in ZooKeeper take effect on every broker, soon after any client has written them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Played = Callable[[Conduct], None]
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Played:
+def run_in_scene(tmp_path: Path) -> Played:
     return partial(play, tmp_path)
 
 
-def test_settings_of_a_topic_hold_when_another_has_written_them(played: Played) -> None:
+def test_topic_settings_written_by_another_client_take_effect(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -42,11 +42,11 @@ def test_settings_of_a_topic_hold_when_another_has_written_them(played: Played) 
         await scene.until(lambda: scene.retention_ms == 604_800_000)
         assert scene.registry.topics["t"].configs == {}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_topic_that_is_new_has_the_settings_that_it_was_created_with(played: Played) -> None:
-    """They were written without a notice."""
+def test_new_topic_has_the_settings_of_its_creation(run_in_scene: Played) -> None:
+    """They are written without a notice."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
@@ -57,17 +57,17 @@ def test_a_topic_that_is_new_has_the_settings_that_it_was_created_with(played: P
         await scene.until(lambda: scene.own() == {RETENTION: "5"})
         assert scene.retention_ms == 5
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_notices_that_are_there_at_the_start_are_followed(played: Played) -> None:
+def test_notices_from_before_the_start_are_followed(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         await scene.write("topics/t", {RETENTION: "5"})
         scene.learn("t")
         scene.configs.start()
         await scene.until(lambda: scene.retention_ms == 5)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,7 @@ def test_notices_that_are_there_at_the_start_are_followed(played: Played) -> Non
         {"version": 2, "entity_path": "clients/"},
     ],
 )
-def test_a_bad_notice_does_not_keep_the_next_from_being_followed(
-    played: Played, bad: object
-) -> None:
+def test_notice_after_an_invalid_one_is_followed(run_in_scene: Played, bad: object) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -99,10 +97,10 @@ def test_a_bad_notice_does_not_keep_the_next_from_being_followed(
         await scene.until(lambda: scene.retention_ms == 5)
         assert not scene.errors.counts.total()
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_notice_of_an_old_tool_is_followed(played: Played) -> None:
+def test_a_notice_of_an_old_tool_is_followed(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -111,10 +109,10 @@ def test_a_notice_of_an_old_tool_is_followed(played: Played) -> None:
         await scene.notice({"version": 1, "entity_type": "topics", "entity_name": "t"})
         await scene.until(lambda: scene.retention_ms == 5)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_what_does_not_fit_is_left_out_and_stays_in_the_node(played: Played) -> None:
+def test_invalid_settings_are_ignored_and_kept_in_the_node(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
@@ -132,10 +130,10 @@ def test_what_does_not_fit_is_left_out_and_stays_in_the_node(played: Played) -> 
         await scene.write("topics/t", b"not JSON")
         await scene.until(lambda: scene.own() == {})
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_the_topic_of_offsets_stays_compacted(played: Played) -> None:
+def test_offsets_topic_stays_compacted(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn(OFFSETS_TOPIC)
@@ -143,10 +141,10 @@ def test_the_topic_of_offsets_stays_compacted(played: Played) -> None:
         await scene.until(lambda: RETENTION in scene.own(OFFSETS_TOPIC))
         assert scene.own(OFFSETS_TOPIC)["cleanup.policy"] == "compact"
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_settings_of_brokers_hold_for_every_one_and_for_this_one(played: Played) -> None:
+def test_cluster_default_and_own_broker_settings_take_effect(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         await scene.write("brokers/<default>", {"log.retention.ms": "7", "num.io.threads": "9"})
@@ -159,10 +157,10 @@ def test_settings_of_brokers_hold_for_every_one_and_for_this_one(played: Played)
         await scene.until(lambda: scene.retention_ms == 7)
         assert scene.applied
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_the_controller_hears_of_unclean_elections_alone(played: Played) -> None:
+def test_controller_is_notified_only_of_unclean_election_changes(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         unclean = "unclean.leader.election.enable"
         scene.configs.start()
@@ -178,10 +176,10 @@ def test_the_controller_hears_of_unclean_elections_alone(played: Played) -> None
         await scene.changes.change(BROKER_RESOURCE, "", lambda *_: {unclean: "false"}, False)
         await scene.until(lambda: scene.unclean == ["t", "", ""])
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_old_notices_are_removed_by_whoever_passes(played: Played) -> None:
+def test_old_notices_are_removed_by_a_broker_that_follows_a_new_one(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         ensemble = scene.zookeeper.ensemble
         scene.configs.start()
@@ -192,7 +190,7 @@ def test_old_notices_are_removed_by_whoever_passes(played: Played) -> None:
         scene.time.move(NOTICES_KEPT_MS)
         await scene.write("topics/t", {RETENTION: "6"})
         await scene.until(lambda: scene.retention_ms == 6)
-        assert len(await scene.other.children(CHANGES)) == 2  # just as old as it may be
+        assert len(await scene.other.children(CHANGES)) == 2  # exactly as old as allowed
         scene.time.move(1)
         await scene.write("topics/t", {RETENTION: "7"})
         await scene.until(lambda: scene.retention_ms == 7)
@@ -202,11 +200,12 @@ def test_old_notices_are_removed_by_whoever_passes(played: Played) -> None:
             "config_change_0000000002",
         ]
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
+@pytest.mark.proves("clusters 20")
 @pytest.mark.parametrize("loss", ["lose_connection", "expire"])
-def test_what_was_written_during_a_loss_is_followed(played: Played, loss: str) -> None:
+def test_changes_during_a_lost_connection_are_followed(run_in_scene: Played, loss: str) -> None:
     """Trap 20."""
 
     async def conduct(scene: Scene) -> None:
@@ -226,27 +225,28 @@ def test_what_was_written_during_a_loss_is_followed(played: Played, loss: str) -
         await scene.write("topics/t", {RETENTION: "7"})
         await scene.until(lambda: scene.retention_ms == 7)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_look_that_ended_with_its_session_is_taken_again_in_the_next(played: Played) -> None:
-    """Trap 20: what the watch has begun ends with the session, and arms no other watch."""
+@pytest.mark.proves("clusters 20")
+def test_read_that_ended_with_its_session_is_repeated_in_the_next(run_in_scene: Played) -> None:
+    """Trap 20: the read that the watch started fails with the session and sets no new watch."""
 
     async def conduct(scene: Scene) -> None:
         scene.configs.start()
         scene.learn("t")
         await scene.settle()
         scene.zookeeper.suspend()
-        await scene.settle()  # the watch has rung, and what it has begun waits
+        await scene.settle()  # the watch has fired, and its read waits
         await scene.write("topics/t", {RETENTION: "5"})
         scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
         scene.zookeeper.resume()
         await scene.until(lambda: scene.retention_ms == 5)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_change_is_written_and_told_to_others_and_holds_here_at_once(played: Played) -> None:
+def test_change_is_written_announced_and_in_effect_here_at_once(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
@@ -273,22 +273,22 @@ def test_a_change_is_written_and_told_to_others_and_holds_here_at_once(played: P
         assert scene.config["log.retention.ms"] == 9
         assert scene.config["log.segment.bytes"] == 99
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_change_begins_with_what_others_have_written(played: Played) -> None:
+def test_change_is_based_on_settings_that_others_have_written(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
-        await scene.write("topics/t", {RETENTION: "5"})  # and nobody follows notices here
+        await scene.write("topics/t", {RETENTION: "5"})  # no broker follows notices here
         await scene.changes.change(
             TOPIC_RESOURCE, "t", lambda own, *_: {**own, "segment.ms": "7"}, False
         )
         assert scene.own() == {RETENTION: "5", "segment.ms": "7"}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_change_that_is_only_looked_at_or_refused_writes_nothing(played: Played) -> None:
+def test_validate_only_or_refused_change_writes_nothing(run_in_scene: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")
         await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, True)
@@ -306,11 +306,11 @@ def test_a_change_that_is_only_looked_at_or_refused_writes_nothing(played: Playe
             await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
         assert refused.value.error_code == REQUEST_TIMED_OUT
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize("setting", ["ssl.keystore.password", "ssl.keystore.key"])
-def test_a_password_is_not_written_where_others_read_it(played: Played, setting: str) -> None:
+def test_password_setting_is_refused_in_a_cluster(run_in_scene: Played, setting: str) -> None:
     whole = f"listener.name.plaintext.{setting}"
 
     async def conduct(scene: Scene) -> None:
@@ -326,4 +326,4 @@ def test_a_password_is_not_written_where_others_read_it(played: Played, setting:
             )
         assert "planted" not in str(scene.zookeeper.ensemble.nodes)
 
-    played(conduct)
+    run_in_scene(conduct)

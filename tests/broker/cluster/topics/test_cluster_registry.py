@@ -1,4 +1,4 @@
-"""The registry in a cluster has the topics that the controller told, with their settings."""
+"""The registry in a cluster has the topics that the controller sent, with their settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def registry(cache: MetadataCache) -> ClusterRegistry:
     return ClusterRegistry(1, "cluster-id", cache)
 
 
-def test_a_topic_is_known_when_it_is_told(cache: MetadataCache, registry: ClusterRegistry) -> None:
+def test_topic_is_known_after_the_controller_sent_it(
+    cache: MetadataCache, registry: ClusterRegistry
+) -> None:
     learnt = registry.learnt(tell(cache, topic("t", [1, 2], ID)))
 
     assert learnt.shown == (Topic("t", ID, 2),)
@@ -36,13 +38,15 @@ def test_a_topic_is_known_when_it_is_told(cache: MetadataCache, registry: Cluste
     assert registry.features is NO_FEATURES
 
 
-def test_what_is_told_again_is_no_change(cache: MetadataCache, registry: ClusterRegistry) -> None:
+def test_repeated_metadata_of_a_topic_changes_nothing(
+    cache: MetadataCache, registry: ClusterRegistry
+) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
 
     assert registry.learnt(tell(cache, topic("t", [2], ID))) == ((), ())
 
 
-def test_a_topic_grows(cache: MetadataCache, registry: ClusterRegistry) -> None:
+def test_added_partitions_are_a_change(cache: MetadataCache, registry: ClusterRegistry) -> None:
     registry.learnt(tell(cache, topic("t", [1], ID)))
 
     learnt = registry.learnt(tell(cache, topic("t", [1, 2, 3], ID)))
@@ -51,7 +55,7 @@ def test_a_topic_grows(cache: MetadataCache, registry: ClusterRegistry) -> None:
     assert learnt.gone == ()
 
 
-def test_a_topic_that_is_being_deleted_is_gone(
+def test_topic_that_is_being_deleted_is_removed(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -64,7 +68,7 @@ def test_a_topic_that_is_being_deleted_is_gone(
     assert registry.topic_by_id(ID) is None
 
 
-def test_another_topic_of_a_name_takes_its_place(
+def test_topic_with_another_id_replaces_the_old_one(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1, 2], ID)))
@@ -77,7 +81,7 @@ def test_another_topic_of_a_name_takes_its_place(
     assert registry.topic_by_id(ID) is None
 
 
-def test_an_id_that_comes_later_is_the_same_topics(
+def test_id_added_later_keeps_the_topics_settings(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     registry.learnt(tell(cache, topic("t", [1])))
@@ -90,7 +94,7 @@ def test_an_id_that_comes_later_is_the_same_topics(
     assert learnt == ((Topic("t", ID, 1, {"retention.ms": "1"}),), ())
 
 
-def test_settings_may_be_read_before_the_topic_is_told(
+def test_settings_read_before_the_topic_is_known_are_kept(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
     assert registry.configured("t", {"retention.ms": "1"}) is None
@@ -102,10 +106,10 @@ def test_settings_may_be_read_before_the_topic_is_told(
     assert registry.topic_by_id(ID) == Topic("t", ID, 1)
 
 
-def test_another_topic_of_the_name_has_none_of_the_partitions_before(
+def test_replaced_topic_has_no_partitions_of_the_old_one(
     cache: MetadataCache, registry: ClusterRegistry
 ) -> None:
-    """Its deletion was told while this broker was away."""
+    """The broker missed the deletion while it was disconnected."""
     registry.learnt(tell(cache, topic("t", [1, 2, 3], ID)))
 
     learnt = registry.learnt(tell(cache, topic("t", [2], OTHER_ID)))

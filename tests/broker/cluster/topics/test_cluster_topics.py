@@ -1,4 +1,4 @@
-"""Topics of a cluster are changed by writes of nodes, and are there when the controller tells."""
+"""Topics of a cluster are changed by writes of nodes, and known when the controller sends them."""
 
 from __future__ import annotations
 
@@ -72,16 +72,15 @@ class Scene:
         self.alive = brokers(range(1, alive + 1), racks)
 
     def tell(self, *told: ShownTopic) -> None:
-        """What the controller says."""
+        """Applies an UpdateMetadata of the controller."""
         self.registry.learnt(tell(self.cache, *told, alive=self.alive))
 
     async def node(self, path: str) -> Any:
-        """What a node has."""
         data, _ = await self.zookeeper.get(path)
         return json.loads(data) if data else None
 
 
-def played(conduct: Callable[[Scene], Coroutine[Any, Any, None]], **scene: Any) -> None:
+def run_in_scene(conduct: Callable[[Scene], Coroutine[Any, Any, None]], **scene: Any) -> None:
     async def play() -> None:
         async with asyncio.timeout(120):
             there = Scene(**scene)
@@ -110,12 +109,12 @@ def test_a_topic_is_created_with_its_settings_in_one_write() -> None:
         assert scene.zookeeper.ensemble.nodes["/config/topics/t"].czxid == (
             scene.zookeeper.ensemble.nodes["/brokers/topics/t"].czxid
         )
-        assert scene.registry.topic("t") is None  # nobody has told of it
+        assert scene.registry.topic("t") is None  # the controller has not sent it yet
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_replicas_are_placed_by_the_defaults() -> None:
+def test_replicas_are_placed_by_the_default_replication_factor() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 6, {})
 
@@ -123,7 +122,7 @@ def test_replicas_are_placed_by_the_defaults() -> None:
         assert all(len(set(replicas)) == 2 for replicas in partitions.values())
         assert {replicas[0] for replicas in partitions.values()} == {1, 2, 3}
 
-    played(conduct, default_replication_factor="2")
+    run_in_scene(conduct, default_replication_factor="2")
 
 
 def test_each_partition_has_a_replica_in_each_rack() -> None:
@@ -139,10 +138,10 @@ def test_each_partition_has_a_replica_in_each_rack() -> None:
         for replicas in partitions.values():
             assert {racks[each] for each in replicas} == {"a", "b"}
 
-    played(conduct, alive=4, racks=racks, default_replication_factor="2")
+    run_in_scene(conduct, alive=4, racks=racks, default_replication_factor="2")
 
 
-def test_a_cluster_before_ids_has_topics_without() -> None:
+def test_topic_has_no_id_before_topic_ids_were_introduced() -> None:
     async def conduct(scene: Scene) -> None:
         made = await scene.topics.create("t", 1, {}, [[1]])
 
@@ -151,13 +150,13 @@ def test_a_cluster_before_ids_has_topics_without() -> None:
         assert node["version"] == 2
         assert "topic_id" not in node
 
-    played(conduct, version=VERSION_BEFORE_IDS)
+    run_in_scene(conduct, version=VERSION_BEFORE_IDS)
 
 
-def test_a_topic_that_is_there_is_not_made_again() -> None:
+def test_existing_topic_is_not_created_again() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {"retention.ms": "1"}, [[1]])
-        with pytest.raises(TopicExists):  # in ZooKeeper, though nobody has told of it
+        with pytest.raises(TopicExists):  # in ZooKeeper, but not sent yet
             await scene.topics.create("t", 2, {}, [[2], [2]])
         assert (await scene.node("/brokers/topics/t"))["partitions"] == {"0": [1]}
         assert (await scene.node("/config/topics/t"))["config"] == {"retention.ms": "1"}
@@ -168,10 +167,10 @@ def test_a_topic_that_is_there_is_not_made_again() -> None:
             scene.topics.check_new("a/b")
         assert scene.topics.collisions("t") == []
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_what_an_unfinished_creation_has_left_is_written_over() -> None:
+def test_rest_of_an_unfinished_creation_is_overwritten() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.zookeeper.create("/config/topics/t", b"")
 
@@ -179,11 +178,11 @@ def test_what_an_unfinished_creation_has_left_is_written_over() -> None:
 
         assert (await scene.node("/config/topics/t"))["config"] == {"retention.ms": "1"}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_topic_is_not_made_while_the_old_one_is_being_deleted() -> None:
-    """The controller removes the settings between the topic and the mark."""
+def test_topic_is_not_created_while_the_old_one_is_being_deleted() -> None:
+    """The controller deletes the topic's node, then its settings, then the deletion request."""
 
     async def conduct(scene: Scene) -> None:
         await scene.zookeeper.create("/admin/delete_topics/t", None)
@@ -191,12 +190,12 @@ def test_a_topic_is_not_made_while_the_old_one_is_being_deleted() -> None:
             await scene.topics.create("t", 1, {}, [[1]])
         assert await scene.zookeeper.exists("/config/topics/t") is None
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize("lost", [1, 3])
-def test_a_creation_whose_answer_is_lost_is_done_once(lost: int) -> None:
-    """Trap 3, of a creation: NODEEXISTS may be one's own success."""
+def test_creation_with_a_lost_answer_succeeds_once(lost: int) -> None:
+    """Trap 3, of a creation: NODEEXISTS may be the broker's own success."""
 
     async def conduct(scene: Scene) -> None:
         scene.zookeeper.lose_answers(lost)
@@ -204,10 +203,10 @@ def test_a_creation_whose_answer_is_lost_is_done_once(lost: int) -> None:
         node = await scene.node("/brokers/topics/t")
         assert node["topic_id"] == uuid_text(made.topic_id)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_with_the_session_nothing_can_be_changed() -> None:
+def test_changes_fail_when_the_session_ends() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         scene.zookeeper.suspend()
@@ -226,7 +225,7 @@ def test_with_the_session_nothing_can_be_changed() -> None:
             with pytest.raises(CannotChange):
                 await each
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 def test_factors_and_replicas_are_checked() -> None:
@@ -241,17 +240,17 @@ def test_factors_and_replicas_are_checked() -> None:
         for bad in ([[]], [[1, 1]], [[-1]], [[1, 2], [1]]):
             with pytest.raises(BadAssignment):
                 topics.check_assignment(bad)
-        topics.check_assignment([[1, 9]])  # as in Kafka it may name one that is to come
+        topics.check_assignment([[1, 9]])  # as in Kafka it may name a future broker
         scene.tell(topic("t", [1], ID, replicas=[1, 2]))
         for bad in ([[1]], [[1, 9]], [[2, 3, 1]]):
             with pytest.raises(BadAssignment):
                 topics.check_more("t", 1, bad)
         topics.check_more("t", 1, [[2, 3]])
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_before_the_controller_tells_of_brokers_nothing_is_placed() -> None:
+def test_topic_is_not_created_before_brokers_are_known() -> None:
     async def play() -> None:
         scene = Scene()
         with pytest.raises(CannotChange):
@@ -262,21 +261,21 @@ def test_before_the_controller_tells_of_brokers_nothing_is_placed() -> None:
     asyncio.run(play())
 
 
-def test_a_topic_is_made_at_its_first_use_by_whoever_is_asked() -> None:
+def test_topic_is_created_at_first_use_by_any_broker() -> None:
     async def conduct(scene: Scene) -> None:
         scene.host.is_active = False
         found = await asyncio.gather(*[scene.topics.ensure("t") for _ in range(5)])
         assert found == [None] * 5
         assert len((await scene.node("/brokers/topics/t"))["partitions"]) == 4
-        assert await scene.topics.ensure("t") is None  # it is there, and was not told of
+        assert await scene.topics.ensure("t") is None  # it exists, but was not sent yet
         scene.tell(topic("t", [1, 2, 3, 1], ID))
         assert await scene.topics.ensure("t") == scene.registry.topics["t"]
         assert not scene.topics.is_controller
 
-    played(conduct, num_partitions="4")
+    run_in_scene(conduct, num_partitions="4")
 
 
-def test_coordinators_topics_have_the_replicas_that_are_set() -> None:
+def test_coordinator_topics_have_their_configured_replication_factor() -> None:
     async def conduct(scene: Scene) -> None:
         assert await scene.topics.ensure(OFFSETS_TOPIC) is None
         assert await scene.topics.ensure_owned(OWNED[TRANSACTION_TOPIC]) is None
@@ -291,20 +290,21 @@ def test_coordinators_topics_have_the_replicas_that_are_set() -> None:
         settings = (await scene.node(f"/config/topics/{TRANSACTION_TOPIC}"))["config"]
         assert settings["min.insync.replicas"] == "2"
 
-    played(conduct, transaction_state_log_replication_factor="2")
+    run_in_scene(conduct, transaction_state_log_replication_factor="2")
 
 
-def test_a_coordinators_topic_is_not_made_with_fewer_replicas() -> None:
+def test_coordinator_topic_is_not_created_with_fewer_replicas() -> None:
     async def conduct(scene: Scene) -> None:
         with pytest.raises(BadFactor):
             await scene.topics.ensure(OFFSETS_TOPIC)
         assert await scene.zookeeper.children("/brokers/topics") == []
 
-    played(conduct, alive=2)
+    run_in_scene(conduct, alive=2)
 
 
-def test_more_partitions_keep_what_the_node_says() -> None:
-    """Trap 17: the id, what is unknown, and the partitions that are there."""
+@pytest.mark.proves("clusters 17")
+def test_added_partitions_keep_the_rest_of_the_topic_node() -> None:
+    """Trap 17: the id, unknown fields, and the existing partitions."""
 
     async def conduct(scene: Scene) -> None:
         node = {
@@ -330,10 +330,10 @@ def test_more_partitions_keep_what_the_node_says() -> None:
         await scene.topics.add_partitions("t", 5, [[1, 3]])
         assert (await scene.node("/brokers/topics/t"))["partitions"]["4"] == [1, 3]
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_topic_that_is_being_reassigned_or_deleted_does_not_grow() -> None:
+def test_partitions_cannot_be_added_during_a_reassignment_or_deletion() -> None:
     async def conduct(scene: Scene) -> None:
         node = {"version": 3, "partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
         await scene.zookeeper.create("/brokers/topics/t", json.dumps(node).encode())
@@ -346,10 +346,10 @@ def test_a_topic_that_is_being_reassigned_or_deleted_does_not_grow() -> None:
         with pytest.raises(NoSuchTopic):
             await scene.topics.add_partitions("never", 2)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_node_that_says_nothing_or_nonsense_harms_nobody() -> None:
+def test_empty_or_invalid_topic_node_is_an_error() -> None:
     """Trap 22."""
 
     async def conduct(scene: Scene) -> None:
@@ -361,10 +361,10 @@ def test_a_node_that_says_nothing_or_nonsense_harms_nobody() -> None:
         with pytest.raises(CannotChange):
             await scene.topics.add_partitions("u", 2)
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_deletion_is_asked_for_once() -> None:
+def test_deletion_is_requested_once() -> None:
     async def conduct(scene: Scene) -> None:
         await scene.topics.create("t", 1, {}, [[1]])
         with pytest.raises(NoSuchTopic):
@@ -374,10 +374,10 @@ def test_a_deletion_is_asked_for_once() -> None:
         assert (await scene.topics.delete("t")).name == "t"
         assert await scene.zookeeper.children("/admin/delete_topics") == ["t"]
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_who_waits_is_told_when_all_partitions_are_led_or_the_topic_is_gone() -> None:
+def test_waits_end_when_all_partitions_are_led_or_the_topic_is_gone() -> None:
     async def conduct(scene: Scene) -> None:
         wait = asyncio.ensure_future(scene.topics.led({"t": 2, "u": 1}, 20_000))
         scene.tell(topic("t", [1, -1], ID))
@@ -393,17 +393,17 @@ def test_who_waits_is_told_when_all_partitions_are_led_or_the_topic_is_gone() ->
         scene.tell(deleted("t", 2, ID))
         assert await gone == []
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_who_waits_too_short_learns_of_which_topics() -> None:
+def test_timed_out_waits_return_the_remaining_topics() -> None:
     async def conduct(scene: Scene) -> None:
         scene.tell(topic("t", [1], ID))
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]
         assert await scene.topics.led({"t": 1}, 0) == ["t"]
         assert await scene.topics.gone(["t", "u"], 1) == ["t"]
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_who_waits_too_short_learns_of_which_topics() -> None:
         lambda scene: scene.topics.delete("there"),
     ],
 )
-def test_who_asks_for_a_change_is_told_that_zookeeper_does_not_answer(
+def test_change_fails_when_zookeeper_does_not_answer(
     change: Callable[[Scene], Coroutine[Any, Any, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.02)
@@ -428,4 +428,4 @@ def test_who_asks_for_a_change_is_told_that_zookeeper_does_not_answer(
         scene.zookeeper.resume()
         await scene.topics.create("afterwards", 1, {}, [[1]])
 
-    played(conduct)
+    run_in_scene(conduct)

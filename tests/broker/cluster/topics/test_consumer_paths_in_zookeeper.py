@@ -1,4 +1,4 @@
-"""Offsets of version 0 are in ZooKeeper's consumer paths, as old consumers have them."""
+"""Version 0 offsets are in ZooKeeper's consumer paths, in the format of old consumers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 Conduct = Callable[[SimulatedZooKeeper, ZooKeeperOffsets], Coroutine[Any, Any, None]]
 
 
-def played(conduct: Conduct) -> None:
+def run_in_scene(conduct: Conduct) -> None:
     async def play() -> None:
         zookeeper = SimulatedZooKeeper(Ensemble())
         loop = asyncio.get_running_loop()
@@ -26,6 +26,7 @@ def played(conduct: Conduct) -> None:
     asyncio.run(play())
 
 
+@pytest.mark.proves("clusters 28")
 def test_offsets_are_nodes_of_plain_text() -> None:
     """Trap 28: the next offset, without JSON."""
 
@@ -43,41 +44,41 @@ def test_offsets_are_nodes_of_plain_text() -> None:
         assert await offsets.keep([("g", "t", 0, 9)]) is None
         assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 9}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_the_last_commit_of_a_partition_counts() -> None:
+def test_last_of_concurrent_commits_wins() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         commits = [offsets.keep([("g", "t", 0, offset)]) for offset in range(50)]
         assert await asyncio.gather(*commits) == [None] * 50
         assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 49}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
 @pytest.mark.parametrize("group", ["", ".", "..", "a/b", "a\x00b", "\ufff0"])
-def test_a_group_that_no_node_can_have_is_refused(group: str) -> None:
+def test_group_that_cannot_be_a_node_is_refused(group: str) -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         assert isinstance(await offsets.keep([(group, "t", 0, 7)]), BadGroup)
         assert await offsets.fetch(group, [("t", 0)]) == {}
         assert list(zookeeper.ensemble.nodes) == ["/"]
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_a_node_that_says_nothing_has_no_offset() -> None:
+def test_empty_node_has_no_offset() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await ensure_path(zookeeper, "/consumers/g/offsets/t/0")
         assert await offsets.fetch("g", [("t", 0)]) == {}
 
-    played(conduct)
+    run_in_scene(conduct)
 
 
-def test_who_waits_learns_that_zookeeper_is_gone() -> None:
+def test_requests_fail_when_the_session_is_closed() -> None:
     async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
         await zookeeper.close()
         assert isinstance(await offsets.keep([("g", "t", 0, 7)]), Closed)
         with pytest.raises(Closed):
             await offsets.fetch("g", [("t", 0)])
 
-    played(conduct)
+    run_in_scene(conduct)

@@ -1,4 +1,4 @@
-"""What was deleted while a broker was not registered is gone there too, whoever the controller is.
+"""Topics deleted while a broker was not registered are removed there too, with any controller.
 
 The loop's time is virtual: pauses take no time.
 """
@@ -30,7 +30,7 @@ ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 
 
 class Scene:
-    """A broker that was told of topics a and b, which ZooKeeper has, and was away."""
+    """A broker that knew topics a and b, which ZooKeeper has, and was disconnected."""
 
     def __init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -53,12 +53,12 @@ class Scene:
         self.unheard.registered(7)
 
     async def passes(self, looks: int) -> None:
-        """So many looks, or until it looks no more."""
+        """Runs ``looks`` checks, or all that are left."""
         while self.background.tasks and len(self.time.slept_s) < looks + 1:
             await asyncio.sleep(0)
 
 
-async def test_what_has_no_node_goes_and_what_is_shown_is_looked_for_no_more() -> None:
+async def test_topic_without_a_node_is_removed_and_a_shown_one_is_not_checked() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -72,7 +72,7 @@ async def test_what_has_no_node_goes_and_what_is_shown_is_looked_for_no_more() -
     assert there.forgotten == [["a"]]
 
 
-async def test_a_topic_that_is_deleted_later_and_unheard_goes_too() -> None:
+async def test_topic_deleted_after_the_registration_without_notice_is_removed() -> None:
     """The controller has not seen the registration yet, and deletes the topic's nodes."""
     there = Scene()
     await there.begin()
@@ -85,7 +85,7 @@ async def test_a_topic_that_is_deleted_later_and_unheard_goes_too() -> None:
     assert not there.background.tasks
 
 
-async def test_pauses_grow_and_end_with_the_broker() -> None:
+async def test_pauses_between_checks_grow_and_end_at_stop() -> None:
     there = Scene()
     await there.begin()
     await there.passes(8)
@@ -96,7 +96,7 @@ async def test_pauses_grow_and_end_with_the_broker() -> None:
     assert not there.background.tasks
 
 
-async def test_a_topic_that_is_made_anew_meanwhile_stays() -> None:
+async def test_topic_recreated_during_a_check_stays() -> None:
     there = Scene()
     await there.begin()
     await there.zookeeper.delete(topic_path("a"))
@@ -113,13 +113,13 @@ async def test_a_topic_that_is_made_anew_meanwhile_stays() -> None:
     assert len(there.cache.topics["a"].partitions) == 1
 
 
-async def test_a_first_registration_looks_for_nothing() -> None:
+async def test_first_registration_starts_no_checks() -> None:
     there = Scene()
     there.unheard.registered(1)
     assert not there.background.tasks
 
 
-async def test_a_broker_whose_session_was_over_meanwhile_tells_nobody_of_the_topic(
+async def test_broker_with_an_expired_session_removes_a_deleted_topic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(missed_topic_deletions, "FIRST_LOOK_S", 0.01)

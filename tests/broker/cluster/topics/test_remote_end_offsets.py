@@ -1,4 +1,4 @@
-"""The lag of groups whose topics are, in part, at other brokers than their coordinator."""
+"""The lag of groups whose partitions are partly led by other brokers than their coordinator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.wire import Wire, batch
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS: Mapping[int, Sequence[int]] = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [3, 2]}
-"""Whoever coordinates the group leads some, follows some, and has no replica of others."""
+"""The group's coordinator leads some, follows some, and has no replica of others."""
 RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 
 
@@ -59,7 +59,7 @@ async def _produce(cluster: Members, partition: int, count: int) -> None:
 
 
 async def _commit(cluster: Members, offsets: Mapping[int, int]) -> Broker:
-    """Commits at the coordinator, which is returned."""
+    """Commits at the coordinator and returns it."""
     partitions = [
         {
             "partition_index": index,
@@ -97,7 +97,9 @@ async def _scrape(broker: Broker) -> Scrape:
 
 
 @pytest.mark.campaign
-async def test_a_coordinator_knows_the_lag_in_partitions_that_are_not_here(tmp_path: Path) -> None:
+async def test_coordinator_knows_the_lag_of_partitions_without_a_local_replica(
+    tmp_path: Path,
+) -> None:
     async with members(tmp_path) as cluster:
         await _create(cluster)
         for partition in REPLICAS:
@@ -137,7 +139,7 @@ async def test_a_coordinator_knows_the_lag_in_partitions_that_are_not_here(tmp_p
 
 
 @pytest.mark.campaign
-async def test_a_commit_above_what_is_known_is_believed_until_more_is_known(
+async def test_commit_above_the_known_end_has_lag_0_until_the_leaders_answer(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(remote_end_offsets, "EVERY_MS", 100)
@@ -162,10 +164,10 @@ async def test_a_commit_above_what_is_known_is_believed_until_more_is_known(
         )
 
 
-async def test_nobody_says_that_a_transaction_hangs_which_another_broker_may_know(
+async def test_transaction_of_another_coordinator_is_not_shown_as_hanging(
     tmp_path: Path,
 ) -> None:
-    """Readers wait at every replica, and its coordinator alone knows for whom."""
+    """Readers wait at every replica, but only the coordinator knows the transactional id."""
     async with members(tmp_path) as cluster:
         await cluster.create(TOPIC, 1)
         wire: Any = None

@@ -48,7 +48,7 @@ class Host:
 
 
 class Scene:
-    """Broker 1 of a cluster of three, whose controller says what the test wants."""
+    """Broker 1 of a cluster of three, whose controller sends what the test says."""
 
     def __init__(self) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
@@ -100,7 +100,6 @@ class Scene:
         return int(answer["error_code"])
 
     async def partitions(self) -> dict[str, list[int]] | None:
-        """What the topic's node has."""
         found = self.zookeeper.ensemble.nodes.get("/brokers/topics/t")
         return None if found is None else dict(json.loads(found.data or b"{}")["partitions"])
 
@@ -120,7 +119,7 @@ async def scene() -> AsyncIterator[Scene]:
         await there.fellow.stop()
 
 
-async def test_a_broker_that_is_not_the_controller_changes_no_topics() -> None:
+async def test_topic_changes_get_not_controller_at_another_broker() -> None:
     async with scene() as there:
         there.host.is_active = False
         there.tell(topic("t", [1], ID))
@@ -130,7 +129,7 @@ async def test_a_broker_that_is_not_the_controller_changes_no_topics() -> None:
         assert await there.partitions() is None
 
 
-async def test_a_topic_is_created_when_all_its_partitions_are_led() -> None:
+async def test_creation_is_answered_when_all_partitions_are_led() -> None:
     async with scene() as there:
         creating = asyncio.ensure_future(there.create(num_partitions=2, replication_factor=3))
         await there.until_written("/brokers/topics/t")
@@ -146,7 +145,7 @@ async def test_a_topic_is_created_when_all_its_partitions_are_led() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 1])
-async def test_who_does_not_wait_long_enough_is_told(timeout_ms: int) -> None:
+async def test_creation_and_deletion_time_out_with_an_error(timeout_ms: int) -> None:
     async with scene() as there:
         assert (await there.create(timeout_ms))["error_code"] == REQUEST_TIMED_OUT
         assert await there.partitions() is not None
@@ -154,7 +153,7 @@ async def test_who_does_not_wait_long_enough_is_told(timeout_ms: int) -> None:
         assert await there.delete(timeout_ms) == REQUEST_TIMED_OUT
 
 
-async def test_what_is_only_looked_at_waits_for_nobody() -> None:
+async def test_validate_only_creation_does_not_wait() -> None:
     async with scene() as there:
         value = {
             "topics": [
@@ -169,7 +168,7 @@ async def test_what_is_only_looked_at_waits_for_nobody() -> None:
         assert await there.partitions() is None
 
 
-async def test_replicas_are_where_they_are_named_or_refused() -> None:
+async def test_manual_assignment_is_applied_or_refused() -> None:
     def named(*replicas: list[int]) -> list[dict[str, Any]]:
         return [
             {"partition_index": index, "broker_ids": each} for index, each in enumerate(replicas)
@@ -200,7 +199,7 @@ async def test_replicas_are_where_they_are_named_or_refused() -> None:
         assert await growing == NONE
 
 
-async def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
+async def test_partitions_cannot_be_added_during_a_reassignment() -> None:
     async with scene() as there:
         node = {"partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
         await there.zookeeper.create("/brokers/topics/t", json.dumps(node).encode())
@@ -208,7 +207,7 @@ async def test_a_topic_that_is_being_reassigned_does_not_grow() -> None:
         assert await there.grow(2) == REASSIGNMENT_IN_PROGRESS
 
 
-async def test_a_topic_is_deleted_when_all_have_heard_of_it() -> None:
+async def test_deletion_is_answered_when_the_topic_is_gone() -> None:
     async with scene() as there:
         await there.zookeeper.create("/brokers/topics/t", b'{"partitions":{"0":[1]}}')
         there.tell(topic("t", [1], ID))
@@ -219,7 +218,7 @@ async def test_a_topic_is_deleted_when_all_have_heard_of_it() -> None:
         assert await there.delete() == UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_zookeepers_absence_is_an_error_that_clients_try_again() -> None:
+async def test_closed_zookeeper_is_a_retriable_error() -> None:
     async with scene() as there:
         there.tell(topic("u", [1], ID))
         await there.zookeeper.close()
@@ -238,7 +237,7 @@ async def coordinator(there: Scene) -> int:
     return int((await there.asks("FindCoordinator", 0, {"key": "g"}))["error_code"])
 
 
-async def test_a_topic_is_made_at_its_first_use_and_has_no_leader_yet() -> None:
+async def test_topic_created_at_first_use_has_no_leader_at_first() -> None:
     async with scene() as there:
         there.host.is_active = False
         for _ in range(2):
@@ -249,16 +248,16 @@ async def test_a_topic_is_made_at_its_first_use_and_has_no_leader_yet() -> None:
         assert [each["leader_id"] for each in answer["partitions"]] == [1]
 
 
-async def test_a_coordinator_is_not_available_until_its_topic_is_led() -> None:
+async def test_coordinator_is_not_available_until_its_partition_is_led() -> None:
     async with scene() as there:
         there.tell(alive=2)
-        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # three replicas are to be
+        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # three replicas are needed
         assert (await metadata(there, OFFSETS_TOPIC))["error_code"] == INVALID_REPLICATION_FACTOR
         there.tell(alive=3)
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         assert f"/brokers/topics/{OFFSETS_TOPIC}" in there.zookeeper.ensemble.nodes
         there.tell(topic(OFFSETS_TOPIC, [2] * 50, ID))
-        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # of 50, or of more to come
+        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # maybe not all yet
         there.fellow.groups.partitions = 50
         there.tell(topic(OFFSETS_TOPIC, [-1] * 50, ID))
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE

@@ -1,4 +1,4 @@
-"""Topic settings that mean something in a cluster alone, altered while three brokers run."""
+"""Topic settings with an effect only in a cluster, altered while three brokers run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def _produced(leader: Broker) -> int:
     return code
 
 
-async def test_an_altered_min_insync_replicas_refuses_producers_that_wait_for_all(
+async def test_altered_min_insync_replicas_takes_effect(
     tmp_path: Path,
 ) -> None:
     async with with_topic(tmp_path) as cluster:
@@ -54,7 +54,7 @@ async def test_an_altered_min_insync_replicas_refuses_producers_that_wait_for_al
         assert await _produced(leader) == NONE
 
 
-async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
+async def test_altered_unclean_leader_election_reaches_the_controller(
     tmp_path: Path,
 ) -> None:
     async with with_topic(tmp_path) as cluster:
@@ -73,9 +73,7 @@ async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_throttles_of_a_reassignment_hold_at_once_and_are_taken_back(
-    side: str, tmp_path: Path
-) -> None:
+async def test_altered_throttles_take_effect_and_can_be_removed(side: str, tmp_path: Path) -> None:
     async with with_topic(tmp_path) as cluster:
         leader = await cluster.leader(TOPIC, 0)
         replica = leader.logs.get(TOPIC, 0)

@@ -1,4 +1,4 @@
-"""Nodes of ZooKeeper that don't parse are found by going through all of them."""
+"""Invalid ZooKeeper nodes are found by a scan of all nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 
 async def filled() -> SimulatedZooKeeper:
-    """A cluster of one topic with two partitions, of which one has a state."""
+    """A cluster of one topic with two partitions, one of which has a state."""
     zookeeper = SimulatedZooKeeper(Ensemble())
     for path in cluster.AT_START:
         await ensure_path(zookeeper, path)
@@ -23,13 +23,13 @@ async def filled() -> SimulatedZooKeeper:
     return zookeeper
 
 
-async def test_nothing_is_bad_where_all_is_well() -> None:
+async def test_valid_cluster_has_no_bad_nodes() -> None:
     looked = await bad_nodes(await filled())
 
     assert (looked.nodes, looked.bad, looked.more) == (3, [], 0)
 
 
-async def test_each_node_that_does_not_parse_is_named() -> None:
+async def test_each_invalid_node_is_listed() -> None:
     zookeeper = await filled()
     bad = ["/brokers/ids/3", "/brokers/topics/u", "/config/topics/t", "/controller_epoch"]
     for path in bad:
@@ -41,7 +41,7 @@ async def test_each_node_that_does_not_parse_is_named() -> None:
     assert all(path in why for path, why in looked.bad)
 
 
-async def test_nodes_of_rights_are_looked_at_too() -> None:
+async def test_nodes_of_acls_users_and_tokens_are_scanned() -> None:
     zookeeper = await filled()
     bad = [
         "/kafka-acl/Topic/t",
@@ -57,7 +57,7 @@ async def test_nodes_of_rights_are_looked_at_too() -> None:
     assert sorted(path for path, _ in looked.bad) == sorted(set(bad) - {"/config/users/alice"})
 
 
-async def test_of_many_some_are_named_and_the_others_are_counted() -> None:
+async def test_bad_nodes_above_the_bound_are_only_counted() -> None:
     zookeeper = await filled()
     for number in range(module.BAD_MAX + 7):
         await zookeeper.create(f"/config/topics/t{number}", b"[")

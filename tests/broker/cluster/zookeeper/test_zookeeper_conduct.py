@@ -1,4 +1,4 @@
-"""What the cluster's parts rely on of ZooKeeper: the simulated one and a real one do the same."""
+"""The ZooKeeper behaviour that the cluster relies on, in the simulation and in a real server."""
 
 from __future__ import annotations
 
@@ -37,44 +37,40 @@ SESSION_MS = 6000
 
 
 class World(Protocol):
-    """Some ZooKeeper, and what can befall its clients."""
+    """A ZooKeeper, and failures of its clients."""
 
     async def connect(self) -> ZooKeeper:
-        """Another client."""
+        """Connects another client."""
 
     async def lose_connection(self, client: Any) -> None:
-        """Its connection is lost, its session not."""
+        """Ends the client's connection; its session stays."""
 
     async def expire(self, client: Any) -> None:
-        """Its session is over."""
+        """Ends the client's session."""
 
     async def suspend(self, client: Any) -> None:
-        """Nothing is answered until its session is over."""
+        """Answers nothing until the client's session is over."""
 
     async def close(self) -> None:
-        """Ends all clients."""
+        """Closes all clients."""
 
 
 class Simulated:
-    """See `World`."""
+    """The simulated `World`."""
 
     def __init__(self) -> None:
         self._ensemble = Ensemble()
 
     async def connect(self) -> SimulatedZooKeeper:
-        """See `World`."""
         return SimulatedZooKeeper(self._ensemble)
 
     async def lose_connection(self, client: SimulatedZooKeeper) -> None:
-        """See `World`."""
         client.lose_connection()
 
     async def expire(self, client: SimulatedZooKeeper) -> None:
-        """See `World`."""
         client.expire()
 
     async def suspend(self, client: SimulatedZooKeeper) -> None:
-        """See `World`."""
         client.suspend()
 
     async def close(self) -> None:
@@ -82,7 +78,7 @@ class Simulated:
 
 
 class Real:
-    """See `World`; each below a chroot of its own."""
+    """A real `World`; each test has its own chroot."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self._hosts = f"{address}/{chroot}"
@@ -90,19 +86,17 @@ class Real:
         self._clients: list[KazooZooKeeper] = []
 
     async def connect(self) -> KazooZooKeeper:
-        """See `World`."""
         client = KazooZooKeeper(self._hosts, SESSION_MS, 10, Time())
         self._clients.append(client)
         await client.start(PATIENCE_S * 1000)
         return client
 
     async def lose_connection(self, client: KazooZooKeeper) -> None:
-        """See `World`."""
         kazoo = client._client
         kazoo._connection._socket.shutdown(2)
 
     async def expire(self, client: KazooZooKeeper) -> None:
-        """See `World`: another connection takes the session over and closes it."""
+        """Another connection takes the session over and closes it."""
 
         def taken_over() -> None:
             other = KazooClient(self._address, client_id=client._client.client_id)
@@ -113,11 +107,10 @@ class Real:
         await asyncio.to_thread(taken_over)
 
     async def suspend(self, client: KazooZooKeeper) -> None:
-        """See `World`: it is told so, which kazoo alone would not last."""
-        client._told(Connection.SUSPENDED)
+        """Reports the suspension without a real one, which kazoo would end at once."""
+        client._connection_changed(Connection.SUSPENDED)
 
     async def close(self) -> None:
-        """See `World`."""
         for each in self._clients:
             await each.close()
 
@@ -133,7 +126,7 @@ Conduct = Callable[[World], Coroutine[Any, Any, None]]
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.interop)])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], None]:
-    """Runs a conversation with the one or the other."""
+    """Runs a conversation with the simulation or with a real server."""
     hosts = request.getfixturevalue("address") if request.param == "real" else ""
 
     async def conversation(conduct: Conduct) -> None:
@@ -147,7 +140,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], N
     return lambda conduct: asyncio.run(conversation(conduct))
 
 
-class Bell:
+class CountingWatch:
     """A watch that counts."""
 
     def __init__(self) -> None:
@@ -159,13 +152,12 @@ class Bell:
         self._event.set()
 
     async def wait(self) -> None:
-        """Until it rings."""
         await self._event.wait()
         self._event.clear()
 
 
-class States:
-    """What `on_session` told."""
+class SessionStates:
+    """The connection states that `on_session` reported."""
 
     def __init__(self, client: ZooKeeper) -> None:
         self.told: list[Connection] = []
@@ -177,14 +169,14 @@ class States:
         self._event.set()
 
     async def until(self, connection: Connection) -> None:
-        """Until it is told next."""
+        """Waits until the state has been reported."""
         while connection not in self.told:
             self._event.clear()
             await self._event.wait()
 
 
 async def settled(client: ZooKeeper) -> None:
-    """Whatever was under way for a client has come: its session answers in order."""
+    """Waits until everything in progress for a client has arrived: its session answers in order."""
     await client.exists("/")
     await asyncio.sleep(0)
 
@@ -246,7 +238,8 @@ def test_sequential_nodes_have_rising_numbers(run: Callable[[Conduct], None]) ->
     run(conduct)
 
 
-def test_a_multi_is_done_whole_or_not_at_all(run: Callable[[Conduct], None]) -> None:
+@pytest.mark.proves("clusters 21")
+def test_multi_is_atomic(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         _, epoch = await zk.create("/epoch", b"1")
@@ -298,16 +291,21 @@ def test_many_requests_are_answered_in_their_order(run: Callable[[Conduct], None
     run(conduct)
 
 
-def test_a_watch_rings_once_for_what_it_watches(run: Callable[[Conduct], None]) -> None:
+def test_watch_fires_once_for_its_event(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
         await zk.create("/n", b"")
-        data, there, below, coming = Bell(), Bell(), Bell(), Bell()
+        data, there, below, coming = (
+            CountingWatch(),
+            CountingWatch(),
+            CountingWatch(),
+            CountingWatch(),
+        )
         await zk.get("/n", data)
         await zk.exists("/n", there)
         await zk.children("/n", below)
         await zk.exists("/later", coming)
-        nothing = Bell()
+        nothing = CountingWatch()
         await refused(NoNode, zk.get("/later", nothing))
         await refused(NoNode, zk.children("/later", nothing))
 
@@ -326,7 +324,7 @@ def test_a_watch_rings_once_for_what_it_watches(run: Callable[[Conduct], None]) 
         assert [each.rung for each in (data, there, below, coming, nothing)] == [1, 1, 1, 1, 0]
 
         await zk.create("/x", b"")
-        gone, childless = Bell(), Bell()
+        gone, childless = CountingWatch(), CountingWatch()
         await zk.exists("/x", gone)
         await zk.children("/x", childless)
         await other.delete("/x")
@@ -336,16 +334,17 @@ def test_a_watch_rings_once_for_what_it_watches(run: Callable[[Conduct], None]) 
     run(conduct)
 
 
-def test_a_lost_connection_rings_every_watch_and_keeps_the_session(
+@pytest.mark.proves("clusters 20")
+def test_lost_connection_fires_every_watch_and_keeps_the_session(
     run: Callable[[Conduct], None],
 ) -> None:
-    """Trap 20: kazoo forgets watches; whoever has one must read again."""
+    """Trap 20: kazoo forgets watches, so that their owners must read again."""
 
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
-        states, session = States(zk), zk.session
+        states, session = SessionStates(zk), zk.session
         await zk.create("/e", b"", ephemeral=True)
-        data, coming = Bell(), Bell()
+        data, coming = CountingWatch(), CountingWatch()
         await zk.get("/e", data)
         await zk.exists("/later", coming)
 
@@ -366,28 +365,28 @@ def test_a_lost_connection_rings_every_watch_and_keeps_the_session(
     run(conduct)
 
 
-def test_requests_outlive_a_lost_connection(run: Callable[[Conduct], None]) -> None:
+def test_requests_survive_a_lost_connection(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk = await world.connect()
         await zk.create("/n", b"")
         await world.lose_connection(zk)
         await asyncio.gather(*[zk.set("/n", b"%d" % each) for each in range(20)])
         assert (await zk.exists("/n")) is not None
-        # What was sent again may have been done twice, and nothing was done too late.
+        # Repeated requests may have been executed twice, but none too late.
         assert (await zk.get("/n"))[0] == b"19"
 
     run(conduct)
 
 
-def test_with_the_session_its_ephemeral_nodes_go_and_another_follows(
+def test_expired_session_loses_its_ephemeral_nodes_and_a_new_one_starts(
     run: Callable[[Conduct], None],
 ) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
-        states, session = States(zk), zk.session
+        states, session = SessionStates(zk), zk.session
         await zk.create("/e", b"", ephemeral=True)
         await zk.create("/p", b"")
-        gone = Bell()
+        gone = CountingWatch()
         await other.exists("/e", gone)
 
         await world.expire(zk)
@@ -405,10 +404,10 @@ def test_with_the_session_its_ephemeral_nodes_go_and_another_follows(
     run(conduct)
 
 
-def test_a_request_does_not_outlive_its_session(run: Callable[[Conduct], None]) -> None:
+def test_request_fails_when_its_session_expires(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
-        states = States(zk)
+        states = SessionStates(zk)
         await world.suspend(zk)
         works = [
             asyncio.ensure_future(work)
@@ -429,11 +428,11 @@ def test_a_request_does_not_outlive_its_session(run: Callable[[Conduct], None]) 
     run(conduct)
 
 
-def test_who_closes_gives_its_nodes_up_at_once(run: Callable[[Conduct], None]) -> None:
+def test_closed_client_loses_its_ephemeral_nodes_at_once(run: Callable[[Conduct], None]) -> None:
     async def conduct(world: World) -> None:
         zk, other = await world.connect(), await world.connect()
         await zk.create("/e", b"", ephemeral=True)
-        gone = Bell()
+        gone = CountingWatch()
         await other.exists("/e", gone)
 
         await zk.close()

@@ -1,4 +1,4 @@
-"""What clients ask for in vain: each is counted, and named once an hour to the operator."""
+"""Unsupported requests: each is counted, and each client is logged once per hour."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def said(lines: list[Any]) -> list[Any]:
 
 
 async def client_of(seen: Seen, client_id: str = "billing") -> Client:
-    """A new connection that has said who it is."""
+    """A new connection that has sent its client id and software."""
     client = await Client.connect(seen.broker.sockets.addresses()[0][1])
     client.client_id = client_id
     assert (await client.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
@@ -50,7 +50,7 @@ async def client_of(seen: Seen, client_id: str = "billing") -> Client:
 
 
 async def find(client: Client, group_id: str, key_type: int = 0) -> int:
-    """Asks for a coordinator; the error."""
+    """Sends FindCoordinator and returns the error code."""
     reply = await client.call(
         FIND_COORDINATOR.key, 4, key_type=key_type, coordinator_keys=[group_id]
     )
@@ -59,7 +59,7 @@ async def find(client: Client, group_id: str, key_type: int = 0) -> int:
 
 
 def pass_s(seen: Seen, seconds: int) -> None:
-    """Time passes, and the server looks around as it does each second."""
+    """Advances the time and runs the checks that the server makes each second."""
     seen.time.move(seconds * 1000)
     seen.broker.server.now_s = seen.time.now().mono_ms // 1000
     seen.broker.server.look_around()
@@ -76,9 +76,7 @@ async def asks_for_the_new_protocol(seen: Seen) -> None:
     assert await client.closed_by_peer()
 
 
-async def test_an_api_that_is_not_served_is_named_once_an_hour(
-    tmp_path: Path, lines: list[Any]
-) -> None:
+async def test_unsupported_api_is_logged_once_per_hour(tmp_path: Path, lines: list[Any]) -> None:
     async with seeing(tmp_path) as seen:
         for _ in range(3):
             await asks_for_the_new_protocol(seen)
@@ -103,7 +101,7 @@ async def test_an_api_that_is_not_served_is_named_once_an_hour(
         assert len(said(lines)) == 2
 
 
-async def test_the_first_request_of_a_connection_names_its_client_too(
+async def test_unsupported_first_request_of_a_connection_is_logged_with_its_client(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -119,7 +117,7 @@ async def test_the_first_request_of_a_connection_names_its_client_too(
         assert line["advice"] == "the request has version 99, but this broker serves 0 to 18"
 
 
-async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
+async def test_request_for_a_share_group_is_logged(tmp_path: Path, lines: list[Any]) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen, "payer")
 
@@ -142,7 +140,7 @@ async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
         }
 
 
-async def test_a_new_version_of_api_versions_is_no_request_in_vain(
+async def test_newer_version_of_api_versions_is_not_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -156,7 +154,7 @@ async def test_a_new_version_of_api_versions_is_no_request_in_vain(
         assert said(lines) == []
 
 
-def test_no_more_clients_are_remembered_than_there_is_room_for() -> None:
+def test_remembered_clients_are_bounded() -> None:
     class Asking:
         client_host, software = "/127.0.0.1", ""
 
@@ -173,10 +171,10 @@ def test_no_more_clients_are_remembered_than_there_is_room_for() -> None:
     assert unsupported.counts["EndTxn"] == CLIENTS_MAX + 5
 
 
-# -- clients that find their coordinator and ask nothing of it
+# -- clients that find their coordinator and send it no request
 
 
-async def test_a_client_that_asks_nothing_of_its_coordinator_is_named(
+async def test_client_that_sends_its_coordinator_no_request_is_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -203,7 +201,7 @@ async def test_a_client_that_asks_nothing_of_its_coordinator_is_named(
 
 
 async def joins(seen: Seen, client: Client) -> None:
-    """On a connection of its own, as librdkafka does."""
+    """Joins on another connection, as librdkafka does."""
     await (await client_of(seen)).join_alone("invoices")
 
 
@@ -215,13 +213,13 @@ async def commits(seen: Seen, client: Client) -> None:
     assert await client.commit("invoices", 1) == NONE
 
 
-async def goes(seen: Seen, client: Client) -> None:
+async def disconnects(seen: Seen, client: Client) -> None:
     client.close()
     await eventually(lambda: len(seen.broker.server.connections) == 1)
 
 
-@pytest.mark.parametrize("does", [joins, describes, commits, goes])
-async def test_a_client_that_goes_on_or_goes_is_not_named(
+@pytest.mark.parametrize("does", [joins, describes, commits, disconnects])
+async def test_client_that_sends_requests_or_disconnects_is_not_logged(
     tmp_path: Path, lines: list[Any], does: Any
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -234,7 +232,7 @@ async def test_a_client_that_goes_on_or_goes_is_not_named(
         assert said(lines) == []
 
 
-async def test_a_connection_that_is_not_new_is_no_start_of_a_consumer(
+async def test_find_coordinator_on_an_old_connection_is_not_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -246,7 +244,7 @@ async def test_a_connection_that_is_not_new_is_no_start_of_a_consumer(
         assert said(lines) == []
 
 
-async def test_a_member_that_looks_for_its_coordinator_again_is_not_named(
+async def test_member_that_finds_its_coordinator_again_is_not_logged(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with seeing(tmp_path) as seen:
@@ -266,7 +264,7 @@ WHY = "unsupported request: the client uses group.protocol=consumer"
 
 
 async def findings(seen: Seen, group_id: str) -> list[str]:
-    """What is wrong with a group, as its journal has it; empty where nobody knows of it."""
+    """The findings of a group in its journal; empty when the group is unknown."""
     journal = (await seen.get(f"/api/groups/{group_id}/journal")).json()
     return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
 
@@ -285,7 +283,7 @@ async def test_group_names_the_client_that_sends_the_new_heartbeat(tmp_path: Pat
         assert (refused["last"]["client"], refused["last"]["why"]) == ("billing", WHY)
 
 
-async def test_heartbeat_without_a_group_names_nobody(tmp_path: Path) -> None:
+async def test_malformed_heartbeat_without_a_group_adds_no_finding(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         header = encode_request_header(CONSUMER_GROUP_HEARTBEAT.key, 1, 7, client.client_id)
@@ -302,7 +300,9 @@ async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
         assert (await findings(seen, "invoices"))[0].startswith(SENTENCE)
 
         other = await client_of(seen)
-        for _ in range(10):  # a client asks for metadata as often; its idle connection is closed
+        for _ in range(
+            10
+        ):  # clients request metadata as often, so that their idle connection stays open
             assert (await other.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
             pass_s(seen, stuck_clients.AGAIN_S)
             assert len(await findings(seen, "invoices")) == 1
@@ -312,7 +312,7 @@ async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
         assert await findings(seen, "invoices") == []
 
 
-async def test_group_forgets_the_client_that_is_gone(tmp_path: Path) -> None:
+async def test_finding_of_a_group_ends_when_its_client_disconnects(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen)
         assert await find(client, "invoices") == NONE
@@ -327,7 +327,7 @@ async def test_group_forgets_the_client_that_is_gone(tmp_path: Path) -> None:
         assert await findings(seen, "invoices") == []
 
 
-async def test_group_does_not_name_a_client_that_may_not_see_it(tmp_path: Path) -> None:
+async def test_client_without_rights_to_the_group_adds_no_finding(tmp_path: Path) -> None:
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin",
@@ -338,10 +338,10 @@ async def test_group_does_not_name_a_client_that_may_not_see_it(tmp_path: Path) 
         assert seen.broker.keeper.journal.get("g") is None
 
 
-async def test_a_real_consumer_of_the_new_protocol_is_named(
+async def test_librdkafka_consumer_with_the_new_protocol_is_logged(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka's application hears nothing of it, neither a message nor an error."""
+    """librdkafka's application receives neither a message nor an error."""
     async with seeing(tmp_path) as seen:
         monkeypatch.setattr(stuck_clients, "PATIENCE_S", 1)
         heard: list[object] = []

@@ -1,21 +1,24 @@
-"""Addresses have a rate of new connections."""
+"""The rate of new connections per address."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker.net.limits.address_rates import HELD_MAX
 from broker.quotas.client_quotas import Kind
 from protocol.messages.metadata import API as METADATA
 from security.quotas.entities import Entity
-from tests.broker.apis.throttling.bounded import bounded, is_silent
+from tests.broker.apis.throttling.bounded import broker_with_quotas, is_silent
 from tests.broker.serving import eventually
 
 
-async def test_trap_18_one_connection_too_many_is_held_and_closed_and_never_answered(
+@pytest.mark.proves("security 18")
+async def test_trap_18_connection_above_the_rate_is_delayed_and_closed_unanswered(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(Entity(ip="127.0.0.1"), connection_creation_rate=1)
         let_in = [await bound.client() for _ in range(10)]
         for client in let_in:
@@ -37,10 +40,10 @@ async def test_trap_18_one_connection_too_many_is_held_and_closed_and_never_answ
         await let_in[0].call(METADATA.key, 9, topics=[])
 
 
-async def test_who_was_held_did_not_count_and_an_own_rate_comes_before_the_default(
+async def test_delayed_connections_do_not_count_and_own_rate_overrides_the_default(
     tmp_path: Path,
 ) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(Entity(ip=None), connection_creation_rate=1)
         rates = bound.broker.server.address_rates
         assert [rates.wait_ms("10.0.0.1") for _ in range(13)] == [0] * 10 + [1_000] * 3
@@ -54,7 +57,7 @@ async def test_who_was_held_did_not_count_and_an_own_rate_comes_before_the_defau
 
 
 async def test_without_a_rate_connections_pass_nothing(tmp_path: Path) -> None:
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         assert bound.broker.server.address_rates is None
         await bound.set(Entity(ip=None), connection_creation_rate=1)
         assert bound.broker.server.address_rates is not None
@@ -62,7 +65,7 @@ async def test_without_a_rate_connections_pass_nothing(tmp_path: Path) -> None:
         assert bound.broker.server.address_rates is None
 
 
-async def test_a_flood_is_not_held_beyond_a_bound(tmp_path: Path) -> None:
+async def test_connections_above_the_bound_of_delayed_ones_are_closed(tmp_path: Path) -> None:
     class Socket:
         aborted = paused = 0
 
@@ -72,7 +75,7 @@ async def test_a_flood_is_not_held_beyond_a_bound(tmp_path: Path) -> None:
         def pause_reading(self) -> None:
             self.paused += 1
 
-    async with bounded(tmp_path) as bound:
+    async with broker_with_quotas(tmp_path) as bound:
         await bound.set(Entity(ip=None), connection_creation_rate=1)
         rates = bound.broker.server.address_rates
         socket = Socket()

@@ -1,4 +1,4 @@
-"""Limits of single listeners: how many connections, and how fast they come."""
+"""Limits of single listeners: the number of connections and the rate of new ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TWO = {
     "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
     "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
 }
-# A rate is looked at for a second: as many come in at once as it allows in one.
+# The rate applies to a window of one second: that many connections are accepted at once.
 SHORT = {"quota.window.num": "2", "quota.window.size.seconds": "1"}
 INSIDE, OUTSIDE = range(2)
 
 
-async def came(broker: Broker, listener: int) -> Client:
+async def connect(broker: Broker, listener: int) -> Client:
     return await Client.connect(broker.sockets.addresses()[listener][1])
 
 
@@ -46,47 +46,49 @@ def refusals(lines: list[Any], event: str = "connection refused") -> list[str]:
     return [line["reason"] for line in lines if line["event"] == event]
 
 
-async def test_a_listener_has_its_own_bound_of_connections(tmp_path: Path) -> None:
+async def test_listener_has_its_own_max_connections(tmp_path: Path) -> None:
     settings = {**TWO, "listener.name.outside.max.connections": "2"}
 
     async with serving(tmp_path, settings) as broker:
-        clients = [await came(broker, OUTSIDE) for _ in range(3)]
+        clients = [await connect(broker, OUTSIDE) for _ in range(3)]
         with capture_logs() as lines:
             assert [await is_served(each) for each in clients] == [True, True, False]
-        others = [await came(broker, INSIDE) for _ in range(3)]
+        others = [await connect(broker, INSIDE) for _ in range(3)]
         assert [await is_served(each) for each in others] == [True] * 3
         clients[0].close()
         await eventually("one is gone", lambda: len(broker.server.connections) == 4)
-        clients.append(await came(broker, OUTSIDE))
+        clients.append(await connect(broker, OUTSIDE))
         assert await is_served(clients[-1]), "there is room again"
         close(clients + others)
     assert broker.server.refused == 1
     assert refusals(lines) in ([], ["max.connections=2 of listener OUTSIDE is reached"])
 
 
-async def test_the_bound_of_a_listener_is_altered(tmp_path: Path) -> None:
+async def test_altered_max_connections_of_a_listener_applies(tmp_path: Path) -> None:
     name = "listener.name.outside.max.connections"
 
     async with serving(tmp_path, TWO) as broker:
         done = await asked(broker, lambda wire: alter(wire, "1", (name, SET, "1"), kind=BROKER))
         assert done == (NONE, None)
-        clients = [await came(broker, OUTSIDE) for _ in range(2)]
+        clients = [await connect(broker, OUTSIDE) for _ in range(2)]
         assert [await is_served(each) for each in clients] == [True, False]
         close(clients)
 
 
-async def test_another_broker_comes_in_where_there_is_no_room(tmp_path: Path) -> None:
+async def test_idlest_client_is_closed_for_another_broker_at_max_connections(
+    tmp_path: Path,
+) -> None:
     settings = {**TWO, "max.connections": "2", "inter.broker.listener.name": "INSIDE"}
 
     async with serving(tmp_path, settings) as broker:
-        first, second = [await came(broker, OUTSIDE) for _ in range(2)]
+        first, second = [await connect(broker, OUTSIDE) for _ in range(2)]
         assert await is_served(first)
         broker.server.now_s += 5
         assert await is_served(second)
         with capture_logs() as lines:
-            third = await came(broker, OUTSIDE)
+            third = await connect(broker, OUTSIDE)
             assert not await is_served(third)
-            other = await came(broker, INSIDE)
+            other = await connect(broker, INSIDE)
             assert await is_served(other)
             assert not await is_served(first), "it was idle longest"
             assert await is_served(second)
@@ -97,7 +99,7 @@ async def test_another_broker_comes_in_where_there_is_no_room(tmp_path: Path) ->
     ]
 
 
-async def test_nobody_goes_for_another_broker_that_is_refused(tmp_path: Path) -> None:
+async def test_no_client_is_closed_for_another_broker_that_is_refused(tmp_path: Path) -> None:
     settings = {
         **TWO,
         "max.connections": "2",
@@ -106,17 +108,17 @@ async def test_nobody_goes_for_another_broker_that_is_refused(tmp_path: Path) ->
     }
 
     async with serving(tmp_path, settings) as broker:
-        clients = [await came(broker, OUTSIDE) for _ in range(2)]
+        clients = [await connect(broker, OUTSIDE) for _ in range(2)]
         assert [await is_served(each) for each in clients] == [True, True]
         with capture_logs() as lines:
-            other = await came(broker, INSIDE)
+            other = await connect(broker, INSIDE)
             assert not await is_served(other)
         assert [await is_served(each) for each in clients] == [True, True]
         close([*clients, other])
     assert refusals(lines) == ["max.connections.per.ip=2 is reached for this address"]
 
 
-async def test_connections_that_come_too_early_wait_and_come_in_one_by_one(
+async def test_connections_above_the_rate_wait_and_are_accepted_one_by_one(
     tmp_path: Path,
 ) -> None:
     settings = {**TWO, **SHORT, "listener.name.outside.max.connection.creation.rate": "5"}
@@ -124,17 +126,17 @@ async def test_connections_that_come_too_early_wait_and_come_in_one_by_one(
     async with serving(tmp_path, settings) as broker:
         rates = broker.server.listener_rates
         assert rates is not None
-        clients = [await came(broker, OUTSIDE) for _ in range(9)]
+        clients = [await connect(broker, OUTSIDE) for _ in range(9)]
         await eventually("some wait", lambda: rates.waiting)
         assert 5 <= len(broker.server.connections) < 9
-        other = await came(broker, INSIDE)
+        other = await connect(broker, INSIDE)
         assert await is_served(other), "another listener has another rate"
         assert all(await asyncio.gather(*map(is_served, clients)))
         assert rates.waiting == 0
         close([*clients, other])
 
 
-async def test_the_brokers_rate_is_for_all_but_other_brokers(tmp_path: Path) -> None:
+async def test_rate_of_the_broker_does_not_apply_to_other_brokers(tmp_path: Path) -> None:
     settings = {
         **TWO,
         **SHORT,
@@ -145,9 +147,9 @@ async def test_the_brokers_rate_is_for_all_but_other_brokers(tmp_path: Path) -> 
     async with serving(tmp_path, settings) as broker:
         rates = broker.server.listener_rates
         assert rates is not None
-        clients = [await came(broker, OUTSIDE) for _ in range(5)]
+        clients = [await connect(broker, OUTSIDE) for _ in range(5)]
         await eventually("some wait", lambda: rates.waiting)
-        others = [await came(broker, INSIDE) for _ in range(10)]
+        others = [await connect(broker, INSIDE) for _ in range(10)]
         assert all(await asyncio.gather(*map(is_served, others)))
         gone = clients.pop()
         gone.close()
@@ -155,7 +157,7 @@ async def test_the_brokers_rate_is_for_all_but_other_brokers(tmp_path: Path) -> 
         close(clients + others)
 
 
-async def test_those_beyond_what_may_wait_are_closed_and_a_stop_closes_the_rest(
+async def test_connections_beyond_waiting_max_are_closed_and_the_rest_at_a_stop(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(listener_rates, "WAITING_MAX", 3)
@@ -165,7 +167,7 @@ async def test_those_beyond_what_may_wait_are_closed_and_a_stop_closes_the_rest(
         rates = broker.server.listener_rates
         assert rates is not None
         with capture_logs() as lines:
-            clients = [await came(broker, OUTSIDE) for _ in range(5)]
+            clients = [await connect(broker, OUTSIDE) for _ in range(5)]
             await eventually("two are closed", lambda: rates.refused == 2)
         assert [line["event"] for line in lines] == [
             "connection rate limit reached, new connections wait"

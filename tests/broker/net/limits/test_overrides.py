@@ -1,4 +1,5 @@
-"""``max.connections.per.ip.overrides``: which addresses it is for, and when names are looked up."""
+"""``max.connections.per.ip.overrides``: the addresses it applies to, and when names are
+resolved."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ BOUND = "max.connections.per.ip"
 
 
 class Names:
-    """What is known of hosts, and who asked for it."""
+    """A resolver with known hosts that records its look-ups."""
 
     def __init__(self) -> None:
         self.known = {"here.example": ["127.0.0.1"], "both.example": ["10.0.0.1", "fd00::1"]}
@@ -65,7 +66,7 @@ async def altered(broker: Broker, value: str | None, name: str = NAME) -> tuple[
 
 
 async def are_served(broker: Broker, count: int) -> list[bool]:
-    """Which of so many connections of 127.0.0.1 that are there at once get an answer."""
+    """Opens ``count`` connections of 127.0.0.1 at once; returns which of them are answered."""
     await eventually("others are gone", lambda: not broker.server.connections)
     port = broker.sockets.addresses()[0][1]
     clients = [await Client.connect(port) for _ in range(count)]
@@ -93,17 +94,17 @@ async def are_served(broker: Broker, count: int) -> list[bool]:
         ("both.example:7,10.0.0.1:8", {"10.0.0.1": 8, "fd00:0:0:0:0:0:0:1": 7}),
     ],
 )
-def test_hosts_are_addresses_as_a_connection_has_them(
+def test_hosts_are_resolved_to_addresses_in_the_form_of_connections(
     names: Names, text: str, by_address: dict[str, int]
 ) -> None:
     assert opened(text).by_address == by_address
 
 
-def test_the_resolver_of_the_system_is_asked() -> None:
+def test_names_are_resolved_by_the_system() -> None:
     assert opened("localhost:3").by_address.keys() & {"127.0.0.1", "0:0:0:0:0:0:0:1"}
 
 
-def test_a_name_that_is_not_known_ends_the_start(tmp_path: Path, names: Names) -> None:
+def test_unknown_host_name_ends_the_start(tmp_path: Path, names: Names) -> None:
     settings = {"log.dirs": str(tmp_path / "data"), NAME: "10.0.0.1:1,nobody.example:1"}
     broker = Broker(Config(settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}))
 
@@ -118,14 +119,12 @@ def test_a_name_that_is_not_known_ends_the_start(tmp_path: Path, names: Names) -
     assert not (tmp_path / "data").exists(), "its data are not touched"
 
 
-async def test_a_name_is_held_to(tmp_path: Path, names: Names) -> None:
+async def test_override_of_a_host_name_limits_its_addresses(tmp_path: Path, names: Names) -> None:
     async with serving(tmp_path, {NAME: "here.example:2"}) as broker:
         assert await are_served(broker, 3) == [True, True, False]
 
 
-async def test_a_name_is_looked_up_beside_the_loop_when_it_is_altered(
-    tmp_path: Path, names: Names
-) -> None:
+async def test_altered_host_name_is_resolved_outside_the_loop(tmp_path: Path, names: Names) -> None:
     async with serving(tmp_path) as broker:
         assert await altered(broker, "here.example:1") == (NONE, None)
         assert await are_served(broker, 2) == [True, False]
@@ -142,9 +141,7 @@ async def test_a_name_is_looked_up_beside_the_loop_when_it_is_altered(
     assert names.asked_on_the_loop == 0
 
 
-async def test_a_name_is_looked_up_again_by_sighup_where_it_has_changed(
-    tmp_path: Path, names: Names
-) -> None:
+async def test_changed_host_name_is_resolved_on_sighup(tmp_path: Path, names: Names) -> None:
     async with serving(tmp_path) as broker:
         given = dict(broker.config.given)
         await broker.reload(Config({**given, NAME: "here.example:1"}))
@@ -155,7 +152,7 @@ async def test_a_name_is_looked_up_again_by_sighup_where_it_has_changed(
     assert "nobody.example can't be resolved" in str(lines)
 
 
-async def test_what_was_altered_is_looked_up_at_the_next_start(
+async def test_altered_host_names_are_resolved_at_the_next_start(
     tmp_path: Path, names: Names
 ) -> None:
     async with serving(tmp_path) as broker:
@@ -168,7 +165,7 @@ async def test_what_was_altered_is_looked_up_at_the_next_start(
     assert line["host"] == "both.example"
 
 
-async def test_what_another_broker_altered_is_followed(names: Names) -> None:
+async def test_override_altered_through_another_broker_is_adopted(names: Names) -> None:
     config = Config({BOUND: "5"})
     followed = Overrides(config, Time())
     followed.open()
@@ -187,7 +184,7 @@ async def test_what_another_broker_altered_is_followed(names: Names) -> None:
     assert names.asked_on_the_loop == 0
 
 
-async def test_what_is_altered_for_every_broker_holds_at_the_others(
+async def test_override_altered_for_every_broker_applies_at_the_others(
     tmp_path: Path, names: Names
 ) -> None:
     async with members(tmp_path) as cluster:
@@ -204,7 +201,7 @@ async def test_what_is_altered_for_every_broker_holds_at_the_others(
     assert names.asked_on_the_loop == 0
 
 
-async def test_no_connections_at_all_are_refused_unless_some_address_has_its_own(
+async def test_max_connections_per_ip_0_is_refused_without_an_override(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(BadConfig, match=f"{BOUND}=0 without {NAME} rejects every connection"):

@@ -1,4 +1,4 @@
-"""A broker with TLS in the test's own loop, and clients of it."""
+"""A broker with TLS in the test's event loop, and its clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def with_tls(issued: Issued, **more: str) -> dict[str, str]:
-    """Settings of a broker with one plain listener and one with TLS, whose own they are."""
+    """Settings of a broker with one plaintext and one TLS listener, which has this certificate."""
     return {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         "ssl.keystore.location": str(issued.pem),
@@ -33,7 +33,7 @@ async def tls_broker(directory: Any, settings: Mapping[str, str]) -> AsyncIterat
 
 
 def port_of(broker: Broker, name: str = "SSL") -> int:
-    """Where a listener is."""
+    """The port of a listener."""
     names = [listener.name for listener in broker.listeners]
     return int(broker.sockets.addresses()[names.index(name)][1])
 
@@ -41,7 +41,7 @@ def port_of(broker: Broker, name: str = "SSL") -> int:
 def client_context(
     authority: Authority, own: Issued | None = None, version: ssl.TLSVersion | None = None
 ) -> ssl.SSLContext:
-    """What a client trusts and shows."""
+    """The TLS context of a client: the certificates that it trusts and its own."""
     context = ssl.create_default_context(cafile=authority.certificate)
     if version is not None:
         context.minimum_version = context.maximum_version = version
@@ -51,15 +51,15 @@ def client_context(
 
 
 class TlsWire(Wire):
-    """A client of one connection that says exactly what a test wants, encrypted."""
+    """A client of one TLS connection that sends exactly the bytes of the test."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         super().__init__(port)
         self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
 
 
-async def said(broker: Broker, context: ssl.SSLContext, work: Callable[[TlsWire], T]) -> T:
-    """What ``work`` returns, which talks to ``broker`` over TLS, in a thread."""
+async def over_tls(broker: Broker, context: ssl.SSLContext, work: Callable[[TlsWire], T]) -> T:
+    """Runs ``work`` with a TLS connection to ``broker`` in a thread, and returns its result."""
 
     def run() -> T:
         with TlsWire(port_of(broker), context) as wire:

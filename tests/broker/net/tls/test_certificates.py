@@ -1,4 +1,4 @@
-"""Certificates are read again: by AlterConfigs, by SIGHUP, by a look at the files."""
+"""Certificates are reloaded by AlterConfigs, by SIGHUP, and by the periodic check of the files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker.config.config import Config
 from broker.metrics.exposition import render
 from protocol.errors import INVALID_CONFIG, INVALID_REQUEST
 from tests.broker.config_calls import BROKER, DELETE, SET, alter, described
-from tests.broker.net.tls.securing import client_context, port_of, said, tls_broker, with_tls
+from tests.broker.net.tls.securing import client_context, over_tls, port_of, tls_broker, with_tls
 from tests.broker.serving import asked, eventually
 from tests.certificates import Authority, Issued
 
@@ -37,12 +37,12 @@ def own(authority: Authority) -> Issued:
 
 
 async def shown(broker: Broker, context: ssl.SSLContext) -> int:
-    """The serial number of the certificate that a new connection sees."""
+    """The serial number of the certificate that a new connection receives."""
 
     def look(wire: Any) -> int:
         return int(wire.socket.getpeercert()["serialNumber"], 16)
 
-    return await said(broker, context, look)
+    return await over_tls(broker, context, look)
 
 
 async def altered(broker: Broker, *changes: Any) -> tuple[int, str | None]:
@@ -55,10 +55,11 @@ def events(lines: list[Any]) -> list[str]:
     ]
 
 
-# -- by a change of the file
+# -- by a changed file
 
 
-async def test_trap_9_a_changed_file_serves_new_connections_and_cuts_none(
+@pytest.mark.proves("security 9")
+async def test_trap_9_changed_file_serves_new_connections_and_closes_none(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -79,10 +80,10 @@ async def test_trap_9_a_changed_file_serves_new_connections_and_cuts_none(
     assert line["serial"] == f"{other.certificate.serial_number:x}"
 
 
-async def test_a_link_that_leads_elsewhere_is_a_change(
+async def test_changed_symlink_reloads_the_certificate(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
-    """As Kubernetes does it with what is mounted of a secret."""
+    """Kubernetes changes the files of a mounted secret so."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a/tls.pem").write_text(own.key_text + own.certificate_text)
@@ -98,7 +99,8 @@ async def test_a_link_that_leads_elsewhere_is_a_change(
         assert await shown(broker, client_context(authority)) == other.certificate.serial_number
 
 
-async def test_trap_9_a_broken_file_leaves_the_old_one_in_use_and_is_said_once(
+@pytest.mark.proves("security 9")
+async def test_trap_9_broken_file_keeps_the_old_certificate_and_is_logged_once(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -121,7 +123,7 @@ async def test_trap_9_a_broken_file_leaves_the_old_one_in_use_and_is_said_once(
     assert "can't be read" in str(events(later))
 
 
-async def test_another_subject_or_fewer_names_are_refused_unless_allowed(
+async def test_changed_subject_or_missing_names_are_refused_unless_allowed(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -152,7 +154,7 @@ async def test_another_subject_or_fewer_names_are_refused_unless_allowed(
 # -- by AlterConfigs
 
 
-async def test_a_listener_gets_another_file_and_keeps_it_after_a_restart(
+async def test_altered_keystore_location_applies_and_survives_a_restart(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -171,7 +173,7 @@ async def test_a_listener_gets_another_file_and_keeps_it_after_a_restart(
         assert await shown(broker, context) == own.certificate.serial_number
 
 
-async def test_the_same_path_again_reads_a_changed_file(
+async def test_altering_the_same_location_reloads_the_file(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority)
@@ -183,7 +185,7 @@ async def test_the_same_path_again_reads_a_changed_file(
         assert await shown(broker, context) == other.certificate.serial_number
 
 
-async def test_what_does_not_fit_is_refused_and_changes_nothing(
+async def test_invalid_certificate_settings_are_refused_and_change_nothing(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     truststore = "listener.name.ssl.ssl.truststore.location"
@@ -216,7 +218,7 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(
         assert await shown(broker, client_context(authority)) == own.certificate.serial_number
 
 
-async def test_a_password_that_is_set_lies_open_to_nobody(
+async def test_altered_password_is_never_shown(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     store = tmp_path / "broker.p12"
@@ -264,10 +266,10 @@ async def test_sighup_reads_settings_and_files_again(
     )
 
 
-# -- how long they last
+# -- expiry
 
 
-async def test_a_scrape_says_how_long_a_certificate_lasts_and_what_became_of_handshakes(
+async def test_scrape_has_certificate_expiry_and_handshake_results(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:

@@ -1,4 +1,4 @@
-"""What comes together with a change of certificates: time, other changes, other brokers."""
+"""Certificate changes together with time, other changes and other brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker.time import Time
 from protocol.errors import INVALID_REQUEST
 from tests.broker.config_calls import BROKER, SET, alter, described
 from tests.broker.mock_time import MockTime
-from tests.broker.net.tls.securing import client_context, said, tls_broker, with_tls
+from tests.broker.net.tls.securing import client_context, over_tls, tls_broker, with_tls
 from tests.broker.serving import asked, eventually
 from tests.certificates import Authority, Issued
 
@@ -48,14 +48,14 @@ def own(authority: Authority) -> Issued:
 
 
 def copy_of(issued: Issued, file: Path) -> Issued:
-    """The same certificate and key in a file that no other certificate is written to."""
+    """The same certificate and key in a file of its own."""
     file.write_text(issued.key_text + issued.certificate_text)
     return issued._replace(pem=file)
 
 
 async def shown(broker: Any, trusting: ssl.SSLContext) -> int:
-    """The serial number of the certificate that a new connection sees."""
-    return await said(
+    """The serial number of the certificate that a new connection receives."""
+    return await over_tls(
         broker, trusting, lambda wire: int(wire.socket.getpeercert()["serialNumber"], 16)
     )
 
@@ -69,18 +69,18 @@ async def altered(
     )
 
 
-# -- whom to trust
+# -- truststores
 
 
 async def get_in(broker: Any, trusting: ssl.SSLContext) -> bool:
     try:
-        await said(broker, trusting, lambda wire: wire.call("ApiVersions", 0))
+        await over_tls(broker, trusting, lambda wire: wire.call("ApiVersions", 0))
     except (ConnectionError, ssl.SSLError):
         return False
     return True
 
 
-async def test_another_truststore_lets_others_in(
+async def test_changed_truststore_decides_which_clients_connect(
     tmp_path: Path, authority: Authority, another: Authority, own: Issued
 ) -> None:
     trusted = tmp_path / "trusted.pem"
@@ -102,7 +102,7 @@ async def test_another_truststore_lets_others_in(
 
 
 class Opened:
-    """The certificates of a broker whose one listener is also where other brokers come."""
+    """The certificates of a broker whose one listener also serves other brokers."""
 
     def __init__(self, own: Issued, trusted: Path, *, in_cluster: bool) -> None:
         given = {
@@ -130,7 +130,7 @@ def serial(issued: Issued) -> str:
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-async def test_brokers_with_the_old_certificate_connect_to_the_new_one(
+async def test_new_certificate_must_be_trusted_by_brokers_with_the_old_one(
     tmp_path: Path, authority: Authority, another: Authority, in_cluster: bool
 ) -> None:
     own = copy_of(authority.issue("broker"), tmp_path / "own.pem")
@@ -146,7 +146,7 @@ async def test_brokers_with_the_old_certificate_connect_to_the_new_one(
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-async def test_brokers_with_the_new_truststore_connect_to_the_old_certificate(
+async def test_new_truststore_must_trust_the_old_certificate_of_brokers(
     tmp_path: Path, authority: Authority, another: Authority, in_cluster: bool
 ) -> None:
     own = copy_of(authority.issue("broker"), tmp_path / "own.pem")
@@ -168,10 +168,10 @@ async def test_brokers_with_the_new_truststore_connect_to_the_old_certificate(
     assert await opened.serial_after_a_look() == serial(other), "then the certificate"
 
 
-# -- beside other changes
+# -- concurrent changes
 
 
-async def test_nothing_of_a_reload_is_done_on_the_loop(
+async def test_reload_runs_in_a_thread(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
@@ -193,7 +193,7 @@ async def test_nothing_of_a_reload_is_done_on_the_loop(
     assert threading.main_thread() not in threads
 
 
-async def test_what_is_altered_while_files_are_read_is_not_undone(
+async def test_setting_altered_during_a_reload_is_kept(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusting = client_context(authority)
@@ -209,7 +209,7 @@ async def test_what_is_altered_while_files_are_read_is_not_undone(
         return made
 
     async with tls_broker(tmp_path / "data", with_tls(own)) as broker:
-        authority.issue("broker")  # in the file that is looked at
+        authority.issue("broker")  # in the file that is read
         monkeypatch.setattr(context, "listener_tls", slow)
         looking = asyncio.get_running_loop().create_task(broker.secured.certificates.look())
         await eventually("it is read", reading.is_set)
@@ -219,7 +219,7 @@ async def test_what_is_altered_while_files_are_read_is_not_undone(
         assert await shown(broker, trusting) == third.certificate.serial_number
 
 
-async def test_validating_a_change_swaps_nothing(
+async def test_validate_only_changes_no_certificate(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     trusting = client_context(authority)
@@ -239,7 +239,7 @@ async def test_validating_a_change_swaps_nothing(
         assert entry is None or entry["value"] is None
 
 
-async def test_without_room_for_the_key_the_old_certificate_goes_on(
+async def test_old_certificate_is_kept_when_the_key_can_not_be_stored(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -264,7 +264,7 @@ async def test_without_room_for_the_key_the_old_certificate_goes_on(
 # -- time
 
 
-async def test_the_files_are_looked_at_again_and_again(
+async def test_certificate_files_are_checked_periodically(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert certificates.LOOK_S == 60
@@ -278,7 +278,7 @@ async def test_the_files_are_looked_at_again_and_again(
 
 
 class InTime:
-    """The certificate of one listener as time goes by."""
+    """The certificate of one listener with a mock clock."""
 
     def __init__(self, own: Issued) -> None:
         config = Config({"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(own.pem)})
@@ -288,7 +288,7 @@ class InTime:
         self.certificates = Certificates(config, self._listeners, self.time)
         self.certificates.open()
 
-    async def told_after(self, ms: int) -> list[str]:
+    async def events_after(self, ms: int) -> list[str]:
         self.time.move(ms)
         with capture_logs() as lines:
             await self.certificates.look()
@@ -296,37 +296,37 @@ class InTime:
         return [line["event"] for line in lines]
 
 
-async def test_a_certificate_is_warned_of_once_a_day_from_thirty_days_before_its_end(
+async def test_expiring_certificate_is_logged_daily_from_thirty_days_before(
     authority: Authority,
 ) -> None:
     here = InTime(authority.issue("broker", days=45))
     (left_s,) = here.certificates.seconds_left().values()
     assert round(left_s) == 40 * 86_400
 
-    assert await here.told_after(0) == []
-    assert await here.told_after(10 * DAY_MS - HOUR_MS) == []
-    assert await here.told_after(2 * HOUR_MS) == ["certificate expires soon"]
-    assert await here.told_after(0) == []
-    assert await here.told_after(23 * HOUR_MS) == []
-    assert await here.told_after(2 * HOUR_MS) == ["certificate expires soon"]
-    assert await here.told_after(29 * DAY_MS) == ["certificate expired"]
+    assert await here.events_after(0) == []
+    assert await here.events_after(10 * DAY_MS - HOUR_MS) == []
+    assert await here.events_after(2 * HOUR_MS) == ["certificate expires soon"]
+    assert await here.events_after(0) == []
+    assert await here.events_after(23 * HOUR_MS) == []
+    assert await here.events_after(2 * HOUR_MS) == ["certificate expires soon"]
+    assert await here.events_after(29 * DAY_MS) == ["certificate expired"]
     (left_s,) = here.certificates.seconds_left().values()
     assert left_s < 0
 
 
-async def test_another_certificate_is_warned_of_for_itself(authority: Authority) -> None:
+async def test_reloaded_certificate_has_its_own_expiry_warning(authority: Authority) -> None:
     here = InTime(authority.issue("broker", days=20))
     here.time.move(30 * DAY_MS)
-    assert await here.told_after(0) == ["certificate expires soon"]
+    assert await here.events_after(0) == ["certificate expires soon"]
     authority.issue("broker", days=15)
-    assert await here.told_after(HOUR_MS) == [
+    assert await here.events_after(HOUR_MS) == [
         "certificate reloaded",
         "certificate expires soon",
     ]
 
 
 @pytest.mark.parametrize("days", [-0.5, 1])
-async def test_a_start_says_that_a_certificate_expires_or_has(
+async def test_start_logs_an_expiring_or_expired_certificate(
     tmp_path: Path, authority: Authority, days: float
 ) -> None:
     with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""What the settings of a listener make, and each of their faults."""
+"""TLS contexts built from the settings of a listener, and the error of each invalid setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings(own: Issued) -> TlsSettings:
     return TlsSettings(keystore_location=str(own.pem))
 
 
-def test_a_file_of_pem(settings):
+def test_pem_keystore_is_loaded(settings):
     made = listener_tls(settings)
     assert made.certificate.subject == "CN=broker"
     assert made.certificate.names == {"127.0.0.1"}
@@ -41,7 +41,7 @@ def test_a_file_of_pem(settings):
     assert made.as_client is None
 
 
-def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
+def test_pkcs12_stores_and_encrypted_keys_are_loaded(own, authority, tmp_path):
     p12 = tmp_path / "own.p12"
     p12.write_bytes(own.pkcs12(PASSWORD))
     trust = tmp_path / "trust.p12"
@@ -121,7 +121,7 @@ def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
         ),
     ],
 )
-def test_each_fault_is_a_sentence(settings, change, said):
+def test_invalid_setting_is_refused_with_the_reason(settings, change, said):
     with pytest.raises(TlsError, match=said.replace("(", r"\(")):
         listener_tls(replace(settings, **change))
 
@@ -138,7 +138,7 @@ def test_a_key_of_another_certificate_is_refused(own, authority):
             listener_tls(TlsSettings(**given))
 
 
-def test_a_wrong_password_is_told_and_not_shown(own):
+def test_wrong_password_is_reported_and_not_shown(own):
     inline = TlsSettings(
         keystore_key=own.encrypted_key_text(PASSWORD),
         keystore_certificate_chain=own.certificate_text,
@@ -150,12 +150,12 @@ def test_a_wrong_password_is_told_and_not_shown(own):
     assert "wrong-one" not in repr(inline)
 
 
-def test_a_version_alone_is_held_to(settings):
+def test_enabled_protocols_limit_the_tls_versions(settings):
     made = listener_tls(replace(settings, enabled_protocols=("TLSv1.2",)))
     assert made.context.maximum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_the_suites_that_are_named_and_no_others(settings):
+def test_cipher_suites_are_exactly_the_configured_ones(settings):
     suites = (
         "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -170,7 +170,7 @@ def test_the_suites_that_are_named_and_no_others(settings):
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_nothing_of_the_key_stays_on_the_disk(settings, tmp_path: Path, monkeypatch, platform):
+def test_private_key_leaves_no_file_on_the_disk(settings, tmp_path: Path, monkeypatch, platform):
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = listener_tls(settings)
@@ -178,10 +178,10 @@ def test_nothing_of_the_key_stays_on_the_disk(settings, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_key_that_can_not_be_written_is_a_sentence(settings, tmp_path: Path, monkeypatch):
+def test_key_that_can_not_be_written_is_reported(settings, tmp_path: Path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     if hasattr(os, "memfd_create"):
-        listener_tls(settings)  # it is in memory
+        listener_tls(settings)  # the key is in memory
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(TlsError, match=r"^OpenSSL can't read the private key: .*No such file"):
         listener_tls(settings)

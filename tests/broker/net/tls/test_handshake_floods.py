@@ -1,4 +1,4 @@
-"""Floods of handshakes: whose turn it is, which are given up, and clients that close at once."""
+"""Floods of TLS handshakes: their order, which are abandoned, and clients that close at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_handshakes() -> Handshakes:
 
 
 class Peer:
-    """A handshake that is given up, or not."""
+    """A handshake that records why it was abandoned."""
 
     def __init__(self, address: str, awaits_peer: bool = True) -> None:
         self.address, self.awaits_peer, self.reason = address, awaits_peer, ""
@@ -36,7 +36,7 @@ class Peer:
         self.reason = reason
 
 
-async def test_addresses_take_turns_and_one_step_is_done_in_an_iteration() -> None:
+async def test_addresses_take_turns_with_one_handshake_step_per_iteration() -> None:
     all_of, done = new_handshakes(), []
 
     def step(name: str, was_there: bool = True) -> Any:
@@ -58,7 +58,7 @@ async def test_addresses_take_turns_and_one_step_is_done_in_an_iteration() -> No
     assert by_iteration == [["a0"], ["b0"], ["gone", "a1"], ["a2"], []]
 
 
-async def test_steps_of_others_are_done_when_one_raises() -> None:
+async def test_next_handshake_step_runs_when_one_raises() -> None:
     all_of, done = new_handshakes(), []
 
     def fails() -> bool:
@@ -74,10 +74,10 @@ async def test_steps_of_others_are_done_when_one_raises() -> None:
 
 
 @pytest.mark.parametrize("waits_for_us", [False, True])
-def test_oldest_of_the_busiest_address_is_given_up(
+def test_oldest_handshake_of_the_busiest_address_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, waits_for_us: bool
 ) -> None:
-    """A flood of one address ends no handshake of another, and no claim of turns is unbounded."""
+    """A flood of one address ends no handshake of another address."""
     monkeypatch.setattr(handshakes, "OPEN_MAX", 10)
     all_of = new_handshakes()
     other = Peer("10.0.0.2")
@@ -96,7 +96,7 @@ def test_oldest_of_the_busiest_address_is_given_up(
 
 
 class Transport:
-    """What a layer writes, and whether it has closed."""
+    """The bytes that a layer writes, and whether it has closed."""
 
     def __init__(self) -> None:
         self.written, self.closed = b"", False
@@ -115,11 +115,11 @@ class Transport:
 
 
 class Connection(asyncio.Protocol):
-    """Of the edge; it is let in or not."""
+    """The protocol above the TLS layer."""
 
 
 class Client:
-    """One end of TLS in memory, and the broker's layer at the other."""
+    """One end of TLS in memory; the broker's layer is the other."""
 
     def __init__(self, served: ssl.SSLContext, context: ssl.SSLContext, on: Flood) -> None:
         self.transport = Transport()
@@ -129,7 +129,7 @@ class Client:
         self.layer.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self) -> None:
-        """What the client has to say now."""
+        """Passes the bytes that the client sends now to the layer."""
         self._in.write(self.transport.written)
         with suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
@@ -137,7 +137,7 @@ class Client:
 
 
 class Flood:
-    """Clients that all reach the broker in one iteration."""
+    """Clients that all reach the broker in one iteration of the loop."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory)
@@ -152,7 +152,7 @@ class Flood:
         self.failures.append(str(failure))
 
     async def settle(self) -> list[int]:
-        """How many handshakes ended in each iteration."""
+        """The number of handshakes that ended in each iteration."""
         ended = []
         while any(each.layer._is_queued for each in self.clients):
             before = len(self.failures) + len(self.ready)
@@ -166,7 +166,7 @@ def flood(tmp_path: Path) -> Flood:
     return Flood(tmp_path)
 
 
-async def test_handshakes_are_not_answered_when_clients_close_behind_their_first_bytes(
+async def test_handshakes_are_not_answered_when_clients_close_after_first_bytes(
     flood: Flood,
 ) -> None:
     for client in flood.clients:
@@ -178,10 +178,10 @@ async def test_handshakes_are_not_answered_when_clients_close_behind_their_first
     assert len(flood.all_of) == 0
 
 
-async def test_one_handshake_ends_in_an_iteration_when_clients_close_in_the_middle(
+async def test_one_handshake_ends_per_iteration_when_clients_close_midway(
     flood: Flood,
 ) -> None:
-    """400 of them in one iteration held the loop for 5.8 s on a loaded machine."""
+    """Ending 400 handshakes in one iteration blocked the loop for 5.8 s on a loaded machine."""
     for client in flood.clients:
         client.send()
     await flood.settle()
@@ -195,7 +195,7 @@ async def test_one_handshake_ends_in_an_iteration_when_clients_close_in_the_midd
     assert len(flood.all_of) == 0
 
 
-async def test_a_client_that_closes_behind_its_last_message_is_let_in_and_closed(
+async def test_client_that_closes_after_its_last_message_is_accepted_and_closed(
     flood: Flood,
 ) -> None:
     for client in flood.clients:

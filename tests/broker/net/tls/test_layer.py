@@ -1,4 +1,4 @@
-"""TLS on a connection, against Python's own TLS clients over real sockets."""
+"""TLS on a connection, tested with Python's own TLS clients over real sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.certificates import Authority
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what comes, and keeps what happened."""
+    """Sends the received bytes back, and records its events."""
 
     def __init__(self) -> None:
         self.happened: list[str] = []
@@ -54,7 +54,7 @@ class Echo(asyncio.Protocol):
 
 
 class Listener:
-    """A port whose connections speak TLS."""
+    """A port whose connections use TLS."""
 
     def __init__(self, context: ssl.SSLContext, on_ready: Callable[..., None]) -> None:
         self.context, self._on_ready = context, on_ready
@@ -132,7 +132,7 @@ def connect(port: int, context: ssl.SSLContext) -> None:
 
 
 async def closed(reader) -> bytes:
-    """All that still comes; a reset counts as an end."""
+    """All remaining bytes; a reset counts as an end."""
     try:
         return await reader.read()
     except (ConnectionError, ssl.SSLError):
@@ -140,7 +140,7 @@ async def closed(reader) -> bytes:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_what_is_sent_comes_back(run, context, trusting, version):
+def test_bytes_are_echoed_over_tls(run, context, trusting, version):
     trusting.maximum_version = version
     payload = bytes(range(256)) * 20_000  # 5 MB, more than any buffer on the way
 
@@ -162,7 +162,7 @@ def test_what_is_sent_comes_back(run, context, trusting, version):
     assert on.connections[0].happened[0] == "made"
 
 
-def test_a_connection_is_there_before_its_handshake(run, context):
+def test_connection_exists_before_its_handshake(run, context):
     async def scenario():
         async with listener(context) as on:
             _, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -174,7 +174,7 @@ def test_a_connection_is_there_before_its_handshake(run, context):
     run(scenario())
 
 
-def test_the_end_is_said_by_both_sides(run, context, trusting):
+def test_close_is_notified_to_the_peer(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             reader, _ = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
@@ -182,13 +182,13 @@ def test_the_end_is_said_by_both_sides(run, context, trusting):
                 await asyncio.sleep(0)
             on.connections[0].transport.write(b"bye")
             on.connections[0].transport.close()
-            assert await reader.read() == b"bye"  # an end without a goodbye would raise
+            assert await reader.read() == b"bye"  # an end without close_notify would raise
             return on
 
     assert run(scenario()).failures == []
 
 
-def test_a_client_without_tls_is_told_so_and_so_is_the_operator(run, context):
+def test_client_without_tls_receives_an_alert_and_is_reported(run, context):
     async def scenario():
         async with listener(context) as on:
             reader, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -202,7 +202,7 @@ def test_a_client_without_tls_is_told_so_and_so_is_the_operator(run, context):
     ]
 
 
-def test_a_client_that_trusts_others_is_told_of(run, context):
+def test_client_that_does_not_trust_the_certificate_is_reported(run, context):
     async def scenario():
         async with listener(context) as on:
             # asyncio's own client sends no alert.
@@ -215,7 +215,7 @@ def test_a_client_that_trusts_others_is_told_of(run, context):
     assert "unknown ca" in failure
 
 
-def test_a_client_needs_the_certificate_that_is_asked_for(run, context, trusting, authority):
+def test_client_without_a_required_certificate_is_refused(run, context, trusting, authority):
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(authority.certificate)
     seen = []
@@ -237,7 +237,7 @@ def test_a_client_needs_the_certificate_that_is_asked_for(run, context, trusting
     assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
 
 
-def test_who_is_ready_may_still_be_refused(run, context, trusting):
+def test_client_can_be_refused_after_its_handshake(run, context, trusting):
     def refuse(_):
         raise Failure("no rule makes a user of CN=alice")
 
@@ -252,7 +252,7 @@ def test_who_is_ready_may_still_be_refused(run, context, trusting):
     assert on.connections[0].happened == ["made", "lost"]
 
 
-def test_a_peer_that_leaves_in_the_middle_is_told_of(run, context):
+def test_disconnect_during_the_handshake_is_reported(run, context):
     async def scenario():
         async with listener(context) as on:
             _, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -265,7 +265,7 @@ def test_a_peer_that_leaves_in_the_middle_is_told_of(run, context):
 
 
 @pytest.mark.parametrize("behind", [b"\x16\x03\x01\x00\x05hello", b"\x16\xff\xff\xff\xff" * 9])
-def test_nonsense_fails_the_handshake(run, context, behind):
+def test_malformed_bytes_fail_the_handshake(run, context, behind):
     async def scenario():
         async with listener(context) as on:
             reader, writer = await asyncio.open_connection("127.0.0.1", on.port)
@@ -277,7 +277,7 @@ def test_nonsense_fails_the_handshake(run, context, behind):
     assert failure.startswith("the TLS handshake failed: ")
 
 
-def test_nonsense_after_the_handshake_ends_the_connection(run, context, trusting):
+def test_malformed_record_after_the_handshake_ends_the_connection(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
@@ -293,7 +293,7 @@ def test_nonsense_after_the_handshake_ends_the_connection(run, context, trusting
     assert len(on.failures) == 1
 
 
-def test_a_storm_of_handshakes_lets_others_have_their_turn(run, context, trusting):
+def test_loop_runs_between_many_handshakes(run, context, trusting):
     clients = 60
 
     async def scenario():
@@ -317,18 +317,18 @@ def test_a_storm_of_handshakes_lets_others_have_their_turn(run, context, trustin
             counting.cancel()
             for _, writer in opened:
                 writer.close()
-            # All came at once, and each had an iteration of its own for its first step.
+            # All arrived at once, and the first step of each had its own iteration.
             assert turns >= clients
             return on
 
     assert run(scenario()).failures == []
 
 
-# -- what is large
+# -- large writes
 
 
 class Sender(Echo):
-    """Sends nothing by itself; keeps how it was told to pause and go on."""
+    """Records the calls to pause and resume writing; sends nothing by itself."""
 
     def data_received(self, data):
         self.happened.append("data")
@@ -344,7 +344,7 @@ LARGE = bytes(range(256)) * 65_536  # 16 MB
 
 
 async def connected(on, trusting):
-    """A sender with its handshake done, and its peer."""
+    """A sender after its handshake, and its peer."""
     on.make = Sender
     reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
     while not on.connections[-1].transport.is_ready:
@@ -353,7 +353,7 @@ async def connected(on, trusting):
 
 
 class Counting:
-    """A session of TLS that keeps how much it encrypts in each turn of the loop."""
+    """A TLS session that records how much it encrypts in each turn of the loop."""
 
     def __init__(self, layer) -> None:
         self._tls = layer._tls
@@ -374,7 +374,7 @@ class Counting:
         return getattr(self._tls, name)
 
 
-def test_what_is_large_is_encrypted_in_turns_and_arrives_in_order(run, context, trusting):
+def test_large_write_is_encrypted_in_turns_and_arrives_in_order(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             sender, reader, _ = await connected(on, trusting)
@@ -399,8 +399,8 @@ def test_what_is_large_is_encrypted_in_turns_and_arrives_in_order(run, context, 
     assert told == ["pause", "resume"] * (len(told) // 2)
 
 
-def test_pieces_that_are_written_one_by_one_share_a_turn(run, context, trusting):
-    """As those of a file: whoever writes them stops where it is told to."""
+def test_pieces_written_one_by_one_share_a_turn(run, context, trusting):
+    """Pieces of a file are written so; the writer stops at pause_writing."""
 
     async def scenario():
         async with listener(context) as on:
@@ -415,7 +415,7 @@ def test_pieces_that_are_written_one_by_one_share_a_turn(run, context, trusting)
     assert max(run(scenario())) <= TURN_BYTES
 
 
-def test_a_peer_that_does_not_read_costs_no_more_than_what_is_written(run, context, trusting):
+def test_unread_write_is_not_encrypted_in_advance(run, context, trusting):
     async def scenario():
         async with listener(context) as on:
             sender, _, writer = await connected(on, trusting)
@@ -436,14 +436,15 @@ def test_a_peer_that_does_not_read_costs_no_more_than_what_is_written(run, conte
 
 
 class Blocking:
-    """A client in a thread: uvloop's own loses what came before an end."""
+    """A client in a thread, because uvloop's own loses the bytes before an end."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port))
         self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
 
     def all_that_comes(self) -> tuple[int, bool]:
-        """How much, and whether it is what was sent; an end without a goodbye raises."""
+        """The number of received bytes, and whether they are those sent; an end without
+        close_notify raises."""
         got = bytearray()
         while data := self.socket.recv(1 << 18):
             got += data
@@ -451,7 +452,7 @@ class Blocking:
 
 
 @pytest.mark.parametrize("way", ["close", "half-close"])
-def test_a_close_waits_for_what_is_written(run, context, trusting, way):
+def test_close_waits_until_written_bytes_are_sent(run, context, trusting, way):
     async def scenario():
         async with listener(context) as on:
             on.make = Sender
@@ -465,7 +466,7 @@ def test_a_close_waits_for_what_is_written(run, context, trusting, way):
                 sender.transport.close()
                 assert sender.transport.is_closing()
                 sender.transport.write(b"too late")
-            else:  # without a word of TLS; what it is sent it still reads
+            else:  # a shutdown without close_notify; the client still reads
                 socket.socket.shutdown(client.socket, socket.SHUT_WR)
             assert await asyncio.to_thread(client.all_that_comes) == (len(LARGE), True)
             while sender.happened[-1] != "lost":
@@ -477,7 +478,7 @@ def test_a_close_waits_for_what_is_written(run, context, trusting, way):
 
 
 class Hesitant(Echo):
-    """Wants nothing more after each piece, and keeps how large they were."""
+    """Pauses reading after each piece, and records the sizes of the pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -490,16 +491,14 @@ class Hesitant(Echo):
 
 
 def waiting_bytes(connection: Echo) -> int:
-    """What the kernel has for a connection that nobody has read."""
+    """The number of unread bytes of a connection in the kernel."""
     room = bytearray(4)
     fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, room)
     return struct.unpack("i", room)[0]
 
 
 @pytest.mark.parametrize("behind", ["a goodbye", "nonsense"])
-def test_records_that_came_together_are_one_piece_and_what_is_behind_them_is_seen(
-    run, context, trusting, behind
-):
+def test_records_that_arrive_together_are_one_piece_before_the_end(run, context, trusting, behind):
     size = 40_000  # three records
     record_head, nonsense = 22, b"\x17\x03\x03\x00\x20" + bytes(32)
 

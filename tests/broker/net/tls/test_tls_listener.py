@@ -1,4 +1,5 @@
-"""A broker's listeners with TLS: who gets in, as whom, and what is said of the others."""
+"""TLS listeners of a broker: accepted clients, their principals, and the reports of refused
+ones."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from broker.net.tls.settings import tls_settings
 from broker.time import Time
 from protocol.errors import ILLEGAL_SASL_STATE
 from security.principal import ANONYMOUS, user
-from tests.broker.net.tls.securing import client_context, port_of, said, tls_broker, with_tls
+from tests.broker.net.tls.securing import client_context, over_tls, port_of, tls_broker, with_tls
 from tests.broker.serving import asked, eventually
 from tests.certificates import Authority, Issued
 from tests.core_waits import CoreWaits
@@ -35,7 +36,7 @@ CLOSED = "connection closed: not a Kafka request"
 VERSIONS = ("ApiVersions", 0)
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 WAIT_S_MAX = 0.05
-"""Of whoever is in already."""
+"""The bound for a client that is already connected."""
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,9 @@ def reasons(lines: list[Any], event: str = FAILED) -> list[str]:
     return [line["reason"] for line in lines if line["event"] == event]
 
 
-async def beside(broker: Broker, heartbeats: int) -> list[float]:
-    """How long each heartbeat takes, without what client and broker waited for a core."""
+async def heartbeat_durations(broker: Broker, heartbeats: int) -> list[float]:
+    """The duration of each heartbeat, without the time in which client and broker waited
+    for a CPU."""
 
     def beat(wire: Any) -> list[float]:
         core_waits = CoreWaits(os.getpid())
@@ -76,15 +78,15 @@ async def beside(broker: Broker, heartbeats: int) -> list[float]:
     return await asked(broker, beat)
 
 
-async def came_as(broker: Broker, context: ssl.SSLContext) -> set[str]:
+async def principals_seen(broker: Broker, context: ssl.SSLContext) -> set[str]:
     def look(wire: Any) -> set[str]:
         wire.call(*VERSIONS)
         return {str(each.principal) for each in broker.server.connections}
 
-    return await said(broker, context, look)
+    return await over_tls(broker, context, look)
 
 
-# -- who gets in
+# -- accepted clients
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -94,13 +96,13 @@ async def test_requests_are_answered_over_tls(
     context = client_context(authority, version=version)
 
     async with tls_broker(tmp_path, with_tls(own)) as broker:
-        answer = await said(broker, context, lambda wire: wire.call("ListGroups", 0))
+        answer = await over_tls(broker, context, lambda wire: wire.call("ListGroups", 0))
         assert answer["error_code"] == 0
-        assert await came_as(broker, context) == {str(ANONYMOUS)}
+        assert await principals_seen(broker, context) == {str(ANONYMOUS)}
         assert await asked(broker, lambda wire: wire.call(*VERSIONS)), "the plain one goes on"
 
 
-async def test_a_real_client_produces_and_consumes_over_tls(
+async def test_librdkafka_produces_and_consumes_over_tls(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     value = bytes(range(256)) * 2000  # many records of TLS
@@ -127,7 +129,7 @@ async def test_a_real_client_produces_and_consumes_over_tls(
     assert got == value
 
 
-async def test_limits_hold_before_the_handshake(
+async def test_connection_limit_applies_before_the_handshake(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     settings = with_tls(own) | {"max.connections.per.ip": "1"}
@@ -136,18 +138,18 @@ async def test_limits_hold_before_the_handshake(
         first = socket.create_connection(("127.0.0.1", port_of(broker)))
         await eventually("it is counted", lambda: len(broker.server.connections) == 1)
         with pytest.raises((ConnectionError, ssl.SSLEOFError)):
-            await said(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
+            await over_tls(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
         listener = broker.listeners[1]
         assert listener.tls is not None
         assert (listener.tls.done, listener.tls.failed) == (0, 0), "no handshake was begun"
         first.close()
 
 
-async def test_sasl_is_out_of_place_on_a_listener_without_it(
+async def test_sasl_handshake_is_refused_on_a_listener_without_sasl(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
-        answer = await said(
+        answer = await over_tls(
             broker,
             client_context(authority),
             lambda wire: wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"}),
@@ -155,19 +157,20 @@ async def test_sasl_is_out_of_place_on_a_listener_without_it(
     assert answer["error_code"] == ILLEGAL_SASL_STATE
 
 
-# -- as whom
+# -- principals
 
 
-async def test_a_certificate_says_who_a_client_is(
+async def test_client_certificate_sets_the_principal(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     context = client_context(authority, authority.issue("Alice"))
 
     async with tls_broker(tmp_path, trusting(authority, own)) as broker:
-        assert await came_as(broker, context) == {str(user("CN=Alice"))}
+        assert await principals_seen(broker, context) == {str(user("CN=Alice"))}
 
 
-async def test_trap_10_rules_make_the_name_and_nobody_comes_by_without_one(
+@pytest.mark.proves("security 10")
+async def test_trap_10_mapping_rules_set_the_name_and_refuse_without_a_match(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     rules = {"listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=(A.*)$/$1/L"}
@@ -175,26 +178,27 @@ async def test_trap_10_rules_make_the_name_and_nobody_comes_by_without_one(
     bob = client_context(authority, authority.issue("Bob"))
 
     async with tls_broker(tmp_path, trusting(authority, own) | rules) as broker:
-        assert await came_as(broker, alice) == {str(user("alice"))}
+        assert await principals_seen(broker, alice) == {str(user("alice"))}
         with capture_logs() as lines:
             with pytest.raises((ConnectionError, ssl.SSLError)):
-                await said(broker, bob, lambda wire: wire.call(*VERSIONS))
+                await over_tls(broker, bob, lambda wire: wire.call(*VERSIONS))
             await eventually("it is said", lambda: reasons(lines))
     assert reasons(lines) == ["no rule of ssl.principal.mapping.rules matches the subject 'CN=Bob'"]
 
 
-async def test_a_client_without_the_certificate_that_is_required_is_refused(
+async def test_client_without_the_required_certificate_is_refused(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     async with tls_broker(tmp_path, trusting(authority, own)) as broker:
         with capture_logs() as lines:
             with pytest.raises((ConnectionError, ssl.SSLError)):
-                await said(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
+                await over_tls(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
             await eventually("it is said", lambda: reasons(lines))
     assert reasons(lines) == ["the TLS handshake failed: peer did not return a certificate"]
 
 
-def test_trap_1_with_sasl_only_the_listeners_own_setting_asks_for_certificates() -> None:
+@pytest.mark.proves("security 1")
+def test_trap_1_sasl_listener_needs_its_own_setting_of_client_auth() -> None:
     given = {
         "listeners": "SASL_SSL://127.0.0.1:0,SSL://127.0.0.1:0",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
@@ -227,7 +231,7 @@ def test_trap_1_with_sasl_only_the_listeners_own_setting_asks_for_certificates()
         ({}, []),
     ],
 )
-def test_a_start_says_where_nobody_is_asked_for_a_certificate(
+def test_start_warns_of_ignored_client_auth(
     authority: Authority, own: Issued, more: dict[str, str], warned_of: list[str]
 ) -> None:
     config = Config(
@@ -250,12 +254,10 @@ def test_a_start_says_where_nobody_is_asked_for_a_certificate(
     assert all(line["instead"].endswith(".ssl.client.auth") for line in lines)
 
 
-# -- who came to the wrong place
+# -- wrong security protocols
 
 
-async def test_a_client_without_tls_is_told_from_others_and_closed(
-    tmp_path: Path, own: Issued
-) -> None:
+async def test_client_without_tls_is_identified_and_closed(tmp_path: Path, own: Issued) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         with capture_logs() as lines:
             for _ in range(3):
@@ -269,7 +271,7 @@ async def test_a_client_without_tls_is_told_from_others_and_closed(
     ], "once a minute"
 
 
-async def test_a_client_with_tls_is_told_from_others_where_there_is_none(
+async def test_tls_client_on_a_plaintext_listener_is_identified(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     def connect(port: int) -> None:
@@ -286,9 +288,7 @@ async def test_a_client_with_tls_is_told_from_others_where_there_is_none(
     ]
 
 
-async def test_who_only_looks_whether_the_port_is_open_is_not_worth_a_line(
-    tmp_path: Path, own: Issued
-) -> None:
+async def test_port_probe_is_not_logged(tmp_path: Path, own: Issued) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         with capture_logs() as lines:
             _, writer = await asyncio.open_connection("127.0.0.1", port_of(broker))
@@ -299,7 +299,7 @@ async def test_who_only_looks_whether_the_port_is_open_is_not_worth_a_line(
     assert reasons(lines) == []
 
 
-async def test_a_long_step_of_a_handshake_is_the_watchdogs_to_count(
+async def test_long_handshake_step_is_counted_by_the_watchdog(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = TlsLayer._shake
@@ -312,14 +312,14 @@ async def test_a_long_step_of_a_handshake_is_the_watchdogs_to_count(
 
     monkeypatch.setattr(TlsLayer, "_shake", slow)
     async with tls_broker(tmp_path, with_tls(own)) as broker:
-        assert await came_as(broker, client_context(authority))
+        assert await principals_seen(broker, client_context(authority))
         assert broker.watchdog.counts["handshakes"] == 2
 
 
-# -- who does not go on
+# -- unfinished handshakes
 
 
-async def test_half_done_handshakes_hold_nobody_up_and_have_an_end(
+async def test_unfinished_handshakes_delay_no_others_and_time_out(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:
     hello = ssl.MemoryBIO()
@@ -335,7 +335,7 @@ async def test_half_done_handshakes_hold_nobody_up_and_have_an_end(
         half = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
         for number, (_, writer) in enumerate(half):
             writer.write(whole if number % 2 else whole[: len(whole) // 2])
-        assert max(await beside(broker, 20)) < WAIT_S_MAX
+        assert max(await heartbeat_durations(broker, 20)) < WAIT_S_MAX
         await eventually("all wait for their peers", lambda: not server.handshakes._waiting)
         assert len(server.handshakes) == 400
 
@@ -352,9 +352,7 @@ async def test_half_done_handshakes_hold_nobody_up_and_have_an_end(
     assert reasons(lines) == ["the TLS handshake took more than 10 s"]
 
 
-async def test_a_client_may_not_shake_hands_again_in_the_middle(
-    tmp_path: Path, authority: Authority, own: Issued
-) -> None:
+async def test_renegotiation_is_refused(tmp_path: Path, authority: Authority, own: Issued) -> None:
     async with tls_broker(tmp_path, with_tls(own)) as broker:
         client = await asyncio.create_subprocess_exec(
             *("openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{port_of(broker)}"),
@@ -369,7 +367,7 @@ async def test_a_client_may_not_shake_hands_again_in_the_middle(
             reading = asyncio.ensure_future(asyncio.wait_for(client.stdout.read(), 20))
             waits = []
             while not reading.done():
-                waits += await beside(broker, 10)
+                waits += await heartbeat_durations(broker, 10)
             await client.wait()
             await eventually("it is gone", lambda: not broker.server.connections)
         tls = broker.listeners[1].tls
@@ -382,7 +380,7 @@ async def test_a_client_may_not_shake_hands_again_in_the_middle(
     assert max(waits) < WAIT_S_MAX
 
 
-async def test_above_their_bound_the_oldest_handshake_goes(
+async def test_oldest_handshake_is_closed_above_the_bound(
     tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.net.tls.handshakes.OPEN_MAX", 20)
@@ -391,13 +389,13 @@ async def test_above_their_bound_the_oldest_handshake_goes(
         peers = [await asyncio.open_connection("127.0.0.1", port_of(broker)) for _ in range(25)]
         for reader, _ in peers[:5]:
             assert await reader.read() == b""
-        assert await came_as(broker, client_context(authority))
+        assert await principals_seen(broker, client_context(authority))
         assert len(broker.server.handshakes) == 19, "it came to more than 20, and is done"
         for _, writer in peers:
             writer.close()
 
 
-# -- what can't be used
+# -- unusable settings
 
 
 @pytest.mark.parametrize(
@@ -409,7 +407,7 @@ async def test_above_their_bound_the_oldest_handshake_goes(
         ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL"}, "ssl.cipher.suites=TLS_RSA_WITH_NULL"),
     ],
 )
-def test_a_broker_whose_tls_can_not_be_used_does_not_start(
+def test_start_fails_when_tls_can_not_be_used(
     tmp_path: Path, own: Issued, given: dict[str, str], says: str
 ) -> None:
     broker = Broker(Config({"log.dirs": str(tmp_path / "data"), **with_tls(own), **given}))

@@ -25,19 +25,19 @@ from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
+from tests.broker.openapi import check_event, fields
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import GROUP, Member
 from tests.wire import batch
 
-DOCS = Path(__file__).parents[4] / "docs" / "use" / "http-api.md"
-
 
 class Stream:
-    """What one client of `/api/live` has been told, folded as the page folds it."""
+    """The state that one client of `/api/live` has received, folded as the page folds it."""
 
-    def __init__(self, lines: AsyncIterator[str]) -> None:
+    def __init__(self, lines: AsyncIterator[str], watch: str) -> None:
         self._lines = lines
+        self._watch = watch
         self.head: dict[str, Any] = {}
         self.tables: dict[str, dict[str, Any]] = {}
         self.events = 0
@@ -48,7 +48,7 @@ class Stream:
             if line.startswith("data: "):
                 break
         event = json.loads(line.removeprefix("data: "))
-        assert set(event) == {"at_ms", "reset", "more", "head", "rows"}
+        check_event(self._watch, event)
         self.events += 1
         if event["reset"]:
             self.tables = {}
@@ -76,20 +76,12 @@ async def watching(seen: Seen, what: str) -> AsyncIterator[Stream]:
     ):
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/event-stream"
-        stream = Stream(answer.aiter_lines())
+        stream = Stream(answer.aiter_lines(), what)
         await stream.next()
         yield stream
 
 
-def table_of(heading: str) -> set[str]:
-    """The fields that docs/use/http-api.md has under a heading."""
-    found = re.search(rf"### {heading}\n(.*?)(?=\n#|\Z)", DOCS.read_text(), re.S)
-    assert found
-    cells = re.findall(r"^\| ((?:`\w+` ?)+)\|", found[1], re.M)
-    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
-
-
-async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
+async def test_new_group_appears_with_its_lag(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
         assert stream.head == {"loading": False, "unreadable": {}}
         assert stream.tables == {}
@@ -99,11 +91,11 @@ async def test_a_group_that_comes_and_its_lag_are_told(tmp_path: Path) -> None:
         )
         row = stream.tables["group"]["readers"]
         names = {"clients", "hosts", "topics"}
-        assert set(row) == table_of("SUMMARY") | {"trend", "unread_since_ms"} | names
+        assert set(row) == fields("GroupSummary") | {"trend", "unread_since_ms"} | names
         assert (row["state"], row["members"], row["lag"]) == ("Empty", 0, 0)
 
 
-async def test_a_group_is_found_by_its_clients_hosts_and_topics(tmp_path: Path) -> None:
+async def test_group_row_has_its_clients_hosts_and_topics(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups") as stream:
 
         def names() -> Any:
@@ -121,7 +113,7 @@ async def test_a_group_is_found_by_its_clients_hosts_and_topics(tmp_path: Path) 
         await stream.until("nobody", lambda: names() == [[], [], ["orders"]])
 
 
-def test_the_names_of_a_large_group_are_bounded() -> None:
+def test_search_names_of_a_large_group_are_bounded() -> None:
     member = SimpleNamespace(group_instance_id="i" * 500, client_host="/h")
     members = {n: SimpleNamespace(**vars(member), client_id=f"c{n:05}") for n in range(5000)}
     group: Any = SimpleNamespace(members=members, subscribed_topics=None)
@@ -133,7 +125,7 @@ def test_the_names_of_a_large_group_are_bounded() -> None:
 
 
 @pytest.mark.campaign
-async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:
+async def test_unread_since_of_a_group_follows_its_commits(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
         for since_ms in (first_ms, first_ms + 1000):
@@ -159,16 +151,16 @@ async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_p
             assert since() == first_ms, "at the first look already"
 
 
-async def test_one_group_with_its_tables(tmp_path: Path) -> None:
+async def test_stream_of_one_group_has_its_tables(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/b <c>", 5)
         async with watching(seen, "groups/a/b <c>") as stream:
             assert stream.head["exists"]
             assert stream.head["state"] == "Empty"
             (offset,) = stream.tables["offset"].values()
-            assert set(offset) == table_of("OFFSET") - {"lag_seconds"} | {"unread_since_ms"}
+            assert set(offset) == fields("Offset") - {"lag_seconds"} | {"unread_since_ms"}
             elsewhere = {"findings", "more_findings", "rebalances"}
-            assert set(stream.tables["journal"][""]) == table_of("JOURNAL") - elsewhere
+            assert set(stream.tables["journal"][""]) == fields("Journal") - elsewhere
             assert [each["verdict"] for each in stream.head["findings"]] == ["OUT_OF_RANGE"]
             assert (stream.head["verdict"], offset["verdict"]) == ("OUT_OF_RANGE", "OUT_OF_RANGE")
             assert offset["lag"] == -5
@@ -177,7 +169,7 @@ async def test_one_group_with_its_tables(tmp_path: Path) -> None:
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
 
 
-async def test_how_long_a_record_is_unread_is_told_at_the_first_look(
+async def test_first_event_of_a_group_has_the_age_of_its_unread_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_rows, "LOOKUP_S_MAX", 30.0)  # the look-up may be as slow as it is
@@ -194,7 +186,7 @@ async def test_how_long_a_record_is_unread_is_told_at_the_first_look(
 
 
 @pytest.mark.campaign
-async def test_a_group_that_is_not_there_yet_appears(tmp_path: Path) -> None:
+async def test_watched_group_appears_when_it_is_created(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]
         await seen.client.commit("later", 1)
@@ -215,7 +207,7 @@ async def test_group_is_judged_again_when_its_state_changes(
             await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
 
 
-async def test_settings_of_a_topic_with_where_each_is_set(tmp_path: Path) -> None:
+async def test_settings_of_a_topic_have_their_source(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
         await seen.broker.topics.create("short", 1, {"segment.bytes": "1048576"})
         async with watching(seen, "topics/short") as stream:
@@ -228,34 +220,34 @@ async def test_settings_of_a_topic_with_where_each_is_set(tmp_path: Path) -> Non
     assert {row["name"]: (row["value"], row["source"]) for row in told} == known
 
 
-async def test_cluster_of_a_broker_alone_is_refused_with_the_reason(tmp_path: Path) -> None:
+async def test_watching_the_cluster_of_a_standalone_broker_is_refused(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get("/api/live?watch=cluster")
     assert answer.status_code == 404
     assert "this broker is standalone" in answer.json()["error"]
 
 
-async def test_topics_and_who_reads_them(tmp_path: Path) -> None:
+async def test_topics_have_their_partitions_settings_and_groups(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         async with watching(seen, "topics") as stream:
-            assert set(stream.tables["topic"]["orders"]) == table_of("TOPIC")
+            assert set(stream.tables["topic"]["orders"]) == fields("Topic")
             assert stream.tables["topic"]["__consumer_offsets"]["internal"]
         async with watching(seen, "topics/orders") as stream:
             assert stream.head["exists"]
-            assert set(stream.tables["partition"]["0"]) == table_of("PARTITION")
-            assert set(stream.tables["setting"]["retention.ms"]) == table_of("SETTING")
+            assert set(stream.tables["partition"]["0"]) == fields("Partition")
+            assert set(stream.tables["setting"]["retention.ms"]) == fields("Setting")
             assert stream.tables["group"]["readers"]["partitions"] == 1
-            assert set(stream.tables["group"]["readers"]) == table_of("READER")
+            assert set(stream.tables["group"]["readers"]) == fields("TopicReader")
         one = (await seen.get("/api/topics/orders")).json()
-        assert set(one) == table_of("TOPIC") | {"partition_list", "groups", "settings"}
+        assert set(one) == fields("Topic") | {"partition_list", "groups", "settings"}
         assert one["groups"][0]["group"] == "readers"
         listed = (await seen.get("/api/topics")).json()["topics"]
         assert "orders" in [each["topic"] for each in listed]
         assert (await seen.get("/api/topics/nothing")).status_code == 404
 
 
-async def test_the_broker(tmp_path: Path) -> None:
+async def test_broker_and_its_stream_have_the_documented_fields(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
@@ -264,25 +256,25 @@ async def test_the_broker(tmp_path: Path) -> None:
         await seen.client.call(FIND_COORDINATOR.key, 4, **share_group)
         told = (await seen.get("/api/broker")).json()
         async with watching(seen, "broker") as stream:
-            assert set(stream.head) | {"apis", "unsupported"} == set(told) == table_of("BROKER")
+            assert set(stream.head) | {"apis", "unsupported"} == set(told) == fields("Broker")
     assert told["commits"] == 1
     assert told["groups"] == 1
-    assert set(told["trends"]) == table_of("TRENDS")
+    assert set(told["trends"]) == fields("Trends")
     assert all(told["trends"].values())
     (unsupported,) = told["unsupported"]
-    assert set(unsupported) == table_of("UNSUPPORTED")
-    assert [set(each) for each in told["apis"]] == [table_of("API")] * len(told["apis"])
+    assert set(unsupported) == fields("Unsupported")
+    assert [set(each) for each in told["apis"]] == [fields("ApiRequests")] * len(told["apis"])
     assert "OffsetCommit" in [each["api"] for each in told["apis"]]
 
 
 @pytest.mark.parametrize("what", ["", "nobody", "broker/1/2"])
-async def test_what_cannot_be_watched_is_an_error(tmp_path: Path, what: str) -> None:
+async def test_watching_an_unknown_name_is_refused(tmp_path: Path, what: str) -> None:
     async with seeing(tmp_path) as seen:
         answer = await seen.get(f"/api/live?watch={what}")
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
 
 
-async def test_clients_are_bounded_and_leave_nothing_behind(
+async def test_clients_are_bounded_and_their_channels_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
@@ -299,7 +291,7 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
         assert feed.channels == {}
 
 
-async def test_a_broker_stops_at_once_with_clients_looking_on(
+async def test_stop_does_not_wait_for_clients_of_a_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "GRACE_S", 60)
@@ -344,7 +336,7 @@ def told(client: Client) -> list[Any]:
     return rows
 
 
-async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
+async def test_only_changed_rows_are_made_once_for_all_clients() -> None:
     table = Table(3)
     channel = Channel(table, Time(), Slicer(Time()))
     clients = [Client(), Client()]
@@ -360,7 +352,7 @@ async def test_only_what_changed_is_made_and_told_once_for_all() -> None:
     assert [client.queue.empty() for client in clients] == [True, True]
 
 
-async def test_many_rows_come_in_several_events() -> None:
+async def test_many_rows_are_sent_in_several_events() -> None:
     channel = Channel(Table(1234), Time(), Slicer(Time()))
     await channel.look()
     events = [json.loads(event.decode().removeprefix("data: ")) for event in channel.everything()]
@@ -369,7 +361,7 @@ async def test_many_rows_come_in_several_events() -> None:
     assert [event["more"] for event in events] == [True, True, False]
 
 
-async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> None:
+async def test_slow_client_is_marked_behind_and_its_queue_is_bounded() -> None:
     table = Table(1)
     channel = Channel(table, Time(), Slicer(Time()))
     client = Client()
@@ -382,7 +374,7 @@ async def test_a_client_that_does_not_read_is_told_everything_anew_instead() -> 
     assert client.queue.qsize() == live.EVENTS_QUEUED_MAX
 
 
-async def test_a_look_at_very_much_gives_others_their_turn() -> None:
+async def test_refresh_of_many_rows_yields_to_the_loop() -> None:
     channel = Channel(Table(50), Time(), Slicer(Time(), slice_ns=0))
     turns = 0
 
@@ -401,7 +393,7 @@ async def test_a_look_at_very_much_gives_others_their_turn() -> None:
 # ------------------------------------------------------------------------------------ the files
 
 
-async def test_a_browser_gets_the_page_under_a_strict_policy(tmp_path: Path) -> None:
+async def test_page_has_a_strict_content_security_policy(tmp_path: Path) -> None:
     async with (
         seeing(tmp_path) as seen,
         httpx.AsyncClient(base_url=f"http://{seen.address}") as client,

@@ -1,4 +1,5 @@
-"""Who is let in over HTTP: nobody unnamed but to the probes, and how wrong passwords are met."""
+"""Authentication over HTTP: anonymous access is limited to probes, and wrong passwords are
+bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
-from tests.broker.authentication.letting_in import with_scram
+from tests.broker.authentication.letting_in import add_scram_user
 from tests.broker.mock_time import MockTime
 from tests.broker.seen import Scrape
 from tests.broker.web.rights import CLUSTER, JAAS, PASSWORDS, TOKEN, basic, securely
@@ -37,7 +38,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 WRONG_TOKEN = {"Authorization": f"Bearer {TOKEN}x"}
 
 
-async def test_a_stranger_is_shown_nothing(tmp_path: Path) -> None:
+async def test_unauthenticated_request_is_refused_with_a_challenge(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         for path in PATHS:
             answer = await seen.get(path)
@@ -48,7 +49,7 @@ async def test_a_stranger_is_shown_nothing(tmp_path: Path) -> None:
             assert ("Bearer" in challenges) is (path == "/metrics")
 
 
-async def test_a_stranger_learns_whether_the_broker_is_up_and_no_more(tmp_path: Path) -> None:
+async def test_probes_without_authentication_show_only_the_state(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         [partition] = seen.broker.logs.topics["orders"].partitions[:1]
         partition.log.poisoned = "the disk is full"
@@ -63,7 +64,7 @@ async def test_a_stranger_learns_whether_the_broker_is_up_and_no_more(tmp_path: 
         partition.log.poisoned = None
 
 
-async def test_the_token_opens_metrics_alone(tmp_path: Path) -> None:
+async def test_metrics_token_allows_only_metrics(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         scrape = await seen.get("/metrics", BEARER)
         assert scrape.status_code == 200
@@ -87,7 +88,7 @@ NOBODYS = [
 ]
 
 
-async def test_who_is_none_or_another_is_not_let_in(tmp_path: Path) -> None:
+async def test_wrong_credentials_are_refused(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         for given in NOBODYS:
             answer = await seen.get("/api/topics", given)
@@ -97,7 +98,7 @@ async def test_who_is_none_or_another_is_not_let_in(tmp_path: Path) -> None:
         assert told == {"error": "this scheme of Authorization is not supported"}
 
 
-async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all(
+async def test_user_of_a_listener_sees_all_without_an_authorizer(
     tmp_path: Path,
 ) -> None:
     async with securely(tmp_path) as seen:
@@ -107,7 +108,7 @@ async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all
             assert "orders" in {row["topic"] for row in rows}
 
 
-def test_the_users_are_those_of_plain_at_every_listener_that_takes_it() -> None:
+def test_http_users_are_the_plain_users_of_every_listener() -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     config = Config(
         {
@@ -123,11 +124,11 @@ def test_the_users_are_those_of_plain_at_every_listener_that_takes_it() -> None:
     assert list(plain_users(config)) == [{"alice": "hers"}]
 
 
-async def test_users_of_scram_are_let_in_too(tmp_path: Path) -> None:
+async def test_scram_users_are_accepted_over_http(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         assert seen.broker.secured.users is not None
-        await with_scram(seen.broker.secured.users, "carol", "hers", "SCRAM-SHA-256")
-        await with_scram(seen.broker.secured.users, "dave", "his", "SCRAM-SHA-512")
+        await add_scram_user(seen.broker.secured.users, "carol", "hers", "SCRAM-SHA-256")
+        await add_scram_user(seen.broker.secured.users, "dave", "his", "SCRAM-SHA-512")
         assert (await seen.get("/api/topics", basic("carol", "hers"))).status_code == 200
         assert (await seen.get("/api/topics", basic("carol", "his"))).status_code == 401
         no_listener = await seen.get("/api/topics", basic("dave", "his"))
@@ -135,11 +136,11 @@ async def test_users_of_scram_are_let_in_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
+async def test_password_guesses_are_bounded_and_logged_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure is forgotten
+    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure expires
     structlog.reset_defaults()
     with capture_logs() as lines:
         async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
@@ -170,11 +171,11 @@ async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
 
 
 @pytest.mark.campaign
-async def test_guesses_of_the_token_are_bounded_and_who_scraped_before_goes_on(
+async def test_token_guesses_are_bounded_except_for_a_known_scraper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure is forgotten
+    monkeypatch.setattr(guesses, "TURN_MS", 60_000)  # no failure expires
     async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
         for _ in range(guesses.FAILURES_AT_ONCE):
             assert (await seen.get("/metrics", BEARER)).status_code == 200
@@ -189,7 +190,7 @@ async def test_guesses_of_the_token_are_bounded_and_who_scraped_before_goes_on(
 
 
 class Reached:
-    """An application of which it is seen who came through."""
+    """An application that records which requests reach it."""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []
@@ -199,7 +200,7 @@ class Reached:
 
 
 class Still(MockTime):
-    """A clock that stands, so that no failure is forgotten and no turn comes."""
+    """A clock that does not advance, so that no failure expires and no turn begins."""
 
     async def sleep(self, seconds: float) -> None:
         if seconds:
@@ -207,7 +208,7 @@ class Still(MockTime):
 
 
 class Door:
-    """`Authenticated` before an application that sees who comes through."""
+    """`Authenticated` in front of an application that records its requests."""
 
     def __init__(self) -> None:
         time = Still()
@@ -238,9 +239,9 @@ class Door:
 
 
 async def test_right_password_is_held_back_when_its_user_is_guessed_from_the_same_address() -> None:
-    """Else a guess would show at once that it is right, however fast guesses arrive.
+    """Otherwise a guess would show at once that it is right, however fast guesses arrive.
 
-    All readers behind one proxy have one address.
+    All readers behind one proxy have the same address.
     """
     door = Door()
     for host in ("10.0.0.1", "10.0.0.2"):
@@ -273,13 +274,13 @@ async def test_guessing_at_two_addresses_holds_back_no_other_user_or_address() -
 
 
 def scram_of(password: str) -> Any:
-    """What is kept of a user with this password."""
+    """The stored SCRAM credentials of a user with this password."""
     mechanism = ScramMechanism.SHA_512
     salted = mechanism.salted_password(password.encode(), b"salt", 4096)
     return {mechanism: credential(mechanism, salted, b"salt", 4096)}
 
 
-async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_while() -> None:
+async def test_scram_password_is_hashed_once_per_30_seconds() -> None:
     known = {"alice": scram_of("pä ss")}
     hashed: list[str] = []
     clock = [0.0]
@@ -302,7 +303,7 @@ async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_whil
     assert hashed == ["pä ss", "pass", "pä ss"]
 
 
-async def test_a_password_is_forgotten_when_its_user_is_removed_or_gets_another() -> None:
+async def test_remembered_password_ends_when_its_user_changes_or_is_removed() -> None:
     known = {"alice": scram_of("first")}
     users = ListenerUsers([], lambda name: known.get(name, {}), Time())
 
@@ -315,8 +316,8 @@ async def test_a_password_is_forgotten_when_its_user_is_removed_or_gets_another(
     assert await users.check("alice", "second") is None
 
 
-async def test_a_password_of_nobody_is_hashed_too_where_some_listener_takes_scram() -> None:
-    """Else how long the refusal takes would say whose names are there."""
+async def test_password_of_an_unknown_user_is_also_hashed() -> None:
+    """Otherwise the duration of the refusal would reveal which names exist."""
     known = Users(None, {}, b"")  # type: ignore[arg-type]
     listeners = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
@@ -338,7 +339,7 @@ async def test_a_password_of_nobody_is_hashed_too_where_some_listener_takes_scra
     assert len(hashed) == 3
 
 
-async def test_a_stream_ends_when_its_reader_is_not_let_in_any_more(
+async def test_stream_ends_when_its_readers_password_becomes_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.web.live.events.STANDS_S", 0.05)

@@ -1,4 +1,5 @@
-"""What a reader of the HTTP side is shown: what ListGroups, Metadata and others would show him."""
+"""A reader over HTTP sees what ListGroups, Metadata and other requests would return to its
+principal."""
 
 from __future__ import annotations
 
@@ -47,11 +48,12 @@ SECURED = {
 
 @asynccontextmanager
 async def busy(tmp_path: Path) -> Any:
-    """Two topics, two groups of which one committed in both, and an open transaction in one."""
+    """Creates two topics, two groups of which one has commits in both, and an open transaction in
+    one topic."""
     async with securely(tmp_path) as seen:
         await seen.broker.topics.create("hidden", 1, {})
         await produce(seen, 3)
-        await opened(seen)  # billing-1, in orders-0
+        await opened(seen)  # billing-1 writes to orders-0
         assert await seen.client.commit("mixed", 1) == 0
         assert await seen.client.commit("mixed", 0, topic="hidden") == 0
         assert await seen.client.commit("other", 1) == 0
@@ -63,10 +65,11 @@ async def names(seen: SecuredSeen, who: str, path: str, field: str) -> set[str]:
     return {row[field] for row in (await seen.json(who, path))[table]}
 
 
-async def test_trap_20_an_address_that_others_reach_is_protected_and_api_topics_is_as_metadata(
+@pytest.mark.proves("security 20")
+async def test_trap_20_public_address_needs_authentication_and_topics_need_rights(
     tmp_path: Path,
 ) -> None:
-    """With a secured listener, and with a plain one as well."""
+    """Checked with a secured listener and with a plaintext one."""
     for listeners in (SECURED, {}):
         reached = {**listeners, "http.listener": "0.0.0.0:9644"}
         with pytest.raises(BadConfig, match="without authentication") as refused:
@@ -92,7 +95,7 @@ async def test_trap_20_an_address_that_others_reach_is_protected_and_api_topics_
         assert seen.rights.told == ["DESCRIBE TOPIC hidden", "DESCRIBE TOPIC no-such-topic"]
 
 
-async def test_groups_are_those_that_list_groups_would_show(tmp_path: Path) -> None:
+async def test_groups_are_those_of_list_groups(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [CLUSTER])
@@ -110,9 +113,9 @@ async def test_groups_are_those_that_list_groups_would_show(tmp_path: Path) -> N
         assert [row["group"] for row in readers] == ["mixed"]
 
 
-async def test_a_sentence_about_a_topic_that_is_hidden_does_not_name_it(tmp_path: Path) -> None:
+async def test_sentence_does_not_name_a_hidden_topic(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
-        # Its one unread partition is in the hidden topic, behind by records that were deleted.
+        # The only unread partition is in the hidden topic, and its lag consists of deleted records.
         assert await seen.client.commit("mixed", 7, topic="hidden") == 0
         await seen.broker.verdicts.judge_all()
         whole = await seen.json("admin", "/api/groups/mixed")
@@ -125,7 +128,7 @@ async def test_a_sentence_about_a_topic_that_is_hidden_does_not_name_it(tmp_path
             assert "hidden-" not in text.replace("(hidden)", "")
 
 
-async def test_transactions_and_what_they_hold_back(tmp_path: Path) -> None:
+async def test_transactions_and_held_partitions_are_shown_by_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, ID, "billing-1")])
         seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders")])
@@ -145,7 +148,7 @@ async def test_transactions_and_what_they_hold_back(tmp_path: Path) -> None:
         assert (await seen.as_("alice", place)).status_code == 403
 
 
-async def test_a_record_is_shown_to_who_may_read_it(tmp_path: Path) -> None:
+async def test_record_needs_read_on_its_topic(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         path = "/api/topics/orders/0/record?offset=0"
         seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
@@ -156,7 +159,7 @@ async def test_a_record_is_shown_to_who_may_read_it(tmp_path: Path) -> None:
         assert (await seen.json("bob", path))["offset"] == 0
 
 
-async def test_settings_of_a_topic_are_shown_to_who_may_describe_its_configs(
+async def test_settings_of_a_topic_need_describe_configs(
     tmp_path: Path,
 ) -> None:
     async with busy(tmp_path) as seen:
@@ -173,7 +176,7 @@ async def test_settings_of_a_topic_are_shown_to_who_may_describe_its_configs(
                 assert set(stream.tables) - {"group"} == tables
 
 
-async def test_the_broker_its_clients_and_its_cluster_are_for_who_may_describe_the_cluster(
+async def test_broker_clients_and_cluster_need_describe_on_the_cluster(
     tmp_path: Path,
 ) -> None:
     async with busy(tmp_path) as seen:
@@ -186,7 +189,7 @@ async def test_the_broker_its_clients_and_its_cluster_are_for_who_may_describe_t
             assert (await seen.as_("bob", path)).status_code != 403
 
 
-async def test_a_denial_names_what_its_reader_may_see(tmp_path: Path) -> None:
+async def test_denial_hides_names_that_its_reader_can_not_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         stranger: Any = Asker(user("eve"), "10.0.0.9")
@@ -206,7 +209,7 @@ async def test_a_denial_names_what_its_reader_may_see(tmp_path: Path) -> None:
 
 
 class Waiting(Source):
-    """What a controller waits for, as `TheCluster` has it."""
+    """The pending work of a controller, in the form of `TheCluster`."""
 
     def head(self) -> dict[str, Any]:
         return {}
@@ -218,7 +221,7 @@ class Waiting(Source):
                 yield Row("wait", f"{what} {topic}-{partition}", None, partial(dict, row))
 
 
-async def test_a_wait_for_a_topic_is_shown_to_who_may_see_it(tmp_path: Path) -> None:
+async def test_pending_work_on_a_topic_needs_describe_on_it(tmp_path: Path) -> None:
     async with securely(tmp_path) as seen:
         seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
         authorizer: Any = seen.rights
@@ -228,7 +231,7 @@ async def test_a_wait_for_a_topic_is_shown_to_who_may_see_it(tmp_path: Path) -> 
         assert {row.make()["topic"] for row in rows} == {"orders"}  # type: ignore[index]
 
 
-async def test_offsets_that_expire(tmp_path: Path) -> None:
+async def test_expiring_offsets_are_shown_by_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "hidden")])
         path = "/api/offsets/expiring?within_ms=9000000000"
@@ -237,7 +240,7 @@ async def test_offsets_that_expire(tmp_path: Path) -> None:
         assert len((await seen.json("admin", path))["offsets"]) == 3
 
 
-async def test_metrics_have_the_series_of_what_a_reader_sees(tmp_path: Path) -> None:
+async def test_metrics_have_only_the_series_that_the_reader_can_describe(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         alice = Scrape((await seen.as_("alice", "/metrics")).text)
@@ -263,11 +266,11 @@ async def following(seen: SecuredSeen, who: str, watch: str) -> Any:
         client.stream("GET", url, headers=basic(who)) as answer,
     ):
         assert answer.status_code == 200
-        yield Stream(answer.aiter_lines())
+        yield Stream(answer.aiter_lines(), watch)
 
 
 @pytest.mark.campaign
-async def test_what_is_watched_is_judged_at_each_look(tmp_path: Path) -> None:
+async def test_rights_of_a_stream_are_checked_at_each_refresh(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         describe = (DESCRIBE, TOPIC, "orders")
         seen.rights.give("alice", [describe])
@@ -291,7 +294,7 @@ DENIED = {
 }
 
 
-async def test_what_he_may_not_see_is_denied_until_he_may(tmp_path: Path) -> None:
+async def test_stream_is_denied_until_its_reader_has_the_right(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen, AsyncExitStack() as stack:
         streams = [
             await stack.enter_async_context(following(seen, "alice", watch)) for watch in DENIED
@@ -310,15 +313,15 @@ async def test_what_he_may_not_see_is_denied_until_he_may(tmp_path: Path) -> Non
             assert "orders" not in json.dumps([stream.head, stream.tables])
 
 
-async def test_no_path_tells_who_has_no_right_of_what_is_there(tmp_path: Path) -> None:
-    """A search over all that is served: paths that come later are in it too."""
+async def test_no_path_reveals_names_to_a_reader_without_rights(tmp_path: Path) -> None:
+    """The search covers every route of the server, including later ones."""
     planted = ("orders", "hidden", "mixed", "other", "billing-1")
     async with busy(tmp_path) as seen:
         assert (await seen.as_("alice", "/api/broker")).status_code == 200
         pages = seen.broker.pages
         assert pages is not None
         paths = [route.path for route in pages.routes()]
-        lists = {path for path in paths if "{" not in path} - {"/api/live"}
+        lists = {path for path in paths if "{" not in path} - {"/api/live", "/api/openapi.json"}
         ones = {
             f"{path.partition('{')[0]}{name}"
             for path in paths
@@ -336,7 +339,7 @@ async def test_no_path_tells_who_has_no_right_of_what_is_there(tmp_path: Path) -
             assert answer.status_code == 403, path
 
 
-async def test_two_readers_of_one_list_see_each_his_own(tmp_path: Path) -> None:
+async def test_readers_of_the_same_list_see_different_rows(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
         seen.rights.give("bob", [(DESCRIBE, GROUP, "other")])

@@ -1,4 +1,4 @@
-"""Sentences without the names that their reader may not see, and how long that takes."""
+"""Sentences without the names that their reader must not see, and the cost of the redaction."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from broker.web.readers.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10
-"""What one row may take of the loop; with 2,000 names it takes 1, and to compile a pattern of
-them 100."""
+"""The limit for one row; with 2,000 names it takes 1 ms, and compiling a pattern of them 100 ms."""
 
 
 class Sees(Reader):
-    """One who sees these names alone, of whatever kind, and what was judged."""
+    """A reader that sees only these names, and records which names were checked."""
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
@@ -55,12 +54,12 @@ def shown(text: str, *names: str, sees: tuple[str, ...] = ()) -> str:
         ("ä/ö-7 and xä/ö and ä/öx", "#-7 and xä/ö and ä/öx"),
     ],
 )
-def test_a_name_is_hidden_where_it_stands_by_itself(text: str, expected: str) -> None:
+def test_name_is_hidden_where_it_is_a_whole_word(text: str, expected: str) -> None:
     names = ("secret", "secret-plans", "a b", "ä/ö", "")
     assert shown(text, *names) == expected.replace("#", HIDDEN)
 
 
-def test_what_he_may_see_stays_in_the_sentence() -> None:
+def test_visible_names_stay_in_the_sentence() -> None:
     assert shown("of a and a-0 and b", "a", "b", sees=("a",)) == f"of a and a-0 and {HIDDEN}"
     assert shown("of a-b alone", "a", "a-b", sees=("a-b",)) == "of a-b alone"
     assert shown("of a-0 alone", "a", "a-0", sees=("a-0",)) == f"of {HIDDEN}-0 alone"
@@ -71,8 +70,8 @@ words = st.text("ab0-.", min_size=1, max_size=4)
 
 
 @given(st.sets(words, max_size=6), st.text("ab0-., :", max_size=30))
-def test_it_is_as_with_one_pattern_of_all_names(names: set[str], text: str) -> None:
-    """As it was done before, at the price of compiling one for each row."""
+def test_redaction_equals_that_by_one_pattern_of_all_names(names: set[str], text: str) -> None:
+    """The pattern is the former implementation, which compiled one for each row."""
     one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
     pattern = rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))"
     sentence = f"{text} "
@@ -80,7 +79,7 @@ def test_it_is_as_with_one_pattern_of_all_names(names: set[str], text: str) -> N
 
 
 @pytest.mark.parametrize("sees", [False, True], ids=["hidden", "seen"])
-def test_thousands_of_topics_take_a_row_no_time(sees: bool) -> None:
+def test_row_is_redacted_fast_with_thousands_of_topics(sees: bool) -> None:
     topics = [f"a-topic-of-some-length.{number}" for number in range(2000)]
     reader = Sees(*topics) if sees else Sees()
     row = {"group": "g", "sentence": f"behind by 7 in {topics[7]}-3, {topics[8]}-0 and 3 others"}
@@ -93,7 +92,7 @@ def test_thousands_of_topics_take_a_row_no_time(sees: bool) -> None:
     assert took_ms < FEW_MS
 
 
-def test_rows_of_one_thing_judge_each_name_once() -> None:
+def test_rows_of_one_redaction_check_each_name_once() -> None:
     topics = [f"topic-{number}" for number in range(2000)]
     reader = Sees(*topics, "of-a-row")
     redaction = Redaction(reader, topics)
@@ -103,7 +102,7 @@ def test_rows_of_one_thing_judge_each_name_once() -> None:
     assert sorted(reader.judged) == sorted([*topics, "secret"])
 
 
-def test_a_name_of_one_row_is_hidden_in_those_behind_it() -> None:
+def test_hidden_name_of_one_row_is_hidden_in_later_rows() -> None:
     redaction = Redaction(Sees("seen"))
     first = redaction.of({"topics": ["seen", "secret"]})
     assert first == {"topics": ["seen"]}

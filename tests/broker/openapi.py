@@ -1,0 +1,130 @@
+"""Holds answers of the HTTP side to broker/web/openapi.json.
+
+The file leaves objects open, since later versions add fields. Here each object is closed: a field
+that the file does not have is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+FILE = Path(__file__).parents[2] / "broker" / "web" / "openapi.json"
+DOCUMENT: dict[str, Any] = json.loads(FILE.read_text())
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+PATHS: dict[str, Any] = DOCUMENT["paths"]
+WATCHED: dict[str, Any] = PATHS["/api/live"]["get"]["x-watch"]
+_AT = "urn:openapi"
+CHECKED_BYTES_MAX = 200_000
+"""Longer answers are lists of many equal rows, which take seconds to check."""
+
+
+def fields(name: str) -> set[str]:
+    """The fields of a schema, with those of the schemas that it extends."""
+    return _fields(SCHEMAS[name])
+
+
+def _fields(schema: Any) -> set[str]:
+    extended = [fields(part["$ref"].rpartition("/")[2]) for part in schema.get("allOf", ())]
+    return set(schema.get("properties", ())).union(*extended)
+
+
+def closed(schema: Any, *, is_part: bool = False) -> Any:
+    """A schema whose objects have no fields but the described ones.
+
+    A schema that another one extends (``is_part``) can't know the fields of that one: it stays
+    open, and the other one is closed.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    made = dict(schema)
+    if "$ref" in schema:
+        made["$ref"] = _AT + schema["$ref"]
+    if "properties" in schema:
+        made["properties"] = {name: closed(each) for name, each in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            made[key] = closed(schema[key])
+    for key in ("anyOf", "prefixItems"):
+        if key in schema:
+            made[key] = [closed(each) for each in schema[key]]
+    if "allOf" in schema:
+        made["allOf"] = [closed(each, is_part=True) for each in schema["allOf"]]
+    if not is_part and {"$ref", "properties", "allOf"} & set(schema):
+        made["unevaluatedProperties"] = False
+    return made
+
+
+@cache
+def _registry() -> Registry[Any]:
+    schemas = {name: closed(each, is_part=True) for name, each in SCHEMAS.items()}
+    whole = Resource(contents={"components": {"schemas": schemas}}, specification=DRAFT202012)
+    return Registry().with_resource(_AT, whole).crawl()
+
+
+def check(value: Any, schema: Any, what: str) -> None:
+    """Fails where ``value`` is not of ``schema``, or has a field that is not described."""
+    validator = Draft202012Validator(closed(schema), registry=_registry())
+    found = [
+        f"{what}: {'.'.join(map(str, error.absolute_path)) or 'top'}: {error.message[:500]}"
+        for error in validator.iter_errors(value)
+    ]
+    assert not found, "\n".join(found)
+
+
+def named(name: str) -> dict[str, str]:
+    """A reference to a schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
+
+
+def described(path: str) -> str | None:
+    """The path of the file that a request's path is one of; the one with fewest parameters."""
+    path = path.partition("?")[0]
+    found = [each for each in PATHS if _pattern(each).fullmatch(path)]
+    return min(found, key=lambda each: each.count("{"), default=None)
+
+
+def response_of(path: str, status: int) -> dict[str, Any]:
+    """Returns the schema of the response with this status."""
+    responses = PATHS[path]["get"]["responses"]
+    assert str(status) in responses, f"{path}: status {status} is not in openapi.json"
+    response: dict[str, Any] = responses[str(status)]
+    if "$ref" in response:
+        response = DOCUMENT["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    return response
+
+
+def check_answer(path: str, status: int, content_type: str, text: str) -> None:
+    """Fails where an answer to a GET is not as the file has it."""
+    found = described(path)
+    if found is None or len(text) > CHECKED_BYTES_MAX:
+        return
+    content = response_of(found, status).get("content", {})
+    kind = content_type.partition(";")[0]
+    assert not text or kind in content, f"{found}: {kind} is not in openapi.json"
+    if kind == "application/json":
+        check(json.loads(text), content[kind]["schema"], path)
+
+
+def check_event(watch: str, event: Any) -> None:
+    """Fails where an event of `/api/live` is not as the file has it."""
+    check(event, named("LiveEvent"), watch)
+    kind, slash, _ = watch.partition("/")
+    (described_as,) = [each for each in WATCHED if each.partition("/")[:2] == (kind, slash)]
+    check(event["head"], WATCHED[described_as]["head"], f"{watch}: head")
+    for table, key, row in event["rows"]:
+        tables = WATCHED[described_as]["tables"]
+        if row is not None:
+            check(row, tables[table], f"{watch}: {table} {key}")
