@@ -1,4 +1,4 @@
-"""Files of Kafka's client properties: what they make, and sentences about what they can't."""
+"""Files of Kafka's client properties: their settings, and the sentences about wrong ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-def test_a_file_of_nothing_is_a_plain_connection() -> None:
+def test_empty_file_is_a_plain_connection() -> None:
     assert settings_of({}) == (PLAINTEXT, ())
     assert settings_of({"security.protocol": "PLAINTEXT", "ssl.key.password": "x"})[0] == PLAINTEXT
 
@@ -31,7 +31,7 @@ def test_a_file_of_nothing_is_a_plain_connection() -> None:
         ('{} required user_x="no" username = "alice" password = "" ;', ""),
     ],
 )
-def test_the_user_as_kafka_writes_it(jaas: str, password: str) -> None:
+def test_user_of_a_jaas_text_is_read(jaas: str, password: str) -> None:
     pairs = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN"}
 
     found = settings_of({**pairs, "sasl.jaas.config": jaas.format(PLAIN_MODULE)})
@@ -39,7 +39,7 @@ def test_the_user_as_kafka_writes_it(jaas: str, password: str) -> None:
     assert found.security == Security(None, Login("PLAIN", Credentials("alice", password)))
 
 
-def test_the_user_as_librdkafka_has_it() -> None:
+def test_user_of_librdkafkas_properties_is_read() -> None:
     found = settings_of(
         {
             "security.protocol": "SASL_PLAINTEXT",
@@ -51,7 +51,7 @@ def test_the_user_as_librdkafka_has_it() -> None:
     assert found.security.login == Login("SCRAM-SHA-512", Credentials("alice", "secret"))
 
 
-def test_a_delegation_token_logs_in_by_scram() -> None:
+def test_delegation_token_logs_in_by_scram() -> None:
     jaas = f'{SCRAM_MODULE} required username="id" password="hmac" tokenauth="true";'
     pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
 
@@ -60,7 +60,7 @@ def test_a_delegation_token_logs_in_by_scram() -> None:
     assert found == Login("SCRAM-SHA-256", Credentials("id", "hmac", by_token=True))
 
 
-def test_a_token_is_given_or_is_in_a_file_that_is_read_for_each_login(tmp_path: Path) -> None:
+def test_token_is_given_or_its_file_is_read_for_each_login(tmp_path: Path) -> None:
     pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     file = tmp_path / "the token"
@@ -88,7 +88,7 @@ def test_a_token_is_given_or_is_in_a_file_that_is_read_for_each_login(tmp_path: 
         named.security.login.credentials()
 
 
-def test_properties_that_say_nothing_here_are_named(tmp_path: Path) -> None:
+def test_properties_without_effect_are_named(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=b:9092\nsecurity.protocol=PLAINTEXT\nssl.cihper.suites=x\n")
 
@@ -149,12 +149,14 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
         ),
     ],
 )
-def test_what_can_t_be_done_is_a_sentence(pairs: dict[str, str], said: str) -> None:
+def test_properties_that_are_not_possible_are_refused_by_a_sentence(
+    pairs: dict[str, str], said: str
+) -> None:
     with pytest.raises(ClientError, match=said):
         settings_of(pairs)
 
 
-def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_refused_by_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match="absent can't be read: No such file"):
         read_settings(tmp_path / "absent")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -164,7 +166,7 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
         read_settings(Path("/dev/zero"))
 
 
-def test_no_password_is_in_the_text_of_settings(tmp_path: Path) -> None:
+def test_text_of_the_settings_has_no_password(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own = authority.issue("me")
     settings = settings_of(
@@ -183,7 +185,7 @@ def test_no_password_is_in_the_text_of_settings(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(settings.security)) == settings.security
 
 
-def test_pem_in_a_property_may_be_one_line(tmp_path: Path) -> None:
+def test_pem_of_a_property_is_read_from_one_line(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     whole = authority.certificate.read_text()
     own = authority.issue("me")

@@ -1,1 +1,1 @@
-"""The errors of a cluster's brokers, whoever is asked: a table of requests, and how to ask them."""
+"""The errors of a cluster's brokers, each asked: a table of requests, and how to ask them."""

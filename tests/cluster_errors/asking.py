@@ -33,9 +33,9 @@ from tests.cluster_errors.cell import (
 from tests.wire import Wire
 
 OF_KAFKA = Path(__file__).parents[1] / "data" / "cluster" / "errors_of_kafka_3_9_2.json"
-"""What a cluster of Apache Kafka 3.9.2 answers."""
+"""The answers of a cluster of Apache Kafka 3.9.2."""
 NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
-"""What `/controller` says of a broker that is not there."""
+"""`/controller` names a broker that is not there."""
 
 CELLS = [
     *of_partitions.cells(),
@@ -76,11 +76,11 @@ DIFFERS = {
         "the topic is looked for first"
     ),
 }
-"""Cells in which Muster answers otherwise, and why."""
+"""Cells in which Muster answers otherwise, with the reason."""
 
 
 def written() -> dict[str, Codes]:
-    """What Kafka answered when OF_KAFKA was written."""
+    """Kafka's answers when OF_KAFKA was written."""
     found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
     return found
 
@@ -102,7 +102,7 @@ def make_lost(cluster: Cluster) -> None:
 
 
 def until_lost(cluster: Cluster) -> None:
-    """Waits until broker 1 knows that nobody leads it."""
+    """Waits until broker 1 knows that it has no leader."""
     _until_led_by(cluster, -1)
 
 
@@ -117,7 +117,7 @@ def _until_led_by(cluster: Cluster, leader: int) -> None:
 
 
 def until_nobody_is_controller(cluster: Cluster) -> None:
-    """Waits until brokers 1 and 2 say that they are not it."""
+    """Waits until brokers 1 and 2 both say that they are not the controller."""
 
     def is_so() -> bool:
         asked = {"topics": None, "timeout_ms": 1000}

@@ -19,9 +19,9 @@ from tests.wire import Wire
 
 Value = dict[str, Any]
 Codes = list[list[Any]]
-"""Where in the answer, and the code; sorted."""
+"""Places in the answer, each with its code; sorted."""
 CLOSED: Codes = [["closed", -2]]
-"""There is no answer: the broker closes the connection."""
+"""The broker closes the connection without an answer."""
 
 TOPIC, NOWHERE = "orders", "nowhere"
 ASSIGNED = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
@@ -32,30 +32,30 @@ PLACES = {
     "no such partition": (TOPIC, 9),
     "no such topic": (NOWHERE, 0),
 }
-"""What broker 1 is of a partition."""
+"""The role of broker 1 for each partition."""
 LOST = "lost"
 """A topic whose one replica, at broker 3, is away."""
 GROUP, TRANSACTION = "billing", "payments"
 TOPIC_ID = b"the topic's id  "
-"""Stands for that of TOPIC, which the cluster has given it."""
+"""In place of the id that the cluster has given to TOPIC."""
 DIRECTORY = "the directory of broker 1"
-"""Stands for that."""
+"""In place of the directory of broker 1."""
 STRANGE_ID = bytes(range(16))
 WAIT_MS = 5_000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Who is who in the cluster that is asked."""
+    """The roles of the brokers in the cluster that is asked."""
 
     ports: Mapping[int, int]
     controller: int
     of_group: int
     """The coordinator of GROUP, which has committed offsets and no members."""
     of_transaction: int
-    """That of TRANSACTION, which nobody has used."""
+    """That of TRANSACTION, which has not been used."""
     stands_for: Mapping[Any, Any]
-    """What is in the place of TOPIC_ID and DIRECTORY."""
+    """The values to use in place of TOPIC_ID and DIRECTORY."""
 
     def other_than(self, broker: int) -> int:
         """Another broker."""

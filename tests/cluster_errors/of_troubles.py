@@ -1,7 +1,7 @@
-"""Requests for a partition that nobody leads, and for a controller that is not there.
+"""Requests for a partition without a leader, and for a controller that is not there.
 
 They are asked when broker 3 is away, which has the one replica of LOST, at its leader and at the
-controller of before; then when nobody is the controller.
+controller of before; then when the cluster has no controller.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 Nodes and brokers change by ``up 1 2``, ``down 1``, ``bounce 1``, ``topic t 1,2 2,1`` (the replicas
 of each partition), ``grow t 1,2``, ``delete t``, ``erase t``, ``move t/0=3,4`` and ``preferred
 t/0`` (nodes of /admin), ``isr-by-leader t/0 1,2``, ``disk 2 t/0`` and ``unclean t``; ``elect 1``
-makes a controller, ``as 1`` speaks to the one of that epoch. The fact follows at once, but for
-``unseen 1``, a bounce of which nobody hears. Calls are
-``isr t/0 1,2`` (by its leader; ``epoch=`` and ``version=`` say others), ``shutdown 1``,
-``elect-leaders t/0 unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and ``ids 2``.
+creates a controller, and ``as 1`` selects the one of that epoch. The controller receives the fact
+at once, except for ``unseen 1``, a bounce that no controller sees. Calls are ``isr t/0 1,2`` (by
+its leader; ``epoch=`` and ``version=`` set others), ``shutdown 1``, ``elect-leaders t/0
+unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and ``ids 2``.
 
-Then nothing moves until a line says so: ``land`` brings all writes to ZooKeeper (``land failed``:
-in vain; ``land lost``: they are done, and the answer is BAD_VERSION), ``read`` answers reads,
-``answer`` lets brokers answer all requests, ``rest`` does all of these until nothing is left.
-``tick 5000`` lets time go by.
+Other steps need a line: ``land`` completes all writes to ZooKeeper (``land failed``: they fail;
+``land lost``: they are done, and the result is BAD_VERSION), ``read`` answers reads, ``answer``
+lets brokers answer all requests, and ``rest`` repeats these until nothing is left. ``tick 5000``
+advances the time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Conversation:
         return self.world.hosts[self.speaks]
 
     def say(self, line: str) -> list[str]:
-        """Does what a line says and returns what came of it, a line each."""
+        """Runs one line and returns the lines of its outcome."""
         verb, _, rest = line.partition(" ")
         outcomes = getattr(self, "_" + verb.replace("-", "_"))(words_of(rest, _OPTIONS))
         return [line for outcome in outcomes or () for line in render_outcome(outcome)]
@@ -101,7 +101,7 @@ class Conversation:
     _bounce = _up
 
     def _unseen(self, words: Words) -> Iterable[Outcome]:
-        """These restart, and no controller hears of it."""
+        """These brokers restart, and the controller is not notified."""
         for each in words.plain:
             self.world.register(int(each))
         return ()
@@ -121,7 +121,7 @@ class Conversation:
         return [outcome]
 
     def _as(self, words: Words) -> Iterable[Outcome]:
-        """Facts and calls go to the controller of this epoch."""
+        """Sends facts and calls to the controller of this epoch."""
         self.speaks = int(words.plain[0]) - 1
         return ()
 
@@ -133,7 +133,7 @@ class Conversation:
         return self._give(TopicsSeen([*self.world.nodes.topics]))
 
     def _grow(self, words: Words) -> Iterable[Outcome]:
-        """As an old tool does, which drops what it doesn't know."""
+        """Rewrites the topic as an old tool does, which drops unknown fields."""
         name, *more = words.plain
         partitions = {
             i: replicas(*each.replicas)
@@ -268,5 +268,5 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns it with its outcomes written anew."""
+    """Runs a conversation and returns its text with the present outcomes."""
     return golden_text.run_text(text, Conversation)

@@ -30,11 +30,11 @@ from controller.outcome import (
     Write,
 )
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     Send,
     ShownPartition,
     StopReplicaRequest,
-    ToldPartition,
     UpdateMetadataRequest,
 )
 from controller.values import Assignment, LeaderAndIsr, TopicPartition
@@ -64,7 +64,7 @@ def place(key: TopicPartition) -> str:
     return f"{key[0]}/{key[1]}"
 
 
-def state_text(state: LeaderAndIsr | ToldPartition | ShownPartition) -> str:
+def state_text(state: LeaderAndIsr | LeaderAndIsrPartition | ShownPartition) -> str:
     text = f"leader {state.leader} epoch {state.leader_epoch} isr {numbers(state.isr)}"
     return text + (" recovering" if getattr(state, "recovering", False) else "")
 
@@ -129,7 +129,7 @@ def send_line(send: Send) -> str:
             return f"StopReplica {'; '.join(stopped)}"
 
 
-def _told(told: ToldPartition) -> str:
+def _told(told: LeaderAndIsrPartition) -> str:
     assignment = Assignment(told.replicas, told.adding, told.removing)
     new = " new" if told.is_new else ""
     return f"{state_text(told)} of {assignment_text(assignment)}{new}"

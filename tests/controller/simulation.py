@@ -1,10 +1,9 @@
-"""A random history of a cluster around the pure core: a seed decides all of it.
+"""A random history of a cluster around the pure core, determined by a seed.
 
-Brokers die, restart and bounce, disks fail, leaders change their ISRs, tools and clients ask for
-all that they may ask for, controllers follow each other; results, reads, requests and facts come
-late, twice or in another order, and writes fail in each way that they can. `Nodes` and
-`SimulatedBroker` check each step. In the end everything lives and works: then nothing may be left
-undone.
+Brokers die, restart and bounce, disks fail, leaders change their ISRs, tools and clients send every
+permitted request, and controllers succeed each other. Results, reads, requests and facts arrive
+late, twice or in another order, and writes fail in every possible way. `Nodes` and
+`SimulatedBroker` check each step. In the end everything is up and works: then no work must be left.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Simulation:
         self.tickets = 0
         self.asked: dict[Host, list[int]] = {}
         self.pending: set[str] = set()
-        """Watches that have fired and were not followed yet."""
+        """Watches that have fired and were not handled yet."""
         self.steps = 0
         for broker_id in range(1, BROKERS + 1):
             self.world.register(broker_id)
@@ -82,7 +81,7 @@ class Simulation:
         return self.world.hosts[-1]
 
     def any_host(self) -> Host:
-        """The newest, and sometimes one before it that does not know."""
+        """The newest controller, or sometimes an earlier one that does not know of its end."""
         hosts = [each for each in self.world.hosts[-3:] if not each.resigned]
         return self.random.choice([*hosts, self.host])
 
@@ -94,21 +93,21 @@ class Simulation:
         self.pending.clear()
 
     def ticket(self, host: Host) -> int:
-        """A fresh one."""
+        """A fresh ticket."""
         self.tickets += 1
         self.asked[host].append(self.tickets)
         return self.tickets
 
     def some(self, count: int) -> Replicas:
-        """So many different brokers."""
+        """``count`` different brokers."""
         return tuple(self.random.sample(range(1, BROKERS + 1), count))
 
     def topic(self) -> str | None:
-        """A topic that is there."""
+        """An existing topic."""
         return self.random.choice([*self.world.nodes.topics]) if self.world.nodes.topics else None
 
     def key(self) -> TopicPartition | None:
-        """A partition that is there."""
+        """An existing partition."""
         name = self.topic()
         if name is None or not self.world.nodes.topics[name].partitions:
             return None
@@ -150,7 +149,7 @@ class Simulation:
         again = waiting[0]
         answer = host.send_one(channel)
         if answer is not None and self.random.random() < 0.1:
-            # The answer was lost with its connection: it is sent again.
+            # The response was lost with its connection: the request is sent again.
             host.channels.setdefault(channel, deque()).appendleft(again)
         elif answer is not None:
             host.give(answer)
@@ -168,7 +167,7 @@ class Simulation:
             host.read_one()
 
     def _see(self) -> None:
-        """A watch is followed."""
+        """Handles a fired watch."""
         if self.pending:
             what = self.random.choice(sorted(self.pending))
             self.pending.discard(what)
@@ -202,7 +201,7 @@ class Simulation:
             host.give(Tick())
 
     def _repeat_fact(self) -> None:
-        """What was seen comes again, or as it was before."""
+        """Repeats a fact, as it is or as it was before."""
         host, nodes = self.host, self.world.nodes
         if self.random.random() < 0.5:
             brokers = [
@@ -273,7 +272,7 @@ class Simulation:
         host.give(self.world.isr_asked(self.ticket(host), broker.broker_id, wanted, **but))
 
     def _other_isr(self, leader: int, key: TopicPartition, state: LeaderAndIsr) -> Replicas:
-        """With those that follow in this epoch, or without one of them."""
+        """The ISR with all replicas that follow in this epoch, or without one of them."""
         told = self.world.brokers[leader].replicas[key]
         followers = self._followers(leader, key)
         if self.random.random() < 0.3 and len(state.isr) > 1:
@@ -319,7 +318,7 @@ class Simulation:
             partitions[len(partitions)] = replicas(*self.some(self.random.randint(1, 3)))
         moves = any(each.adding or each.removing for each in partitions.values())
         if not moves and self.random.random() < 0.5:
-            # An old tool drops what it doesn't know.
+            # An old tool drops unknown fields.
             self.world.nodes.rewrite_topic(
                 name,
                 topic_id=None,
@@ -383,14 +382,14 @@ class Simulation:
     # ---------------------------------------------------------------------------- the history
 
     def run(self, steps: int) -> None:
-        """So many steps, then the end."""
+        """Runs ``steps`` steps, then the end."""
         for action in self.random.choices(self._actions, self._weights, k=steps):
             self.steps += 1
             action()
         self.end()
 
     def end(self) -> None:
-        """Everything lives and works: nothing may be left undone."""
+        """Everything is up and works: no work must be left."""
         world, host = self.world, self.host
         for broker in world.brokers.values():
             if broker.failed or broker.epoch < 0 or broker.broker_id not in world.nodes.brokers:
@@ -406,7 +405,7 @@ class Simulation:
         self._check_end()
 
     def _rest(self) -> None:
-        """Until nothing changes any more; leaders take followers into their ISRs."""
+        """Runs until nothing changes; leaders add followers to their ISRs."""
         world, host = self.world, self.host
         before: object = None
         for _ in range(60):

@@ -1,4 +1,5 @@
-"""The balancer: whether and when preferred leaders get their partitions, and from how many on."""
+"""The balancer: whether and when preferred leaders get their partitions back, and from which
+imbalance on."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ FIRST_LOOK_MS = 5_000
 
 
 def led_elsewhere(count: int, **config: object) -> Host:
-    """Broker 1 is preferred by ten partitions, of which broker 2 leads so many."""
+    """Broker 1 is preferred by ten partitions, of which broker 2 leads ``count``."""
     world = World(2, **config)
     for broker_id in (1, 2):
         world.register(broker_id)
@@ -31,19 +32,19 @@ def led_elsewhere(count: int, **config: object) -> Host:
 
 
 def led_by_2(host: Host) -> int:
-    """How many partitions broker 2 leads."""
+    """The number of partitions that broker 2 leads."""
     return sum(state.leader == 2 for state in host.world.nodes.states.values())
 
 
 def pass_time(host: Host, ms: int) -> int:
-    """Lets time go by; how many partitions broker 2 leads then."""
+    """Advances the time; returns the number of partitions that broker 2 leads then."""
     host.now_ms += ms
     host.give(Tick())
     host.settle()
     return led_by_2(host)
 
 
-def test_too_many_elsewhere_go_back_soon_after_the_election() -> None:
+def test_imbalance_is_corrected_soon_after_the_election() -> None:
     host = led_elsewhere(4)
     assert pass_time(host, FIRST_LOOK_MS - 1) == 4
     assert pass_time(host, 1) == 0
@@ -53,14 +54,12 @@ def test_too_many_elsewhere_go_back_soon_after_the_election() -> None:
     ("percentage", "elsewhere", "left"),
     [(10, 1, 1), (10, 2, 0), (50, 5, 5), (50, 6, 0), (0, 1, 0), (100, 10, 10)],
 )
-def test_an_imbalance_up_to_the_percentage_is_left(
-    percentage: int, elsewhere: int, left: int
-) -> None:
+def test_imbalance_up_to_the_percentage_is_kept(percentage: int, elsewhere: int, left: int) -> None:
     host = led_elsewhere(elsewhere, leader_imbalance_per_broker_percentage=percentage)
     assert pass_time(host, FIRST_LOOK_MS) == left
 
 
-def test_the_balance_is_looked_at_again_after_the_interval() -> None:
+def test_balance_is_checked_again_after_the_interval() -> None:
     host = led_elsewhere(0, leader_imbalance_check_interval_ms=60_000)
     assert pass_time(host, FIRST_LOOK_MS) == 0
     host.world.unregister(1)
@@ -78,6 +77,6 @@ def test_the_balance_is_looked_at_again_after_the_interval() -> None:
     assert pass_time(host, 1) == 0
 
 
-def test_nothing_is_balanced_where_that_is_off() -> None:
+def test_leaders_are_not_balanced_when_disabled() -> None:
     host = led_elsewhere(PARTITIONS, auto_leader_rebalance_enable=False)
     assert pass_time(host, 3_600_000) == PARTITIONS

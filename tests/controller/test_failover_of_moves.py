@@ -1,4 +1,4 @@
-"""Controllers that fail over at each step of a reassignment, while the older one goes on."""
+"""Controllers that fail over at each step of a reassignment, while the older one continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORIGIN, TARGET, OTHER = (1, 2, 3), (4, 2), (3, 4, 1)
 
 
 def step(host: Host) -> bool:
-    """One write, read or answer, or one slice of work; False if nothing is left."""
+    """Performs one write, read or response, or one slice of work; False if nothing is left."""
     if host.resigned:
         return False
     if host.more:
@@ -37,9 +37,11 @@ def step(host: Host) -> bool:
 
 
 def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
-    """Leaders ask for all replicas that follow them, until nothing changes any more."""
+    """Leaders request all replicas that follow them for their ISR, until nothing changes."""
     for _ in range(8):
-        while sum(step(each) for each in world.hosts):  # the older one goes on, and is fenced
+        while sum(
+            step(each) for each in world.hosts
+        ):  # the older controller continues, and is fenced
             pass
         state, assignment = world.nodes.states[T0], world.nodes.topics["t"].partitions[0]
         if state.leader == NO_LEADER:
@@ -53,10 +55,10 @@ def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
 
 
 def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
-    """The move is whole: in the nodes, at all brokers, and on their disks.
+    """Checks that the move is complete in the nodes, at all brokers, and on their disks.
 
-    As with Kafka a replica stays on a disk if the request to delete it died with its controller:
-    where the target led already (``was_over``).
+    As in Kafka, a replica stays on a disk if the request to delete it was lost with its connection,
+    when the target led already (``was_over``).
     """
     replicas, adding, removing = world.nodes.topics["t"].partitions[0]
     state = world.nodes.states[T0]
@@ -72,7 +74,7 @@ def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
 
 
 def steps_of_a_move() -> int:
-    """Steps until a controller that does not fail has moved the partition."""
+    """The number of steps until a controller that does not fail has moved the partition."""
     host = cluster(1, 2, 3, 4)
     host.give(AlterReassignments("move", {T0: TARGET}))
     taken, tickets = 0, count()
@@ -94,7 +96,7 @@ STEPS = steps_of_a_move()
 def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
     again: Replicas | str | None, by_node: bool
 ) -> None:
-    """``again`` is asked of the next controller before it has settled, ``restart`` of a broker."""
+    """The next controller gets ``again`` before it has settled; ``restart`` restarts a broker."""
     for at in range(STEPS + 1):
         older = cluster(1, 2, 3, 4)
         world, tickets = older.world, count()
@@ -112,7 +114,7 @@ def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
                 older.give(world.isr_asked(f"older {taken}", state.leader, {T0: isr}))
         was_over = set(world.nodes.states[T0].isr) <= set(TARGET)
         newer = world.elect(2)
-        if again == "restart":  # with another epoch, and nobody has seen it away
+        if again == "restart":  # with another epoch, and no controller has seen it down
             world.register(4)
             newer.give(world.see_brokers())
         elif again is not None:

@@ -1,4 +1,4 @@
-"""What the journal of a cluster tells of the controller's events: who leads and why."""
+"""The journal entries of a cluster for the controller's events: leaders and their reasons."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from protocol.now import Now
 READY = ControllerReady(4, (1, 2, 3), 1, 1)
 
 
-def told(*events: Event) -> list[tuple[str, Happened]]:
-    """What events tell, in the epoch of `READY`."""
+def entries_of(*events: Event) -> list[tuple[str, Happened]]:
+    """The journal entries of events in the epoch of `READY`."""
     story = Story(1)
     found = [story.entry(event, Now(0, 77)) for event in (READY, *events)]
     return [each for each in found[1:] if each is not None]
@@ -42,14 +42,14 @@ def written(
 
 
 def why(*events: Event) -> str:
-    """The last sentence."""
-    name, entry = told(*events)[-1]
+    """The sentence of the last entry."""
+    name, entry = entries_of(*events)[-1]
     assert name == "t-0"
     assert (entry.at_ms, entry.controller_epoch, entry.leader_epoch) == (77, 4, 7)
     return entry.why
 
 
-def test_a_leader_that_is_lost_is_named_with_what_became_of_it() -> None:
+def test_lost_leader_is_named_with_the_reason() -> None:
     moved = written(Cause.OFFLINE, 3, 1, (1, 2))
     first = "; broker 1 is the first live member of the ISR"
 
@@ -77,7 +77,7 @@ def test_a_leader_that_is_lost_is_named_with_what_became_of_it() -> None:
     )
 
 
-def test_who_may_lead_and_does_not_live_is_named() -> None:
+def test_partition_without_a_leader_names_its_dead_isr() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 3, NO_LEADER, (3,), (3,))) == (
         "the leader, broker 3, is no longer registered in ZooKeeper; no member of the ISR (3) is"
         " alive"
@@ -91,7 +91,7 @@ def test_who_may_lead_and_does_not_live_is_named() -> None:
     )
 
 
-def test_a_leader_that_was_asked_for_is_named() -> None:
+def test_requested_leader_change_has_its_reason() -> None:
     assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
         "the election of its preferred leader, broker 1, was requested"
     )
@@ -105,7 +105,7 @@ def test_a_leader_that_was_asked_for_is_named() -> None:
     assert why(written(Cause.REASSIGNED, 2, 1, (1, 3))) == "its replicas are being reassigned"
 
 
-def test_who_left_the_isr_is_told_with_whose_doing_it_was() -> None:
+def test_isr_change_names_its_cause() -> None:
     assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 1, 1, (1, 2))) == (
         "broker 3 is no longer registered in ZooKeeper"
     )
@@ -117,15 +117,15 @@ def test_who_left_the_isr_is_told_with_whose_doing_it_was() -> None:
     )
 
 
-def test_a_state_that_says_the_same_in_another_epoch_is_not_told() -> None:
-    assert told(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
+def test_unchanged_state_in_another_epoch_has_no_entry() -> None:
+    assert entries_of(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
 
 
-def test_what_is_about_brokers_and_topics_has_their_names() -> None:
+def test_events_of_brokers_and_topics_have_their_names() -> None:
     way = Assignment((2, 3, 1), (3,), (1,))
     found = [
         (name, entry.cause, entry.why)
-        for name, entry in told(
+        for name, entry in entries_of(
             BrokerLeft(3, 9),
             DeletionQueued("t", (3,)),
             TopicRemoved("t"),

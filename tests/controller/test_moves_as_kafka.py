@@ -1,4 +1,4 @@
-"""The states of a reassignment are those that Apache Kafka 3.9.2 writes, epoch by epoch."""
+"""The states of a reassignment equal those that Apache Kafka 3.9.2 writes, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ OF_KAFKA: list[tuple[tuple[int, ...], tuple[int, ...], list[State]]] = [
         [(2, 1, (2, 3, 4)), (2, 1, (2, 3, 4, 1)), (1, 2, (2, 3, 4, 1)), (1, 3, (3, 4, 1))],
     ),
 ]
-"""What a watch on the state of a partition saw at a cluster of four brokers."""
+"""The states that a watch on the partition saw in a cluster of four brokers."""
 
 
 @pytest.mark.parametrize(("origin", "target", "states"), OF_KAFKA)
-def test_reassignment_writes_the_states_that_kafka_writes(
+def test_reassignment_writes_the_states_of_kafka(
     origin: tuple[int, ...], target: tuple[int, ...], states: list[State]
 ) -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: origin}})

@@ -1,7 +1,7 @@
 """Faults planted into the core one at a time: the random histories must find each of them.
 
-A checker that never trips proves nothing. A plant puts a wrong piece into the place of a right one
-with `monkeypatch`; then histories run until something that must hold doesn't.
+A checker that never fails proves nothing. A plant replaces a piece of the core by `monkeypatch`;
+then histories run until an invariant fails.
 """
 
 from __future__ import annotations
@@ -210,12 +210,12 @@ PLANTS = [
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.planted("simulated controller")
-def test_the_histories_find(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_find_the_planted_fault(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         simulation = Simulation(seed)
         try:
             simulation.run(STEPS)
-        except Exception:  # noqa: BLE001 - a checker that trips, or what it kept from happening
+        except Exception:  # noqa: BLE001 - a failed check, or an exception that it causes
             return
     pytest.fail(f"{MOST_SEEDS} histories did not find that {plant.__name__}")

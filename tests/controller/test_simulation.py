@@ -1,4 +1,4 @@
-"""Random histories: what must always hold holds, and in the end nothing is left undone."""
+"""Random histories: the invariants hold, and in the end no work is left."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def run(seeds: range, steps: int) -> None:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_the_laws_hold_of_the_controller(tenth: int) -> None:
+def test_invariants_hold_in_random_histories(tenth: int) -> None:
     first = SEED + tenth * SEEDS // 10
     run(range(first, first + SEEDS // 10), 300)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("thousand", range(8))
-def test_the_laws_hold_of_the_controller_for_long(thousand: int) -> None:
+def test_invariants_hold_in_long_random_histories(thousand: int) -> None:
     run(range(thousand * 1000, (thousand + 1) * 1000), 1000)

@@ -1,4 +1,4 @@
-"""The tables of the machines, and the arithmetic of a reassignment."""
+"""The tables of the state machines, and the computation of a reassignment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.states import (
 from controller.values import Assignment, LeaderAndIsr
 
 
-def test_each_state_can_be_entered() -> None:
+def test_each_state_has_a_legal_previous_state() -> None:
     assert set(LEGAL_PREVIOUS) == set(PartitionState)
     assert set(LEGAL_PREVIOUS_REPLICA) == set(ReplicaState)
     assert all(LEGAL_PREVIOUS.values())
@@ -45,7 +45,7 @@ def test_a_reassignment_lists_target_and_origin(
     assert after.origin == tuple(each for each in after.replicas if each in before.origin)
 
 
-def test_a_state_says_the_same_at_another_version() -> None:
+def test_state_equals_itself_at_another_version() -> None:
     state = LeaderAndIsr(1, 2, (1, 2), 3, partition_epoch=4)
 
     assert state.says_as(state._replace(partition_epoch=9))

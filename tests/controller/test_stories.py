@@ -1,4 +1,4 @@
-"""Stories of the core: what is written and who is told, with everything moving in order."""
+"""Histories of the core, with everything in order: the writes, and the requests to brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T0 = ("t", 0)
 
 
 def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | None = None) -> Host:
-    """A controller of these brokers and topics, at rest."""
+    """A settled controller of these brokers and topics."""
     world = World(4)
     for broker_id in broker_ids or (1, 2, 3):
         world.register(broker_id)
@@ -43,7 +43,7 @@ def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | No
     return host
 
 
-def test_a_failover_tells_of_brokers_first_then_of_partitions() -> None:
+def test_failover_sends_brokers_first_and_partitions_after() -> None:
     world = World(3)
     for broker_id in (1, 2, 3):
         world.register(broker_id)
@@ -59,7 +59,7 @@ def test_a_failover_tells_of_brokers_first_then_of_partitions() -> None:
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
 
 
-def test_a_state_that_was_decided_before_its_leader_came_back_is_decided_again() -> None:
+def test_state_decided_before_its_leader_restarted_is_decided_again() -> None:
     """Nothing was written: the host fences states by the registrations of brokers."""
     host = cluster()
     world = host.world
@@ -79,7 +79,7 @@ def test_a_state_that_was_decided_before_its_leader_came_back_is_decided_again()
     assert world.nodes.states[T0][:3] == (2, 1, (2,))
 
 
-def test_the_next_of_the_isr_leads_when_a_leader_dies() -> None:
+def test_next_isr_member_leads_when_the_leader_dies() -> None:
     host = cluster()
     world = host.world
 
@@ -97,7 +97,7 @@ SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in ra
 
 
 @pytest.mark.parametrize("how", ["dies", "stops"])
-def test_what_nobody_can_write_to_is_written_and_told_before_all_else(how: str) -> None:
+def test_leaderless_partitions_are_written_and_sent_first(how: str) -> None:
     host = cluster(topics=SIX)
     world = host.world
 
@@ -125,7 +125,7 @@ def test_what_nobody_can_write_to_is_written_and_told_before_all_else(how: str) 
     assert {each.leader for each in world.nodes.states.values()} == {1, 3}
 
 
-def test_a_bounced_leader_is_dead_and_then_new() -> None:
+def test_bounced_leader_loses_its_leadership() -> None:
     host = cluster()
     world = host.world
 
@@ -138,7 +138,7 @@ def test_a_bounced_leader_is_dead_and_then_new() -> None:
     assert world.brokers[1].shown == {T0: 2}
 
 
-def test_the_only_member_of_the_isr_leads_again_after_its_bounce() -> None:
+def test_only_isr_member_leads_again_after_its_bounce() -> None:
     host = cluster(topics={"t": {0: (1,)}})
     world = host.world
 
@@ -149,7 +149,7 @@ def test_the_only_member_of_the_isr_leads_again_after_its_bounce() -> None:
     assert world.nodes.states[T0][:3] == (1, 1, (1,))
 
 
-def test_a_partition_without_a_live_member_of_its_isr_waits_for_one() -> None:
+def test_partition_without_a_live_isr_member_waits_for_one() -> None:
     host = cluster()
     world = host.world
     for broker_id in (3, 2, 1):
@@ -170,7 +170,7 @@ def test_a_partition_without_a_live_member_of_its_isr_waits_for_one() -> None:
     assert world.brokers[2].replicas[T0].leader == 1
 
 
-def test_a_topic_that_appears_is_created_and_one_that_grows_grows() -> None:
+def test_new_topic_and_added_partitions_get_states() -> None:
     host = cluster()
     world = host.world
     world.nodes.create_topic("new", {0: replicas(2, 3)}, None)
@@ -190,7 +190,7 @@ def test_a_topic_that_appears_is_created_and_one_that_grows_grows() -> None:
     assert world.nodes.topics["new"].topic_id == topic_id
 
 
-def test_a_topic_is_deleted_when_its_last_replica_is() -> None:
+def test_topic_is_deleted_after_its_last_replica() -> None:
     host = cluster()
     world = host.world
     world.nodes.deletions.add("t")
@@ -226,7 +226,7 @@ def test_deleted_topic_leaves_the_metadata_and_keeps_its_name_when_a_replica_is_
     assert all(not each.directories for each in world.brokers.values())
 
 
-def test_new_controller_does_not_show_a_topic_again_that_is_being_deleted() -> None:
+def test_new_controller_does_not_show_a_topic_being_deleted() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
@@ -250,7 +250,7 @@ def test_new_controller_does_not_show_a_topic_again_that_is_being_deleted() -> N
     assert leaders == {LEADER_OF_DELETED}
 
 
-def test_a_broker_that_stops_hands_over() -> None:
+def test_controlled_shutdown_moves_leaderships() -> None:
     host = cluster(topics={"t": {0: (1, 2, 3), 1: (2, 1, 3), 2: (1,)}})
     world = host.world
 
@@ -264,7 +264,7 @@ def test_a_broker_that_stops_hands_over() -> None:
     assert world.nodes.states["t", 2][:3] == (1, 0, (1,))
 
 
-def test_a_reassignment_by_the_api() -> None:
+def test_reassignment_by_the_api_moves_the_replicas() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
 
@@ -285,7 +285,7 @@ def test_a_reassignment_by_the_api() -> None:
     assert world.brokers[2].replicas[T0].leader == 4
 
 
-def test_a_reassignment_by_the_node() -> None:
+def test_reassignment_by_the_node_moves_the_replicas() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
     world.nodes.moves = {T0: (4,), ("nothing", 1): (1,)}
@@ -300,7 +300,7 @@ def test_a_reassignment_by_the_node() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (4,))
 
 
-def test_a_reassignment_is_cancelled() -> None:
+def test_cancelled_reassignment_restores_the_origin() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
     host.give(AlterReassignments("move", {T0: (4, 2)}))
@@ -317,8 +317,8 @@ def test_a_reassignment_is_cancelled() -> None:
     assert host.replies["again"].partitions[T0][0] == 85  # type: ignore[union-attr]
 
 
-def test_a_replica_that_failed_and_was_taken_back_is_another_when_it_comes_again() -> None:
-    """Nobody says that its disk has room again: there was nothing left to make."""
+def test_failed_replica_is_created_again_after_a_cancelled_move() -> None:
+    """A disk with space again is not reported, because no replica was left to create."""
     host = cluster(1, 2, 3, 4)
     world = host.world
     full = world.brokers[4]
@@ -335,7 +335,7 @@ def test_a_replica_that_failed_and_was_taken_back_is_another_when_it_comes_again
     assert full.replicas[T0].replicas == (4, 1, 2, 3)
 
 
-def test_preferred_leaders() -> None:
+def test_elect_leaders_elects_preferred_leaders() -> None:
     host = cluster()
     world = host.world
     world.register(1)
@@ -357,7 +357,7 @@ def test_preferred_leaders() -> None:
     assert not world.nodes.preferred
 
 
-def test_producer_ids() -> None:
+def test_producer_id_blocks_are_allocated_in_sequence() -> None:
     host = cluster()
     epoch = host.world.brokers[2].epoch
     host.give(AllocateProducerIds("a", 2, epoch))
@@ -385,7 +385,7 @@ def test_an_older_controller_is_fenced_and_refused() -> None:
     assert world.nodes.states[T0][:4] == (2, 1, (2, 3), 2)
 
 
-def test_requests_go_out_in_kafkas_order() -> None:
+def test_requests_are_sent_in_kafkas_order() -> None:
     host = cluster(topics={"t": {0: (1, 2, 3), 1: (2, 1, 3)}})
     world = host.world
     host.give(ControlledShutdown("bye", 1, world.brokers[1].epoch))

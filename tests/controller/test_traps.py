@@ -1,4 +1,4 @@
-"""What is easily wrong in a controller: the odd states, the old epochs, the repeated facts."""
+"""Frequent errors of controllers: unusual states, old epochs and repeated facts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignme
 
 
 @pytest.mark.parametrize("unclean", [False, True])
-def test_an_empty_isr_without_a_leader_waits_or_is_led_uncleanly(unclean: bool) -> None:
+def test_empty_isr_without_a_leader_needs_an_unclean_election(unclean: bool) -> None:
     host = begun({0: LeaderAndIsr(NO_LEADER, 4, (), 0, False, 6)}, {0: replicas(1, 2)})
     host.world.nodes.unclean["t"] = unclean
     host.settle()
@@ -73,12 +73,13 @@ def test_an_empty_isr_without_a_leader_waits_or_is_led_uncleanly(unclean: bool) 
     assert state.recovering is unclean
 
 
-def test_odd_states_do_no_harm() -> None:
+@pytest.mark.proves("clusters 22")
+def test_invalid_states_are_tolerated() -> None:
     host = begun(
         {
-            0: LeaderAndIsr(1, 3, (), 0),  # a leader that is not in its ISR
-            1: LeaderAndIsr(7, 3, (7, 8), 0),  # brokers that nobody knows
-            2: LeaderAndIsr(1, 3, (1, 3), 0),  # a member that is no replica
+            0: LeaderAndIsr(1, 3, (), 0),  # a leader outside its ISR
+            1: LeaderAndIsr(7, 3, (7, 8), 0),  # unknown brokers
+            2: LeaderAndIsr(1, 3, (1, 3), 0),  # a member that is not a replica
             3: None,
         },
         {0: replicas(1, 2), 1: replicas(7, 8), 2: replicas(1, 2), 3: replicas(), 4: replicas(9)},
@@ -93,7 +94,8 @@ def test_odd_states_do_no_harm() -> None:
     assert ("t", 4) not in states
 
 
-def test_a_deletion_without_its_topic_and_a_topic_without_partitions() -> None:
+@pytest.mark.proves("clusters 22")
+def test_deletion_of_unknown_or_empty_topics_completes() -> None:
     world = World(1)
     world.register(1)
     world.nodes.deletions = {"empty", "nothing"}
@@ -121,7 +123,7 @@ def test_a_deletion_without_its_topic_and_a_topic_without_partitions() -> None:
         Tick(),
     ],
 )
-def test_what_means_nothing_does_nothing(fact: Fact) -> None:
+def test_irrelevant_fact_has_no_effect(fact: Fact) -> None:
     host = cluster()
     before = dict(host.world.nodes.states)
 
@@ -150,7 +152,7 @@ def test_repeated_facts_change_nothing() -> None:
         assert not came, fact
 
 
-def test_a_broker_that_changes_its_endpoint_is_shown_to_all() -> None:
+def test_changed_broker_is_sent_to_all_brokers() -> None:
     host = cluster()
     broker = host.world.nodes.brokers[2]
     host.world.nodes.brokers[2] = broker._replace(rack="r1")
@@ -161,7 +163,8 @@ def test_a_broker_that_changes_its_endpoint_is_shown_to_all() -> None:
     assert not outcome.writes
 
 
-def test_metadata_has_all_brokers_those_that_shut_down_too() -> None:
+@pytest.mark.proves("clusters 10")
+def test_metadata_has_all_brokers_including_those_shutting_down() -> None:
     host = cluster()
     outcome = host.give(ControlledShutdown("bye", 1, -1))
     outcome = host.give(Written([host.write_one() for _ in outcome.writes]))
@@ -171,8 +174,9 @@ def test_metadata_has_all_brokers_those_that_shut_down_too() -> None:
     assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
 
 
+@pytest.mark.proves("clusters 13")
 @pytest.mark.parametrize(("epoch", "error"), [(-1, 0), (0, 77), (1, 0), (99, 0)])
-def test_the_epoch_of_a_shutdown(epoch: int, error: int) -> None:
+def test_controlled_shutdown_checks_the_broker_epoch(epoch: int, error: int) -> None:
     host = cluster()
     host.give(ControlledShutdown("bye", 1, epoch))
     host.settle()
@@ -194,14 +198,14 @@ def test_the_epoch_of_a_shutdown(epoch: int, error: int) -> None:
         (AlterReassignments("call", {}), 0),
     ],
 )
-def test_what_a_call_gets_at_once(call: Call, error: int) -> None:
+def test_invalid_call_is_refused_at_once(call: Call, error: int) -> None:
     host = cluster()
     host.give(call)
 
     assert host.replies["call"].error_code == error
 
 
-def test_an_answer_of_an_earlier_registration_says_nothing() -> None:
+def test_response_of_an_earlier_registration_is_ignored() -> None:
     host = cluster()
     world = host.world
     world.nodes.deletions.add("t")
@@ -219,7 +223,7 @@ def test_an_answer_of_an_earlier_registration_says_nothing() -> None:
     assert not world.nodes.topics
 
 
-def test_requests_after_a_bounce_carry_the_new_epoch() -> None:
+def test_requests_after_a_bounce_have_the_new_epoch() -> None:
     host = cluster()
     host.world.register(1)
 
@@ -230,8 +234,9 @@ def test_requests_after_a_bounce_carry_the_new_epoch() -> None:
     assert isinstance(to_it[0], UpdateMetadataRequest)
 
 
-def test_a_broker_that_joins_hears_who_lives_before_it_is_to_follow() -> None:
-    """Trap 9, after the election: a follower obeys no leader that it does not know to live."""
+@pytest.mark.proves("clusters 9")
+def test_joining_broker_receives_brokers_before_its_replicas() -> None:
+    """Trap 9, after the election: a follower ignores a leader that it does not know to be alive."""
     host = cluster(1, 2, topics={"t": {0: (1, 3)}})
     host.world.register(3)
 
@@ -243,7 +248,7 @@ def test_a_broker_that_joins_hears_who_lives_before_it_is_to_follow() -> None:
     assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
 
 
-def test_a_state_that_somebody_deletes_is_created_with_a_later_epoch() -> None:
+def test_deleted_state_is_created_with_a_later_epoch() -> None:
     host = cluster()
     world = host.world
     del world.nodes.states[T0]
@@ -254,7 +259,7 @@ def test_a_state_that_somebody_deletes_is_created_with_a_later_epoch() -> None:
     assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
 
 
-def test_the_state_of_a_later_controller_is_not_overwritten_blindly() -> None:
+def test_state_of_a_later_controller_is_not_overwritten() -> None:
     host = cluster()
     world = host.world
     later = world.nodes.states[T0]._replace(controller_epoch=9, partition_epoch=5)
@@ -269,7 +274,7 @@ def test_the_state_of_a_later_controller_is_not_overwritten_blindly() -> None:
     assert OtherController("t", 0, 9) in host.events
 
 
-def test_a_node_that_is_there_and_cannot_be_read_does_not_make_it_spin() -> None:
+def test_existing_unreadable_state_is_retried_later() -> None:
     host = cluster(topics={"t": {}})
     world = host.world
     world.nodes.rewrite_topic("t", partitions={0: replicas(1)})
@@ -300,7 +305,7 @@ ERRORS = {1: 41, 2: 11, 3: 41, 4: 41, 5: 41, 6: 41}
 
 
 @pytest.mark.parametrize("resigned", [False, True])
-def test_calls_are_refused_before_it_is_ready_and_after_it_resigned(resigned: bool) -> None:
+def test_calls_are_refused_by_a_controller_that_is_not_ready_or_resigned(resigned: bool) -> None:
     controller = Controller(ControllerConfig(1), 1)
     if resigned:
         controller.handle(Ready(), NOW)
@@ -310,7 +315,7 @@ def test_calls_are_refused_before_it_is_ready_and_after_it_resigned(resigned: bo
         assert reply.error_code == ERRORS[ticket]
 
 
-def test_who_waits_is_refused_when_it_resigns() -> None:
+def test_waiting_calls_are_refused_when_the_controller_resigns() -> None:
     host = cluster()
     for call in every_call():
         host.give(call)
@@ -324,7 +329,8 @@ def test_who_waits_is_refused_when_it_resigns() -> None:
     assert host.controller.next_deadline() is None
 
 
-def test_a_reassignment_is_not_done_when_only_those_that_come_are_in_the_isr() -> None:
+@pytest.mark.proves("clusters 24")
+def test_reassignment_waits_for_all_targets_in_the_isr() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(world.isr_asked("shrink", 1, {T0: (1,)}))
@@ -343,7 +349,7 @@ def test_a_reassignment_is_not_done_when_only_those_that_come_are_in_the_isr() -
     assert world.nodes.states[T0].leader == 2
 
 
-def test_a_new_controller_goes_on_with_a_reassignment() -> None:
+def test_new_controller_continues_a_reassignment() -> None:
     host = cluster(1, 2, 3, 4)
     world = host.world
     host.give(AlterReassignments("move", {T0: (4, 2)}))
@@ -358,7 +364,7 @@ def test_a_new_controller_goes_on_with_a_reassignment() -> None:
     assert world.nodes.states[T0][:3] == (4, 5, (2, 4))
 
 
-def test_a_move_that_would_leave_no_live_member_of_the_isr_is_refused() -> None:
+def test_cancel_that_would_leave_no_live_isr_member_is_refused() -> None:
     host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
     world = host.world
     host.give(AlterReassignments("move", {T0: (3, 4)}))
@@ -394,7 +400,7 @@ def large(partitions: int) -> Host:
 
 
 @pytest.mark.parametrize("event", ["dies", "returns", "stops", "is elected"])
-def test_a_large_cluster_is_worked_on_in_slices(event: str) -> None:
+def test_work_on_a_large_cluster_is_sliced(event: str) -> None:
     host = large(2_000)
     world = host.world
     outcomes = []
@@ -434,7 +440,7 @@ def test_a_large_cluster_is_worked_on_in_slices(event: str) -> None:
     assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
 
 
-def test_a_partition_that_nobody_ever_had_moves_at_once() -> None:
+def test_partition_without_a_state_moves_at_once() -> None:
     host = cluster(1, 2, topics={"t": {0: (4, 5)}})
     world = host.world
     assert T0 not in world.nodes.states
@@ -447,7 +453,8 @@ def test_a_partition_that_nobody_ever_had_moves_at_once() -> None:
     assert world.nodes.states[T0][:3] == (2, 0, (2, 1))
 
 
-def test_the_first_of_the_target_is_preferred_before_a_move_is_done_and_after() -> None:
+@pytest.mark.proves("clusters 24")
+def test_first_target_is_preferred_during_and_after_a_move() -> None:
     """Trap 24."""
     host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
     world = host.world

@@ -1,4 +1,4 @@
-"""What the controller shows of itself."""
+"""The counts and pending work that the controller shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from controller.view import Counts, Waits, counts, waits
 from tests.controller.test_stories import cluster
 
 
-def test_what_is_counted_and_waited_for() -> None:
+def test_view_has_counts_and_pending_work() -> None:
     host = cluster(
         1, 2, 3, topics={"t": {0: (1, 2), 1: (2, 1), 2: (3,)}, "gone": {0: (3, 1)}, "fine": {}}
     )

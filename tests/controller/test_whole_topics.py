@@ -1,4 +1,4 @@
-"""A topic's partitions are shown to brokers in one piece, however many there are."""
+"""The partitions of a topic are sent to brokers in one piece, however many there are."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.controller.world import Host, World, replicas
 
 MANY = 600
 MULTI = 64
-"""How many states a host writes at once."""
+"""The number of states that a host writes at once."""
 THREE = ("t0", "t1", "t2")
 
 
 def cluster(*broker_ids: int) -> Host:
-    """A controller of these brokers, at rest, without topics."""
+    """A settled controller of these brokers, without topics."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -39,7 +39,7 @@ def assignments(count: int, *broker_ids: int) -> dict[int, Assignment]:
 
 
 def seen(host: Host, partitions: dict[int, Assignment]) -> None:
-    """The topic `t` is created; its states are to be written."""
+    """The topic `t` is created; its states are pending writes."""
     host.world.nodes.create_topic("t", partitions, host.world.spare_id())
     host.give(TopicsSeen([*host.world.nodes.topics]))
     host.read_one()
@@ -47,7 +47,7 @@ def seen(host: Host, partitions: dict[int, Assignment]) -> None:
 
 
 def work(host: Host) -> list[Send]:
-    """What is sent while the controller works to the end of its backlog."""
+    """The requests sent while the controller works off its backlog."""
     sends = list[Send]()
     while host.more:
         sends += host.work().sends
@@ -55,7 +55,7 @@ def work(host: Host) -> list[Send]:
 
 
 def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
-    """These many writes reach ZooKeeper; those of some partitions in vain."""
+    """The results of ``among`` writes to ZooKeeper; the writes of some partitions fail."""
     done = []
     for _ in range(among):
         write = host.writes[0]
@@ -67,7 +67,7 @@ def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Wri
 
 
 def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
-    """All writes land, some at a time; what is sent meanwhile."""
+    """Completes all writes in several parts; returns the requests sent in the meantime."""
     sends = list[Send]()
     while host.writes:
         outcome: Outcome = host.give(results(host, min(MULTI, len(host.writes)), failed))
@@ -77,7 +77,7 @@ def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
 
 
 def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
-    """The partitions of each UpdateMetadata that a broker gets, where it has some."""
+    """The partitions of each non-empty UpdateMetadata for a broker."""
     return [
         sorted(each.partition for topic in send.topics for each in topic.partitions)
         for send in sends
@@ -86,7 +86,7 @@ def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
 
 
 def three_topics(*broker_ids: int) -> World:
-    """A cluster of these brokers, at rest, each with replicas of all partitions."""
+    """A settled cluster of these brokers, each with replicas of all partitions."""
     world = World(4)
     for broker_id in broker_ids:
         world.register(broker_id)
@@ -97,7 +97,7 @@ def three_topics(*broker_ids: int) -> World:
 
 
 def wholes(sends: list[Send], broker_id: int) -> list[str]:
-    """The topics that a broker is shown to be there, in their order, each whole from the first."""
+    """The topics that a broker receives, in order, each checked to be complete from the start."""
     topics = [
         topic
         for send in sends
@@ -113,11 +113,11 @@ def wholes(sends: list[Send], broker_id: int) -> list[str]:
 
 
 def queued(host: Host) -> list[Send]:
-    """All that is on its way to brokers."""
+    """All requests in transit to brokers."""
     return [each for channel in host.channels.values() for each in channel]
 
 
-def test_a_new_topic_is_shown_when_all_its_partitions_have_leaders() -> None:
+def test_new_topic_is_sent_when_all_its_partitions_have_leaders() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
 
@@ -129,7 +129,7 @@ def test_a_new_topic_is_shown_when_all_its_partitions_have_leaders() -> None:
     assert isinstance(sends[0], LeaderAndIsrRequest)
 
 
-def test_the_partitions_by_which_a_topic_grows_are_shown_together() -> None:
+def test_added_partitions_are_sent_together() -> None:
     host = cluster(1, 2)
     seen(host, assignments(2, 1, 2))
     host.settle()
@@ -143,14 +143,14 @@ def test_the_partitions_by_which_a_topic_grows_are_shown_together() -> None:
     assert shown(sends, 1) == shown(sends, 2) == [[*range(2, MANY)]]
 
 
-def test_a_partition_without_a_live_replica_holds_nothing_back() -> None:
+def test_partition_without_a_live_replica_does_not_delay_the_topic() -> None:
     host = cluster(1, 2)
     seen(host, {**assignments(MANY, 1, 2), MANY: replicas(3)})
 
     assert shown(land(host), 1) == [[*range(MANY)]]
 
 
-def test_a_partition_whose_write_failed_follows_the_others() -> None:
+def test_partition_whose_write_failed_is_sent_later() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
 
@@ -165,7 +165,7 @@ def test_a_partition_whose_write_failed_follows_the_others() -> None:
     assert host.world.brokers[1].shown.keys() == {("t", each) for each in range(MANY)}
 
 
-def test_a_state_that_is_there_already_is_read_and_shown_with_the_others() -> None:
+def test_existing_state_is_read_and_sent_with_the_others() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     written = host.write_one()
@@ -178,7 +178,7 @@ def test_a_state_that_is_there_already_is_read_and_shown_with_the_others() -> No
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
 
 
-def test_a_broker_that_joins_meanwhile_sees_the_whole_topic() -> None:
+def test_broker_that_joins_during_a_creation_receives_the_whole_topic() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     host.give(results(host, MULTI))
@@ -192,7 +192,7 @@ def test_a_broker_that_joins_meanwhile_sees_the_whole_topic() -> None:
     assert shown(land(host), 3) == [[*range(MANY)]]
 
 
-def test_nothing_is_shown_of_a_topic_that_goes_meanwhile() -> None:
+def test_topic_deleted_during_its_creation_is_not_sent() -> None:
     host = cluster(1, 2)
     seen(host, assignments(MANY, 1, 2))
     host.give(results(host, MULTI))
@@ -204,7 +204,7 @@ def test_nothing_is_shown_of_a_topic_that_goes_meanwhile() -> None:
     assert shown(sends, 1) == []
 
 
-def test_a_topic_that_is_deleted_while_it_grows_is_gone_everywhere() -> None:
+def test_topic_deleted_while_it_grows_is_removed_everywhere() -> None:
     host = cluster(1, 2)
     seen(host, assignments(2, 1, 2))
     host.settle()
@@ -221,7 +221,7 @@ def test_a_topic_that_is_deleted_while_it_grows_is_gone_everywhere() -> None:
     assert not any(each.shown or each.directories for each in world.brokers.values())
 
 
-def test_a_new_controller_shows_a_topic_in_one_piece() -> None:
+def test_new_controller_sends_a_topic_in_one_piece() -> None:
     world = World(4)
     world.register(1)
     world.register(2)
@@ -235,7 +235,7 @@ def test_a_new_controller_shows_a_topic_in_one_piece() -> None:
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
 
 
-def test_a_broker_that_registers_is_shown_each_topic_in_one_piece() -> None:
+def test_registered_broker_receives_each_topic_in_one_piece() -> None:
     world = three_topics(2, 3)
     host = world.hosts[-1]
     world.unregister(3)
@@ -247,14 +247,14 @@ def test_a_broker_that_registers_is_shown_each_topic_in_one_piece() -> None:
     sends = [*first, *work(host), *land(host)]
 
     hears = [each for each in first if each.broker_id == 3]
-    assert isinstance(hears[0], UpdateMetadataRequest)  # followers obey whom they know to live
+    assert isinstance(hears[0], UpdateMetadataRequest)  # followers obey only known brokers
     assert {each.broker_id for each in hears[0].brokers} == {2, 3}
     assert isinstance(hears[1], LeaderAndIsrRequest)  # replicas begin at once
     assert shown(hears, 3) == []
     assert wholes(sends, 3) == [*THREE]
 
 
-def test_the_topics_of_its_own_replicas_are_shown_first() -> None:
+def test_registered_broker_receives_the_topics_of_its_replicas_first() -> None:
     world = three_topics(1, 2)
     world.nodes.rewrite_topic("t2", partitions=assignments(MANY, 3))
     host = world.elect()
@@ -264,12 +264,12 @@ def test_the_topics_of_its_own_replicas_are_shown_first() -> None:
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3)[0] == "t2"
 
 
-def test_what_changes_while_a_broker_is_introduced_is_in_the_piece() -> None:
+def test_change_during_the_introduction_of_a_broker_is_included() -> None:
     world = three_topics(2, 1)
     host = world.hosts[-1]
     world.register(3)
     first = host.give(world.see_brokers()).sends
-    assert shown([*first], 3) == []  # the first topic is gone through in part
+    assert shown([*first], 3) == []  # a part of the first topic is done
     world.unregister(2)
     sends = [*first, *host.give(world.see_brokers()).sends, *work(host), *land(host)]
 
@@ -280,7 +280,7 @@ def test_what_changes_while_a_broker_is_introduced_is_in_the_piece() -> None:
     assert set(world.brokers[3].shown.values()) == {1}
 
 
-def test_a_broker_that_restarts_while_it_is_introduced_is_introduced_anew() -> None:
+def test_broker_that_restarts_during_its_introduction_starts_again() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -292,7 +292,7 @@ def test_a_broker_that_restarts_while_it_is_introduced_is_introduced_anew() -> N
     assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3) == [*THREE]
 
 
-def test_a_topic_that_goes_while_a_broker_is_introduced_is_not_shown_to_it() -> None:
+def test_topic_deleted_during_the_introduction_of_a_broker_is_not_sent() -> None:
     world = three_topics(1, 2)
     host = world.hosts[-1]
     world.register(3)
@@ -309,11 +309,11 @@ def test_a_topic_that_goes_while_a_broker_is_introduced_is_not_shown_to_it() -> 
     assert {topic for topic, _ in world.brokers[3].shown} == {"t2"}
 
 
-def test_a_broker_that_registers_when_a_controller_begins_is_shown_whole_topics() -> None:
+def test_broker_registered_during_an_election_receives_whole_topics() -> None:
     world = three_topics(1, 2)
     host = world.elect(2)
     host.work()
-    host.work()  # the first topic is settled, the second in part
+    host.work()  # the first topic is settled, the second partly
     world.register(3)
 
     sends = [*host.give(world.see_brokers()).sends, *work(host), *land(host)]
@@ -322,7 +322,7 @@ def test_a_broker_that_registers_when_a_controller_begins_is_shown_whole_topics(
     assert wholes(queued(host), 1) == wholes(queued(host), 2) == [*THREE]
 
 
-def test_a_new_controller_shows_a_partition_whose_write_failed_as_it_was() -> None:
+def test_new_controller_sends_the_old_state_when_a_write_failed() -> None:
     world = three_topics(2, 1)
     world.unregister(2)
     host = world.elect()

@@ -1,8 +1,8 @@
-"""A tiny ZooKeeper, tiny brokers, and hosts of controllers, for tests of the pure core.
+"""A small ZooKeeper, small brokers, and hosts of controllers, for tests of the pure core.
 
-Nothing happens by itself. A `Host` does what its controller's outcomes say: writes, reads and
-requests wait in queues until somebody moves one of them, in any order that ZooKeeper and a network
-may have. The nodes and the brokers check what must always hold, and raise where it does not.
+Nothing happens by itself. A `Host` performs its controller's outcomes: writes, reads and requests
+wait in queues until a test moves one of them, in any order that ZooKeeper and the network can have.
+The nodes and the brokers check the invariants, and raise when one fails.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from controller.outcome import (
     Write,
 )
 from controller.requests import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     Send,
     StopReplicaRequest,
-    ToldPartition,
     UpdateMetadataRequest,
 )
 from controller.values import (
@@ -75,18 +75,18 @@ from protocol.znodes.brokers import Endpoint
 
 
 class Broken(AssertionError):
-    """Something that must always hold doesn't."""
+    """An invariant does not hold."""
 
 
 def require(holds: bool, text: str) -> None:
-    """Raises where something does not hold."""
+    """Raises Broken when the condition does not hold."""
     if not holds:
         raise Broken(text)
 
 
 @dataclass
 class Nodes:
-    """What ZooKeeper has of a cluster."""
+    """The nodes of a cluster in ZooKeeper."""
 
     brokers: dict[int, BrokerFact] = field(default_factory=dict)
     topics: dict[str, TopicFact] = field(default_factory=dict)
@@ -97,23 +97,23 @@ class Nodes:
     notices: dict[str, list[TopicPartition]] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
     unclean_asked: set[str] = field(default_factory=set)
-    """Topics that ElectLeaders allowed an unclean leader."""
+    """Topics for which ElectLeaders allowed an unclean leader."""
     producer_ids: tuple[int, int] = (-1, -1)
     """The last id and the version of the node."""
     epoch: int = 0
-    """The epoch of the newest controller, and the version of the fence."""
+    """The epoch of the newest controller, which is the version of the fence."""
     zxid: int = 0
     ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
-    """The ids that topics have had, by name and creation."""
+    """The ids of topics, by name and creation."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
     """Replicas that a reassignment dropped, perhaps while their broker was down."""
     led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
-    """Which broker has led in each leader epoch of each partition, by its topic's creation, and by
-    which registration."""
+    """The broker and registration that led in each leader epoch of each partition, by its topic's
+    creation."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
-        """A fresh one."""
+        """A fresh zxid."""
         self.zxid += 1
         return self.zxid
 
@@ -202,7 +202,7 @@ class Nodes:
         assignment: Assignment,
         epoch: int,
     ) -> None:
-        """What holds of every state that a controller writes."""
+        """Checks the invariants of every state that a controller writes."""
         text = f"{key}: {before} -> {state}, {assignment}"
         require(state.controller_epoch == epoch, f"the epoch is not the controller's: {text}")
         require(state.leader in (*state.isr, NO_LEADER), f"the leader is not in the ISR: {text}")
@@ -221,7 +221,7 @@ class Nodes:
             require(clean or unclean, f"the ISR gained a member: {text}")
 
     def read(self, read: Read, spare_id: bytes) -> list[Fact]:
-        """What is there."""
+        """The facts that the nodes have."""
         match read:
             case ReadTopic(name):
                 topic = self.topics.get(name)
@@ -238,19 +238,19 @@ class Nodes:
     def create_topic(
         self, name: str, partitions: dict[int, Assignment], topic_id: bytes | None
     ) -> None:
-        """As a broker or an old tool does."""
+        """Creates a topic as a broker or an old tool does."""
         topic = self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
         if topic_id is not None:
             self.ids[name, topic.created] = topic_id
 
     def rewrite_topic(self, name: str, **changes: object) -> None:
-        """As a broker or an old tool does that adds partitions."""
+        """Rewrites a topic as a broker or an old tool does to add partitions."""
         topic = self.topics[name]
         changed = topic._replace(znode_version=topic.znode_version + 1, **changes)  # type: ignore[arg-type]
         self.topics[name] = changed
 
     def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
-        """As a leader does below 2.7; with the version that it knows."""
+        """Writes an ISR as a leader does below 2.7, with the version that it knows."""
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False
@@ -261,18 +261,18 @@ class Nodes:
 
 
 class SimulatedBroker:
-    """What a broker remembers of the controller's requests, and what it answers."""
+    """The state of a broker from the controller's requests, and its responses."""
 
     def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
         self.nodes = nodes
         self.epoch = -1
-        """The czxid of its registration; -1: it is down."""
+        """The czxid of its registration; -1 when it is down."""
         self.controller_epoch = 0
-        self.replicas: dict[TopicPartition, ToldPartition] = {}
-        """What it was told by LeaderAndIsr since it started."""
+        self.replicas: dict[TopicPartition, LeaderAndIsrPartition] = {}
+        """The partitions of LeaderAndIsr requests since it started."""
         self.directories: dict[TopicPartition, bytes | None] = {}
-        """What is on its disk, with the topic's id: it survives a restart."""
+        """The replicas on its disk, with the topic's id; they survive a restart."""
         self.shown: dict[TopicPartition, int] = {}
         """Leaders by UpdateMetadata."""
         self.knows: set[int] = set()
@@ -281,19 +281,19 @@ class SimulatedBroker:
         """Replicas whose disk failed."""
 
     def start(self, epoch: int) -> None:
-        """A new process with the disk of the last."""
+        """Starts a new process with the same disk."""
         self.epoch = epoch
         self.controller_epoch = 0
         self.replicas, self.shown, self.knows = {}, {}, set()
         self.failed = set()
 
     def stop(self) -> None:
-        """Its process ends."""
+        """Ends its process."""
         self.epoch = -1
         self.replicas = {}
 
     def take(self, request: Send) -> Answered:
-        """The answer to a request."""
+        """The response to a request."""
         if request.broker_epoch < self.epoch:
             return Answered(request, errors.STALE_BROKER_EPOCH, {})
         if request.controller_epoch < self.controller_epoch:
@@ -315,7 +315,7 @@ class SimulatedBroker:
                 answers[topic.name, told.partition] = self._lead(topic.name, topic.topic_id, told)
         return answers
 
-    def _lead(self, topic: str, topic_id: bytes | None, told: ToldPartition) -> int:
+    def _lead(self, topic: str, topic_id: bytes | None, told: LeaderAndIsrPartition) -> int:
         key = topic, told.partition
         if key in self.failed:
             return errors.KAFKA_STORAGE_ERROR
@@ -344,11 +344,11 @@ class SimulatedBroker:
             self._leads(key, told)
         return errors.NONE
 
-    def _leads(self, key: TopicPartition, told: ToldPartition) -> None:
-        """A leader epoch is of one life of one broker: the next may have a shorter log.
+    def _leads(self, key: TopicPartition, told: LeaderAndIsrPartition) -> None:
+        """A leader epoch belongs to one life of one broker: the next life can have a shorter log.
 
-        Where the state was written after the restart the controller can't know: the one before had
-        decided it when it had not seen the restart.
+        When the state was written after the restart, the controller cannot know: the previous one
+        decided it before it saw the restart.
         """
         topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
         if topic is None or state is None:
@@ -382,13 +382,13 @@ class SimulatedBroker:
                 answers[key] = errors.NONE
         return answers
 
-    def led(self) -> list[tuple[TopicPartition, ToldPartition]]:
-        """What it believes to lead."""
+    def led(self) -> list[tuple[TopicPartition, LeaderAndIsrPartition]]:
+        """The partitions that it believes to lead."""
         return [each for each in self.replicas.items() if each[1].leader == self.broker_id]
 
 
 class Host:
-    """One controller, and what it waits for."""
+    """One controller, and its pending writes, reads and requests."""
 
     def __init__(self, world: World, config: ControllerConfig, epoch: int) -> None:
         self.world = world
@@ -409,7 +409,7 @@ class Host:
         return Now(self.now_ms, self.now_ms)
 
     def give(self, event: Fact | Call) -> Outcome:
-        """An event for the controller; its outcome waits in the queues."""
+        """Gives the controller an event; its outcome waits in the queues."""
         return self.take(self.controller.handle(event, self.now))
 
     def work(self) -> Outcome:
@@ -417,7 +417,7 @@ class Host:
         return self.take(self.controller.work(self.now))
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Puts what it says into the queues."""
+        """Puts the outcome into the queues."""
         self.writes += outcome.writes
         self.reads += outcome.reads
         for send in outcome.sends:
@@ -431,7 +431,7 @@ class Host:
         return outcome
 
     def load(self) -> None:
-        """What a host reads after its election."""
+        """The reads of a host after its election."""
         nodes = self.world.nodes
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
@@ -448,18 +448,18 @@ class Host:
     # ------------------------------------------------------------------------ one thing moves
 
     def write_one(self) -> WriteResult:
-        """The first write reaches ZooKeeper."""
+        """Completes the first write."""
         return self.world.nodes.write(self.writes.popleft(), self.epoch)
 
     def read_one(self) -> None:
-        """The first read is answered."""
+        """Answers the first read."""
         read = self.reads.popleft()
         spare_id = self.world.spare_id(read.name if isinstance(read, ReadTopic) else "")
         for fact in self.world.nodes.read(read, spare_id):
             self.give(fact)
 
     def send_one(self, channel: tuple[int, int]) -> Answered | None:
-        """The first request of a channel is answered; None: its broker is not there."""
+        """Answers the first request of a channel; None when its broker is down."""
         requests = self.channels[channel]
         broker = self.world.brokers[channel[0]]
         registered = self.world.nodes.brokers.get(channel[0])
@@ -474,7 +474,7 @@ class Host:
         return answer
 
     def settle(self, *, answers: bool = True) -> None:
-        """Everything moves until nothing does, in order."""
+        """Completes everything in order until nothing is left."""
         for _ in range(100_000):
             if self.resigned:
                 return
@@ -515,7 +515,7 @@ class World:
     def _check_who_joins(
         self, key: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
     ) -> None:
-        """Who joins an ISR follows in this epoch, as far as it lives and remembers."""
+        """A broker that joins an ISR follows in this epoch, as far as it is alive and remembers."""
         if before is None or before.leader_epoch != state.leader_epoch:
             return
         for broker_id in set(state.isr) - set(before.isr):
@@ -526,7 +526,7 @@ class World:
             )
 
     def spare_id(self, name: str = "") -> bytes:
-        """The id by which a topic has been known; a fresh one where it has none."""
+        """The id by which a topic was known; a fresh one if it has none."""
         if name in self.nodes.topics:
             known = self.nodes.ids.get((name, self.nodes.topics[name].created))
             if known is not None:
@@ -547,7 +547,7 @@ class World:
         self.brokers[broker_id].stop()
 
     def elect(self, broker_id: int = 1) -> Host:
-        """A new controller; the ones before it are fenced."""
+        """A new controller; the earlier ones are fenced."""
         self.nodes.epoch += 1
         config = ControllerConfig(
             broker_id, **{k: getattr(self.config, k) for k in CONFIG if k != "broker_id"}
@@ -558,13 +558,13 @@ class World:
         return host
 
     def see_brokers(self) -> BrokersSeen:
-        """The fact of now."""
+        """The present fact about brokers."""
         return BrokersSeen([*self.nodes.brokers.values()])
 
     def isr_asked(
         self, ticket: object, broker_id: int, wanted: dict[TopicPartition, Replicas], **but: object
     ) -> AlterPartition:
-        """What the leader of partitions asks for, by what it was told."""
+        """The request of the leader of partitions, by its own state."""
         broker = self.brokers[broker_id]
         changes = []
         for key, isr in wanted.items():
@@ -576,7 +576,7 @@ class World:
         return AlterPartition(ticket, broker_id, broker.epoch, changes)
 
     def notified(self) -> IsrNotified:
-        """All notices that are there."""
+        """All ISR notifications."""
         partitions = [key for keys in self.nodes.notices.values() for key in keys]
         return IsrNotified([*self.nodes.notices], partitions)
 

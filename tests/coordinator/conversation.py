@@ -1,8 +1,7 @@
-"""The language of golden conversations: a call a line, then what came of it.
+"""The language of golden conversations: a call per line, followed by its outcome.
 
-docs/internals/coordinator.md describes it. A conversation is run against one shard; after every
-line the invariants are checked, and the shard is compared with one that is loaded from the same
-log.
+docs/internals/coordinator.md describes it. A conversation runs against one shard; after each line
+the invariants are checked, and the shard is compared with one that is loaded from the same log.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from tests.coordinator.render import group_line, render_outcome
 from tests.golden_text import Words, partitions_of, words_of
 
 WALL_MS = 1_000_000
-"""The wall clock when the monotonic one says 0."""
+"""The wall clock when the monotonic clock is 0."""
 
 _DEFAULTS = {"initial_rebalance_delay_ms": 0}
 
 
 @dataclass
 class Seen:
-    """One request: its row and column in the table of errors, and what it was answered."""
+    """One request: its row and column in the table of errors, and its answer."""
 
     request: str
     state: str
@@ -57,14 +56,14 @@ class Seen:
 
 @dataclass
 class Speaker:
-    """What a client remembers."""
+    """The state of a client."""
 
     name: str
     member_id: str = ""
     generation_id: int = -1
     instance_id: str | None = None
     said: dict[str, str] = field(default_factory=dict)
-    """The options of its JoinGroups, said again unless they are said anew."""
+    """The options of its JoinGroups, which are repeated unless they are given again."""
     connections: int = 1
     """The number of its connection."""
 
@@ -104,7 +103,7 @@ class Conversation:
     # ------------------------------------------------------------------------------ one line
 
     def say(self, line: str) -> list[str]:
-        """Do what a line says and return what came of it, a line each."""
+        """Runs one line and returns the lines of its outcome."""
         verb, _, rest = line.partition(" ")
         words = words_of(rest, _OPTIONS)
         special = getattr(self, "_do_" + verb.replace("-", "_"), None)
@@ -137,13 +136,15 @@ class Conversation:
         return lines
 
     def _take(self, outcome: Outcome) -> list[str]:
-        """Play the runtime: append and replay the records, hand the replies out."""
+        """Acts as the runtime: appends and replays the records, and delivers the replies."""
         for run in outcome.records:
             self.shard.replay(run, self.next_offset)
             self.log.append((self.next_offset, run))
             self.next_offset += len(run)
         for ticket, reply in outcome.replies:
-            speaker = self.open.pop(ticket)  # fails for a ticket answered twice, or never given
+            speaker = self.open.pop(
+                ticket
+            )  # fails for a ticket that was answered twice, or never issued
             if isinstance(reply, JoinReply) and speaker is not None:
                 speaker.member_id = reply.member_id or speaker.member_id
                 if reply.error_code == 0:
@@ -161,7 +162,8 @@ class Conversation:
         return self.speakers.setdefault(name, Speaker(name))
 
     def member_id(self, name: str) -> str:
-        """A speaker's member id, even if it was not told it yet; other names are ids themselves."""
+        """The member id of a speaker, even before it received it; other names are ids
+        themselves."""
         if name in self.speakers and self.speakers[name].member_id:
             return self.speakers[name].member_id
         for group in self.shard.view.groups.values():
@@ -251,7 +253,7 @@ class Conversation:
         return None, "LeaveGroup", LeaveGroup(self._ticket("leave"), group_id, leavers)
 
     def _call_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """``commit NAME t/0=5`` by a member, ``commit - t/0=5`` by nobody's member."""
+        """``commit NAME t/0=5`` by a member, ``commit - t/0=5`` without a member."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -269,7 +271,7 @@ class Conversation:
         return speaker, row, call
 
     def _call_txn_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
-        """``txn-commit NAME t/0=5 producer=7`` as ``commit``, in the producer's transaction."""
+        """``txn-commit NAME t/0=5 producer=7``, like ``commit``, in the producer's transaction."""
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
@@ -319,10 +321,10 @@ class Conversation:
         topics = partitions_of(words.plain)
         return None, "OffsetDelete", OffsetDelete(self._ticket("delete"), group_id, topics)
 
-    # ----------------------------------------------------------------------- what is no request
+    # --------------------------------------------------------------------- other commands
 
     def _do_advance(self, words: Words) -> list[str]:
-        """Let time pass, stopping wherever the shard asked to be woken."""
+        """Lets time pass, stopping whenever the shard asks to be woken."""
         until_ms = self.mono_ms + int(words.plain[0])
         lines: list[str] = []
         while True:
@@ -353,7 +355,7 @@ class Conversation:
         connection, speaker.connections = speaker.connection, speaker.connections + 1
         for ticket, parked in self.open.items():
             if parked is speaker:
-                self.open[ticket] = None  # its answer reaches nobody
+                self.open[ticket] = None  # its answer has no recipient
         return [
             *self._take(self.shard.connection_closed(connection, self.now)),
             group_line(self.shard, words.options.get("group", "g")),
@@ -370,7 +372,7 @@ class Conversation:
         return [*lines, *(group_line(self.shard, group_id) for group_id in self.shard.view.groups)]
 
     def _do_reload(self, words: Words) -> list[str]:
-        """The process is killed and the shard loaded again from its log, with other settings."""
+        """Kills the process and loads the shard again from its log, with other settings."""
         changes = dict(word.split("=") for word in words.plain)
         self.config = GroupConfig(
             **{name: getattr(self.config, name) for name in self.config.__slots__}
@@ -417,7 +419,7 @@ def topics_of(offsets: list[str], words: Words) -> list[TopicOffsets]:
 
 
 def protocols_of(text: str) -> list[tuple[str, bytes]]:
-    """``range:t1+t2,sticky:t1`` with subscriptions; ``range:=bytes`` with bytes as they are."""
+    """``range:t1+t2,sticky:t1`` with subscriptions; ``range:=bytes`` with raw bytes."""
     protocols = []
     for part in filter(None, text.split(",")):
         name, _, said = part.partition(":")
@@ -447,5 +449,5 @@ def answer_of(reply: Reply | None) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Run a conversation and return it with its outcomes written anew."""
+    """Runs a conversation and returns its text with the present outcomes."""
     return golden_text.run_text(text, Conversation)

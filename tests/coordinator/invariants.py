@@ -1,4 +1,4 @@
-"""What must be true of a shard after every step, computed anew from its members and its log."""
+"""The invariants of a shard after every step, computed from its members and its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol.now import Now
 
 
 def check_shard(shard: GroupShard) -> None:
-    """Every counter equals the truth, and whoever waits has a deadline."""
+    """Checks that every counter is correct, and that every parked request has a deadline."""
     parked = set()
     for group in shard.view.groups.values():
         check_group(group)
@@ -37,13 +37,13 @@ def check_shard(shard: GroupShard) -> None:
 
 
 def timers(group: Group) -> list:
-    """Every timer that the group may have armed."""
+    """Every timer that the group can have armed."""
     sessions = [member.session for member in group.members.values()]
     return [group.phase, *group.pending.values(), *sessions]
 
 
 def check_group(group: Group) -> None:
-    """The invariants that group.py names."""
+    """Checks the invariants that group.py names."""
     members = group.members
     assert group.joined == sum(m.join_ticket is not None for m in members.values())
     support = Counter(n for m in members.values() for n in {name for name, _ in m.protocols})
@@ -93,7 +93,7 @@ def check_group(group: Group) -> None:
 def reloaded(
     config: GroupConfig, log: Iterable[tuple[int, Run | OwnBatch]], now: Now
 ) -> GroupShard:
-    """A shard made from the log alone."""
+    """A shard loaded from the log alone."""
     shard = GroupShard(config)
     for base_offset, run in log:
         shard.replay(run, base_offset)
@@ -102,7 +102,7 @@ def reloaded(
 
 
 def remembered(shard: GroupShard) -> dict[str, tuple]:
-    """What a load must bring back: settled groups, member by member, and every offset."""
+    """The state that a load must restore: settled groups, member by member, and every offset."""
     settled = {}
     for group in shard.view.groups.values():
         if group.state not in (State.STABLE, State.EMPTY):
@@ -120,7 +120,7 @@ def remembered(shard: GroupShard) -> dict[str, tuple]:
 
 
 def pending_of(shard: GroupShard) -> dict[tuple, list]:
-    """What transactions have pending, by producer, group and topic."""
+    """The pending offsets of transactions, by producer, group and topic."""
     return {
         tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
         for *whose, columns in shard.view.all_pending()
@@ -130,9 +130,10 @@ def pending_of(shard: GroupShard) -> dict[tuple, list]:
 def check_against_log(
     shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run | OwnBatch]], now: Now
 ) -> None:
-    """Law: a shard loaded from the log equals the live one on what settled groups remember."""
+    """Law: a shard loaded from the log equals the live one in the stored state of settled
+    groups."""
     live = remembered(shard)
-    # An absent static member may bring a group above its limit; a load would then rebalance it.
+    # An absent static member can bring a group above its limit; a load would then rebalance it.
     second = reloaded(replace(config, max_size=2**31 - 1), log, now)
     again = remembered(second)
     assert pending_of(second) == pending_of(shard)

@@ -40,7 +40,7 @@ from protocol.errors import NAMES, ProtocolError
 
 
 def render_outcome(outcome: Outcome, ticket_order: dict[str, int]) -> list[str]:
-    """Records, replies by ticket, events."""
+    """The lines of records, replies by ticket, and events."""
     lines = []
     for run in outcome.records:
         lines += [f"record {line}" for line in render_run(run)]
@@ -239,7 +239,7 @@ def _loaded(event: ShardLoaded) -> str:
 
 
 def group_line(shard: GroupShard, group_id: str) -> str:
-    """State and generation; phase deadline and whom it awaits; when each session ends."""
+    """State and generation; the phase deadline and the awaited members; the end of each session."""
     group = shard.view.groups.get(group_id)
     if group is None:
         return f"{group_id}: no group"

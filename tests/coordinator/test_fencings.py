@@ -1,14 +1,14 @@
-"""Two living processes with one group.instance.id are told from one process that restarts."""
+"""Two living processes with one group.instance.id are distinguished from one that restarts."""
 
 from __future__ import annotations
 
 from coordinator.classic.member_restarts import TIMES_KEPT
 from coordinator.group_journal import INSTANCES_KEPT
 from tests.coordinator.calls_for_tests import join
-from tests.coordinator.test_journal import Told
+from tests.coordinator.test_journal import JournaledShard
 
 
-def static(told: Told, number: int, connection: str, instance: str = "same") -> None:
+def static(told: JournaledShard, number: int, connection: str, instance: str = "same") -> None:
     """A process joins without a member id."""
     client, host = f"host{number % 2}", f"/10.0.0.{number % 2}"
     told.handle(
@@ -24,7 +24,7 @@ def static(told: Told, number: int, connection: str, instance: str = "same") -> 
 
 
 def test_living_processes_with_one_instance_id_are_both_named() -> None:
-    told = Told()
+    told = JournaledShard()
     for number in range(34):
         static(told, number, f"c{number}")
     (fencing,) = told.entry.fencings
@@ -34,23 +34,23 @@ def test_living_processes_with_one_instance_id_are_both_named() -> None:
     assert (fencing.other_client_id, fencing.other_client_host) == ("host0", "/10.0.0.0")
 
 
-def test_process_that_restarts_fences_nobody() -> None:
-    told = Told()
+def test_restarting_process_is_not_a_fencing() -> None:
+    told = JournaledShard()
     for number in range(5):
         static(told, 2 * number, f"c{number}")
         told.take(told.shard.connection_closed(f"c{number}", told.now))
     assert not told.entry.fencings
 
 
-def test_process_that_joins_again_on_its_connection_fences_nobody() -> None:
-    told = Told()
+def test_rejoin_on_the_same_connection_is_not_a_fencing() -> None:
+    told = JournaledShard()
     for number in range(5):
         static(told, number, "c")
     assert not told.entry.fencings
 
 
 def test_fencings_that_are_kept_are_bounded_and_counted() -> None:
-    told = Told()
+    told = JournaledShard()
     for number in range(2 * INSTANCES_KEPT):
         for turn in range(2):
             static(told, turn, f"c{turn}", f"i{number}")

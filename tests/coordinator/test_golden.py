@@ -1,6 +1,6 @@
-"""The golden conversations say what they said when they were last reviewed.
+"""The golden conversations have their reviewed outcomes.
 
-After a change of behaviour: ``make golden``, and review the diff.
+After a change of behavior: ``make golden``, and review the diff.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "internals" / "coordinator
 
 @cache
 def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
-    """A conversation as it is, as it runs now, and (request, state, answer) of each call."""
+    """A conversation as stored, as it runs now, and (request, state, answer) of each call."""
     text = (GOLDEN / name).read_text()
     again, conversation = run_text(text)
     seen = tuple((each.request, each.state, each.answer) for each in conversation.seen)
@@ -29,7 +29,7 @@ def ran(name: str) -> tuple[str, str, tuple[tuple[str, str, str], ...]]:
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
+def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
     text, again, _ = ran(name)
     assert again == text
 
@@ -37,7 +37,7 @@ def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
 def cells() -> list[tuple[str, str, set[str]]]:
     """(request, state, answers) of each cell of the table in docs/internals/coordinator.md.
 
-    A column is a state as it is on the wire.
+    A column is a state on the wire.
     """
     section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
     header, _, *rows = [
@@ -64,19 +64,19 @@ def shown() -> dict[tuple[str, str], set[str]]:
 
 
 @pytest.mark.parametrize(("request_name", "state", "expected"), cells())
-def test_the_conversations_cover_each_state_by_each_request(
+def test_conversations_cover_each_request_in_each_state(
     request_name: str, state: str, expected: set[str]
 ) -> None:
     assert expected, "a cell says what it expects"
     assert expected <= shown()[request_name, state]
 
 
-def test_the_table_has_every_request_and_every_state() -> None:
+def test_table_of_the_page_has_every_request_and_state() -> None:
     rows = {(request, state) for request, state, _ in cells()}
     assert len(rows) == 15 * 8
     assert set(shown()) == rows
 
 
-def test_the_example_of_the_page_runs_as_it_is_printed() -> None:
+def test_example_of_the_page_runs_as_printed() -> None:
     example = DOCS.read_text().split("```text\n")[1].split("```")[0]
     assert run_text(example)[0] == example

@@ -1,4 +1,4 @@
-"""The group by itself: the vote, the table of states, generations, and whom it accepts."""
+"""The group alone: the vote, the table of states, generations, and accepted members."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from offsets.runs import GroupMember, GroupValue
 from protocol.now import Now
 
 VOTES = [
-    # what each member offers, first choice first                what is chosen, and why
+    # the protocols of each member, first choice first; and the chosen one, with the reason
     (["range"], "range"),
     (["range,sticky", "sticky,range", "sticky,range"], "sticky"),  # two first choices of three
-    (["range,sticky", "sticky"], "sticky"),  # the only one that both have
+    (["range,sticky", "sticky"], "sticky"),  # the only protocol that both have
     (["a,b,c", "b,c", "c,b"], "b"),  # a is not shared; b and c tie at first, b ranks 0+0+1
     (["b,a", "a,b"], "a"),  # a tie of votes and ranks: by name
     (["a,b,c", "b,c,a", "c,a,b"], "a"),  # the same with three
-    (["a,c,b", "b,c,a"], "a"),  # c is everybody's second choice, but it has no vote
+    (["a,c,b", "b,c,a"], "a"),  # c is the second choice of all members, but has no vote
     (["a,b,x", "b,x,a", "x,a,b", "b,a,x"], "b"),
-    (["a,a,b", "b,a"], "a"),  # a name said twice is one name
+    (["a,a,b", "b,a"], "a"),  # a repeated name counts once
 ]
 
 
@@ -34,11 +34,11 @@ def offers(text: str) -> list[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("lists", "chosen"), VOTES)
-def test_vote(lists: list[str], chosen: str) -> None:
+def test_vote_chooses_the_protocol_of_the_table(lists: list[str], chosen: str) -> None:
     assert vote([offers(text) for text in lists]) == chosen
 
 
-def test_the_order_of_members_decides_no_vote() -> None:
+def test_vote_does_not_depend_on_the_order_of_members() -> None:
     for lists, chosen in VOTES:
         for order in itertools.permutations(lists):
             assert vote([offers(text) for text in order]) == chosen
@@ -48,7 +48,7 @@ def member(name: str, protocols: str = "range", instance: str | None = None) -> 
     return Member("g", name, instance, "c", "/h", 6000, 5000, offers(protocols))
 
 
-def test_every_illegal_move_is_refused() -> None:
+def test_illegal_state_transitions_are_refused() -> None:
     for old in State:
         for new in State:
             group = Group("g")
@@ -63,14 +63,14 @@ def test_every_illegal_move_is_refused() -> None:
 
 
 @pytest.mark.parametrize("state", [State.PREPARING_REBALANCE, State.AWAITING_SYNC])
-def test_no_group_waits_without_a_deadline(state: State) -> None:
+def test_waiting_state_without_a_deadline_is_refused(state: State) -> None:
     group = Group("g")
     group.state = next(iter(LEGAL_PREVIOUS[state]))
     with pytest.raises(AssertionError, match="without a deadline"):
         group.transition_to(state, Now(0, 0))
 
 
-def test_the_state_is_assigned_in_group_py_alone() -> None:
+def test_state_is_assigned_only_in_group_py() -> None:
     room = Path(coordinator.classic.states.__file__).parent
     assigning = {
         path.name: len(re.findall(r"\.state = (?!state\b)|group\.state = ", path.read_text()))
@@ -88,13 +88,13 @@ def test_the_page_of_the_machine_describes_every_state() -> None:
     assert text.count("*Action*") == text.count("*Transition*") == len(State)
 
 
-def test_the_filter_takes_kafkas_old_and_new_names_in_any_case() -> None:
+def test_state_filter_accepts_kafkas_old_and_new_names() -> None:
     assert state_filter(["AwaitingSync"]) == {State.AWAITING_SYNC}
     assert state_filter(["COMPLETINGREBALANCE", "stable"]) == {State.AWAITING_SYNC, State.STABLE}
     assert state_filter(["Assigning", ""]) == set()
 
 
-def test_a_generation_after_the_last_one_is_1() -> None:
+def test_generation_after_int32_max_is_1() -> None:
     group = Group("g")
     group.generation_id = 2**31 - 2
     group.next_generation()
@@ -103,7 +103,7 @@ def test_a_generation_after_the_last_one_is_1() -> None:
     assert group.generation_id == 1
 
 
-def test_who_is_accepted() -> None:
+def test_group_accepts_shared_protocols_of_its_type() -> None:
     group = Group("g")
     assert group.accepts("consumer", offers("range"))
     assert not group.accepts("", offers("range"))
@@ -117,7 +117,7 @@ def test_who_is_accepted() -> None:
     assert not group.accepts("connect", offers("sticky"))
 
 
-def test_a_join_phase_that_a_given_out_id_keeps_open_keeps_its_type() -> None:
+def test_protocol_type_is_kept_during_a_join_phase_without_members() -> None:
     group = Group("g")
     group.protocol_type = "consumer"
     group.state = State.PREPARING_REBALANCE
@@ -127,7 +127,7 @@ def test_a_join_phase_that_a_given_out_id_keeps_open_keeps_its_type() -> None:
     assert group.accepts("connect", offers("range")), "an empty group takes any type"
 
 
-def test_the_oldest_member_leads_when_the_leader_is_gone() -> None:
+def test_oldest_member_leads_when_the_leader_is_removed() -> None:
     group = Group("g")
     a, b, c = member("a"), member("b"), member("c")
     for each in (a, b, c):
@@ -141,7 +141,7 @@ def test_the_oldest_member_leads_when_the_leader_is_gone() -> None:
     assert group.support == {}
 
 
-def test_a_replaced_static_member_keeps_its_place() -> None:
+def test_replaced_static_member_keeps_leadership_and_pending_sync() -> None:
     group = Group("g")
     old, other, new = member("a", instance="i"), member("b"), member("c", "sticky", instance="i")
     group.add(old)
@@ -154,7 +154,7 @@ def test_a_replaced_static_member_keeps_its_place() -> None:
     assert group.support == {"range": 1, "sticky": 1}
 
 
-def test_a_record_that_says_a_member_twice_is_taken_once() -> None:
+def test_member_repeated_in_a_record_is_restored_once() -> None:
     stored = GroupMember("a", "i", "c", "/h", 5000, 6000, b"S", b"A")
     again = GroupMember("b", "i", "c", "/h", 5000, 6000, b"S", b"B")
     value = GroupValue("consumer", 3, "range", "nobody", 77, [stored, stored, again])
@@ -165,7 +165,7 @@ def test_a_record_that_says_a_member_twice_is_taken_once() -> None:
     assert (group.state, group.generation_id, group.state_timestamp_ms) == (State.STABLE, 3, 77)
 
 
-def test_subscribed_topics_are_those_of_the_generation_or_unknown() -> None:
+def test_subscribed_topics_are_those_of_the_generation() -> None:
     def subscription(topic: bytes) -> bytes:
         return b"\0\0" + b"\0\0\0\1" + b"\0\1" + topic + b"\xff\xff\xff\xff"
 

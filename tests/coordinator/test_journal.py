@@ -1,4 +1,5 @@
-"""The journal names the cause of each rebalance, whom it awaited, who was last, what came of it."""
+"""The journal of rebalances: the cause of each, its members and phases, and the bounds of the
+journal."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ from tests.coordinator.calls_for_tests import (
 )
 
 
-class Told(Driver):
-    """A shard whose events a journal takes in."""
+class JournaledShard(Driver):
+    """A shard whose events a journal observes."""
 
     def __init__(self, journal: Journal | None = None, **settings: int) -> None:
         self.journal = journal or Journal()
@@ -60,7 +61,7 @@ class Told(Driver):
         return super().take(outcome)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Time passes at once, so that what is due is found late."""
+        """Advances the time at once, so that due work is done late."""
         self.mono_ms += milliseconds
         self.take(self.shard.expire(self.now, 1000))
 
@@ -81,8 +82,8 @@ def subscribed(*topics: str) -> list[tuple[str, bytes]]:
     return [("range", encode_subscription(list(topics)))]
 
 
-def test_a_first_join_is_told_from_its_beginning_to_what_each_member_got() -> None:
-    told = Told()
+def test_first_rebalance_has_cause_phases_and_assignments() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     last = told.last
     assert last.cause is Cause.MEMBER_JOINED
@@ -94,8 +95,8 @@ def test_a_first_join_is_told_from_its_beginning_to_what_each_member_got() -> No
     assert [change.text for change in last.changes] == ["joined"]
 
 
-def test_the_times_of_both_phases_and_who_was_last_are_kept() -> None:
-    told = Told()
+def test_rebalance_has_phase_times_and_the_last_member() -> None:
+    told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("again", a))
     assert told.last.awaited == (b, c)
@@ -115,8 +116,8 @@ def test_the_times_of_both_phases_and_who_was_last_are_kept() -> None:
     assert last.awaited == ()
 
 
-def test_a_member_that_leaves_is_named_with_its_host_and_its_reason() -> None:
-    told = Told()
+def test_leaving_member_is_named_with_host_and_reason() -> None:
+    told = JournaledShard()
     _, b = told.form("a", "b")
     reason = "the consumer unsubscribed from all topics"
     told.handle(LeaveGroup("bye", "g", [Leaver(b, None, reason)]))
@@ -124,8 +125,8 @@ def test_a_member_that_leaves_is_named_with_its_host_and_its_reason() -> None:
     assert told.last.detail == f"{b} from 10.0.0.1 left: {reason}"
 
 
-def test_an_expired_session_is_told_with_how_long_and_since_when_nothing_was_heard() -> None:
-    told = Told()
+def test_expired_session_has_its_duration_and_last_heartbeat() -> None:
+    told = JournaledShard()
     a, b = told.form("a", "b")
     told.mono_ms += 4000
     heard_ms = told.now.wall_ms
@@ -150,10 +151,10 @@ def test_an_expired_session_is_told_with_how_long_and_since_when_nothing_was_hea
         (["t", "u"], ["u", "t"], "listed the same topics in another order"),
     ],
 )
-def test_what_came_and_what_went_of_a_subscription_is_told(
+def test_changed_subscription_names_added_and_removed_topics(
     before: list[str], after: list[str], words: str
 ) -> None:
-    told = Told()
+    told = JournaledShard()
     told.handle(join("a", protocols=subscribed("t")))
     told.handle(sync("s", "c-a"))
     told.handle(join("b", protocols=subscribed(*before)))
@@ -164,8 +165,8 @@ def test_what_came_and_what_went_of_a_subscription_is_told(
     assert told.last.detail == f"c-b from 10.0.0.1 {words}"
 
 
-def test_a_change_that_cannot_be_read_is_told_as_such() -> None:
-    told = Told()
+def test_undecodable_subscription_change_is_named() -> None:
+    told = JournaledShard()
     told.handle(join("a", protocols=[("range", b"?1")]))
     told.handle(sync("s", "c-a"))
     told.handle(join("a2", "c-a", protocols=[("range", b"?2")]))
@@ -174,8 +175,8 @@ def test_a_change_that_cannot_be_read_is_told_as_such() -> None:
     )
 
 
-def test_a_static_member_that_comes_back_is_a_note_and_no_rebalance() -> None:
-    told = Told()
+def test_returning_static_member_is_a_note_and_not_a_rebalance() -> None:
+    told = JournaledShard()
     told.handle(join(1, group_instance_id="i", client_id="old"))
     told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
     told.handle(join(3, group_instance_id="i", client_id="new"))
@@ -185,8 +186,8 @@ def test_a_static_member_that_comes_back_is_a_note_and_no_rebalance() -> None:
     ]
 
 
-def test_a_static_member_that_comes_back_with_other_topics_is_named_as_the_cause() -> None:
-    told = Told()
+def test_static_member_with_a_changed_subscription_is_the_cause() -> None:
+    told = JournaledShard()
     told.handle(join(1, group_instance_id="i", protocols=subscribed("t")))
     told.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
     told.handle(join(3, group_instance_id="i", protocols=subscribed("u")))
@@ -194,13 +195,13 @@ def test_a_static_member_that_comes_back_with_other_topics_is_named_as_the_cause
     assert told.last.detail == "static member i from 10.0.0.1 rejoined with a changed subscription"
 
 
-def test_who_came_and_went_meanwhile_and_who_was_too_late_is_kept_in_order() -> None:
-    told = Told()
+def test_rebalance_has_its_member_changes_in_order() -> None:
+    told = JournaledShard()
     a, b, c = told.form("a", "b", "c")
     told.handle(join("n", fresh_id="n"))
     told.handle(leave("bye", b))
     told.handle(join("again", a))
-    for _ in range(7):  # the sessions of those who wait do not run; c only beats and never rejoins
+    for _ in range(7):  # sessions of parked members do not run; c only heartbeats and never rejoins
         told.mono_ms += 9_000
         told.handle(heartbeat("c", c, told.shard.view.groups["g"].generation_id))
         told.take(told.shard.expire(told.now, 100))
@@ -209,8 +210,8 @@ def test_who_came_and_went_meanwhile_and_who_was_too_late_is_kept_in_order() -> 
     assert told.last.join_ended_by == "join_timed_out"
 
 
-def test_a_rebalance_that_another_one_overtakes_says_so() -> None:
-    told = Told()
+def test_overtaken_rebalance_is_marked_interrupted() -> None:
+    told = JournaledShard()
     a, b = told.form("a", "b", settle=False)
     told.handle(join("n", fresh_id="n"))
     overtaken, last = list(told.entry.rebalances)[-2:]
@@ -219,8 +220,8 @@ def test_a_rebalance_that_another_one_overtakes_says_so() -> None:
     assert set(last.awaited) == {a, b}
 
 
-def test_a_group_that_everybody_left_is_told_to_be_empty() -> None:
-    told = Told()
+def test_rebalance_without_members_ends_without_an_assignment() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     told.handle(leave("bye", a))
     assert told.last.outcome == "nobody left"
@@ -230,9 +231,9 @@ def test_a_group_that_everybody_left_is_told_to_be_empty() -> None:
 # ------------------------------------------------------------------------------- after a restart
 
 
-def reloaded(told: Told) -> Told:
-    """The same log, read by another process."""
-    again = Told()
+def reloaded(told: JournaledShard) -> JournaledShard:
+    """The same log, loaded by another process."""
+    again = JournaledShard()
     again.shard = GroupShard(again.config)
     for offset, run in told.log:
         again.shard.replay(run, offset)
@@ -242,8 +243,8 @@ def reloaded(told: Told) -> Told:
     return again
 
 
-def test_after_a_restart_the_journal_begins_with_what_the_log_still_holds() -> None:
-    told = Told()
+def test_restored_journal_has_the_generations_of_the_log() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     told.handle(join("again", a))
     told.handle(sync("s", a, 2))
@@ -258,8 +259,8 @@ def test_after_a_restart_the_journal_begins_with_what_the_log_still_holds() -> N
     assert told.journal.restored("g") is None, "it was not loaded from anything"
 
 
-def test_a_restored_member_that_rejoins_at_once_does_so_because_of_the_restart() -> None:
-    told = Told()
+def test_rejoin_soon_after_a_restart_has_the_restart_as_cause() -> None:
+    told = JournaledShard()
     a, _ = told.form("a", "b")
     again = reloaded(told)
     again.mono_ms += 2100
@@ -270,8 +271,8 @@ def test_a_restored_member_that_rejoins_at_once_does_so_because_of_the_restart()
     )
 
 
-def test_a_restored_leader_that_rejoins_much_later_has_its_own_reasons() -> None:
-    told = Told()
+def test_rejoin_long_after_a_restart_has_its_own_cause() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     again = reloaded(told)
     for _ in range(3):
@@ -281,8 +282,8 @@ def test_a_restored_leader_that_rejoins_much_later_has_its_own_reasons() -> None
     assert again.last.cause is Cause.LEADER_REJOINED
 
 
-def test_the_last_few_generations_of_a_group_are_kept_while_loading() -> None:
-    told = Told()
+def test_load_keeps_the_last_generations_of_a_group() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     for generation in range(2, 30):
         told.handle(join(f"j{generation}", a))
@@ -293,7 +294,7 @@ def test_the_last_few_generations_of_a_group_are_kept_while_loading() -> None:
 
 
 def test_a_deleted_group_is_not_restored() -> None:
-    told = Told()
+    told = JournaledShard()
     told.form("a")
     told.log.append((len(told.log), GroupRun("g", None)))
     assert reloaded(told).journal.restored("g") is None
@@ -307,8 +308,8 @@ def offsets(*pairs: tuple[int, int]) -> list[TopicOffsets]:
     return [TopicOffsets("t", partitions, values, [-1] * len(pairs), None, None)]
 
 
-def test_refused_commits_are_counted_by_error_and_client_with_the_last_example() -> None:
-    told = Told()
+def test_refused_commits_are_counted_by_error_and_client() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 7))
     told.handle(commit(2, a, 8, client_id="x", client_host="/10.9.9.9"))
@@ -326,8 +327,8 @@ def test_refused_commits_are_counted_by_error_and_client_with_the_last_example()
 
 
 @pytest.mark.parametrize("partitions", [[0], [0, 1, 2], [5, 3, 9], [2**31 - 1, 7]])
-def test_a_commit_that_moves_an_offset_back_is_kept_with_who_did_it(partitions: list[int]) -> None:
-    told = Told()
+def test_commit_to_a_lower_offset_is_kept_with_its_client(partitions: list[int]) -> None:
+    told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in partitions])))
     told.handle(commit(2, topics=offsets(*[(p, 60) for p in partitions])))
     told.handle(commit(3, topics=offsets(*[(p, 60) for p in partitions])))
@@ -342,8 +343,8 @@ def test_a_commit_that_moves_an_offset_back_is_kept_with_who_did_it(partitions: 
     assert example == ("t", partitions[-1], 60, 10)
 
 
-def test_many_offsets_moved_back_are_one_event_with_a_few_examples() -> None:
-    told = Told()
+def test_offsets_moved_back_together_are_one_event_with_examples() -> None:
+    told = JournaledShard()
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in range(100)])))
     told.handle(commit(2, topics=offsets(*[(p, 0) for p in range(100)])))
     (moved,) = told.entry.moved_back
@@ -351,8 +352,8 @@ def test_many_offsets_moved_back_are_one_event_with_a_few_examples() -> None:
     assert len(moved.event.examples) == 8
 
 
-def test_offsets_that_an_aborted_transaction_dropped_have_a_note_and_committed_ones_none() -> None:
-    told = Told()
+def test_aborted_transactional_offsets_have_a_note() -> None:
+    told = JournaledShard()
     for committed in (True, False):
         told.handle(txn_commit(1))
         told.handle(end(2, committed=committed))
@@ -363,7 +364,7 @@ def test_offsets_that_an_aborted_transaction_dropped_have_a_note_and_committed_o
 # ------------------------------------------------------------------------------------ join storms
 
 
-def flap(told: Told, topics: list[str], number: int) -> None:
+def flap(told: JournaledShard, topics: list[str], number: int) -> None:
     told.handle(join(f"f{number}", "c-b", protocols=subscribed(*topics)))
     told.handle(join(f"a{number}", "c-a", protocols=subscribed("t")))
     group = told.shard.view.groups["g"]
@@ -371,8 +372,8 @@ def flap(told: Told, topics: list[str], number: int) -> None:
     told.handle(sync(f"z{number}", "c-b", group.generation_id))
 
 
-def flapper() -> Told:
-    told = Told()
+def flapper() -> JournaledShard:
+    told = JournaledShard()
     told.handle(join("a", protocols=subscribed("t")))
     told.handle(join("b", protocols=subscribed("t", "u")))
     told.handle(join("a2", "c-a", protocols=subscribed("t")))
@@ -381,7 +382,7 @@ def flapper() -> Told:
     return told
 
 
-def test_a_member_whose_metadata_flaps_is_named() -> None:
+def test_member_with_flapping_metadata_is_named() -> None:
     told = flapper()
     for number in range(3):
         assert told.journal.flapping("g") == []
@@ -391,7 +392,7 @@ def test_a_member_whose_metadata_flaps_is_named() -> None:
     assert flapping.detail == "listed the same topics in another order"
 
 
-def test_changes_far_apart_are_no_flapping() -> None:
+def test_rare_metadata_changes_are_not_flapping() -> None:
     told = flapper()
     for number in range(5):
         flap(told, ["t", f"u{number}"], number)
@@ -404,7 +405,7 @@ def test_changes_far_apart_are_no_flapping() -> None:
 
 
 def test_joins_into_a_stable_group_are_collected_into_one_rebalance() -> None:
-    told = Told(join_coalescing_ms=500)
+    told = JournaledShard(join_coalescing_ms=500)
     (a,) = told.form("a")
     before = len(told.entry.rebalances)
     told.handle(join("n1", fresh_id="n1"))
@@ -422,8 +423,8 @@ def test_joins_into_a_stable_group_are_collected_into_one_rebalance() -> None:
     assert told.last.join_ms == 500
 
 
-def test_collecting_joins_never_makes_a_phase_longer_than_its_members_allow() -> None:
-    told = Told(join_coalescing_ms=500)
+def test_collecting_joins_does_not_extend_the_join_deadline() -> None:
+    told = JournaledShard(join_coalescing_ms=500)
     a, b = told.form("a", "b")
     told.handle(join("n1", fresh_id="n1"))
     told.handle(join("again", a))
@@ -435,7 +436,7 @@ def test_collecting_joins_never_makes_a_phase_longer_than_its_members_allow() ->
     assert set(group.members) == {a, "c-n1"}, "who does not rejoin is out at the old deadline"
 
 
-def formed_one_by_one(told: Told) -> list[str]:
+def formed_one_by_one(told: JournaledShard) -> list[str]:
     members: list[str] = []
     for name in "abc":
         told.handle(join(name, fresh_id=name))
@@ -449,8 +450,8 @@ def formed_one_by_one(told: Told) -> list[str]:
     return members
 
 
-def test_nothing_but_a_join_into_a_stable_group_is_held_back() -> None:
-    told = Told(join_coalescing_ms=500)
+def test_only_joins_into_a_stable_group_are_collected() -> None:
+    told = JournaledShard(join_coalescing_ms=500)
     a, b, c = formed_one_by_one(told)
     told.handle(leave("bye", c))
     told.handle(join("again a", a))
@@ -465,7 +466,7 @@ def rebalanced(group_id: str, detail: str = "x") -> Transition:
     return Transition(group_id, "Stable", "PreparingRebalance", 1, Cause.MEMBER_LEFT, detail)
 
 
-def test_a_group_keeps_its_last_rebalances_alone() -> None:
+def test_journal_keeps_the_last_rebalances_of_a_group() -> None:
     journal = Journal(rebalances_kept=4)
     for number in range(10):
         journal.observe(rebalanced("g", str(number)), Now(number, number))
@@ -475,7 +476,7 @@ def test_a_group_keeps_its_last_rebalances_alone() -> None:
     assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
 
 
-def test_the_group_that_was_quiet_for_longest_is_forgotten_first() -> None:
+def test_longest_quiet_group_is_removed_first() -> None:
     journal = Journal(bytes_kept=100_000)
     journal.observe(rebalanced("busy"), Now(0, 0))
     for number in range(100):
@@ -490,7 +491,7 @@ def test_the_group_that_was_quiet_for_longest_is_forgotten_first() -> None:
     )
 
 
-def test_a_group_alone_gives_up_its_oldest_rebalances() -> None:
+def test_single_group_drops_its_oldest_rebalances() -> None:
     journal = Journal(bytes_kept=20_000)
     for number in range(60):
         journal.observe(rebalanced("g", "w" * 2000), Now(number, number))
@@ -500,7 +501,7 @@ def test_a_group_alone_gives_up_its_oldest_rebalances() -> None:
     assert journal.bytes == entry.bytes <= 20_000
 
 
-def test_what_was_loaded_counts_and_goes_first() -> None:
+def test_loaded_generations_count_and_are_removed_first() -> None:
     journal = Journal(bytes_kept=60_000)
     one = [LoadedGeneration(1, 1, "range", "m", 1, 0)]
     journal.observe(ShardLoaded(100, {f"g{i}": one for i in range(100)}), Now(0, 0))
@@ -512,13 +513,12 @@ def test_what_was_loaded_counts_and_goes_first() -> None:
 
 
 def size_of(returns: MemberRestarts) -> int:
-    """Its bytes, counted anew."""
+    """The size in bytes, computed from the entries."""
     return sum([each.size() for ring in (returns.clients, returns._seen) for each in ring])
 
 
-def test_sizes_are_the_same_however_they_are_counted() -> None:
-    """What is added and taken away bit by bit is what a count from the start says."""
-    told = Told(Journal(rebalances_kept=3))
+def test_incremental_size_equals_the_computed_one() -> None:
+    told = JournaledShard(Journal(rebalances_kept=3))
     told.form("a", "b", "c")
     for round_ in range(8):
         told.handle(join(f"n{round_}", fresh_id=f"n{round_}"))
@@ -543,9 +543,9 @@ def test_sizes_are_the_same_however_they_are_counted() -> None:
 
 
 def measured(build: Callable[[], Journal]) -> tuple[int, int]:
-    """What a journal says that it takes, and what is given back when it goes, in bytes.
+    """The journal's own size, and the memory released with it, in bytes.
 
-    What its first use leaves behind, such as compiled patterns, is not the journal's.
+    Memory left by its first use, such as compiled patterns, is not counted.
     """
     tracemalloc.start()
     try:
@@ -560,8 +560,8 @@ def measured(build: Callable[[], Journal]) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_the_estimate_is_not_far_below_what_the_journal_takes() -> None:
-    """Every text is the journal's own here, as when all members have gone since."""
+def test_estimated_size_is_near_the_used_memory() -> None:
+    """Every text belongs to the journal alone, as when all members have left."""
 
     def build() -> Journal:
         journal = Journal()
@@ -578,7 +578,7 @@ def test_the_estimate_is_not_far_below_what_the_journal_takes() -> None:
 
 
 def fresh(text: str, length: int) -> str:
-    """A text of its own memory, as each request brings it."""
+    """A text with its own memory, as each request brings it."""
     return (text + "-" * length)[: max(length, len(text))] + text
 
 
@@ -608,14 +608,14 @@ def flapping(group: str, number: int, length: int) -> list[Event]:
 
 
 def came_and_went(group: str, number: int, length: int) -> list[Event]:
-    """Members that join, and no rebalance that would take them up."""
+    """Members that join, without a rebalance that includes them."""
     ids = [fresh(f"{each}{number}", length) for each in ("m", "i", "c")]
     host, reason = fresh("/10.0.0.1", 0), fresh(f"{number}", min(length, 255))
     return [MemberJoined(group, ids[0], ids[1], ids[2], host, reason)]
 
 
 def returned(group: str, number: int, length: int) -> list[Event]:
-    """Clients that come back under new ids, after each other and in pairs of which one is gone."""
+    """Clients that rejoin under new ids, one after the other and in pairs."""
     event = came_and_went(group, number, length)[0]
     assert isinstance(event, MemberJoined)
     client, host, back = event.client_id, event.client_host, fresh(f"again{number}", length)
@@ -648,7 +648,7 @@ def rebalances(group: str, number: int, length: int) -> list[Event]:
 @pytest.mark.parametrize(
     "kind", [rejected, moved_back, noted, flapping, came_and_went, returned, rebalances]
 )
-def test_the_estimate_is_within_twice_the_truth(
+def test_estimated_size_is_within_twice_the_used_memory(
     kind: Callable[[str, int, int], list[Event]], length: int
 ) -> None:
     def build() -> Journal:
@@ -666,8 +666,8 @@ def test_the_estimate_is_within_twice_the_truth(
 
 
 @pytest.mark.parametrize("length", [30, 32_000])
-def test_the_estimate_of_what_was_loaded_is_within_twice_the_truth(length: int) -> None:
-    told = Told()
+def test_estimated_size_of_a_load_is_within_twice_the_used_memory(length: int) -> None:
+    told = JournaledShard()
 
     def build() -> Journal:
         shard = GroupShard(told.config)
@@ -690,7 +690,7 @@ def test_the_estimate_of_what_was_loaded_is_within_twice_the_truth(length: int) 
 
 
 def test_refused_commits_of_long_ids_stay_within_the_bound() -> None:
-    """8,000 of them, each in the name of another group, made 578 MB of 64 MiB."""
+    """8,000 such commits for different groups once used 578 MB of 64 MiB."""
 
     def build() -> Journal:
         journal = Journal(bytes_kept=4 << 20)
@@ -703,7 +703,7 @@ def test_refused_commits_of_long_ids_stay_within_the_bound() -> None:
     assert taken < 5 << 20
 
 
-def test_of_a_long_id_the_journal_keeps_both_ends() -> None:
+def test_journal_keeps_both_ends_of_a_long_id() -> None:
     journal = Journal()
     (event,) = rejected("g", 7, 32_000)
     journal.observe(event, Now(0, 0))

@@ -1,4 +1,4 @@
-"""Entries as lines: the page's example, every kind there and back, damage, and what is too long."""
+"""Entries of the journal as lines: the page's example, round trips of every kind, and damage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from journal.entry import Entry
 from journal.lines import NotALine, fields_of
 from journal.lines import line_of as checked_line
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats" / "groups-journal.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "journals.md"
 NOON = 1_700_000_000_000
 
 
@@ -49,7 +49,7 @@ def rebalance() -> Rebalance:
 
 
 NEWER = {"streak", "ways", "instance", "first"}
-"""Fields that lines of older versions may lack."""
+"""Fields that lines of older versions can lack."""
 
 ENTRIES: list[Entry] = [
     rebalance(),
@@ -92,8 +92,8 @@ ENTRIES: list[Entry] = [
 ]
 
 
-def test_the_worked_example_of_the_page() -> None:
-    text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
+def test_example_of_the_page_is_read_and_written() -> None:
+    text = PAGE.read_text().split("\n## Groups\n")[1].split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
     assert first == FORM.first_line
     assert FORM.version_of(first[:-1]) == FORM.version
@@ -104,7 +104,7 @@ def test_the_worked_example_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_every_kind_comes_back_as_it_was(entry: Entry) -> None:
+def test_every_kind_of_entry_survives_a_round_trip(entry: Entry) -> None:
     line = FORM.line_of("g", entry)
     assert line.count(b"\n") == 1
     assert line.isascii()
@@ -116,7 +116,7 @@ def test_every_kind_comes_back_as_it_was(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
-def test_a_line_that_was_changed_anywhere_is_no_entry(entry: Entry) -> None:
+def test_changed_or_truncated_line_is_refused(entry: Entry) -> None:
     line = FORM.line_of("g", entry)[:-1]
     for position in range(len(line)):
         changed = bytearray(line)
@@ -127,8 +127,8 @@ def test_a_line_that_was_changed_anywhere_is_no_entry(entry: Entry) -> None:
             FORM.entry_of(line[:position])
 
 
-def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
-    """Of another version, say: every field in turn is missing, or is nothing of the kind."""
+def test_line_with_missing_or_wrong_fields_is_refused() -> None:
+    """Every field in turn is missing or has another type, as in another version."""
     chance = random.Random(7)
     for entry in ENTRIES:
         fields = fields_of(FORM.line_of("g", entry)[:-1])
@@ -149,7 +149,7 @@ def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
             FORM.entry_of(b"%08x %b" % (crc32c(body), body))
 
 
-def test_of_a_large_group_as_many_assignments_are_written_as_fit() -> None:
+def test_line_of_a_large_group_has_the_assignments_that_fit() -> None:
     members = tuple(
         AssignedMember(f"app-{i}", None, "app", "/10.0.0.1", bytes(600)) for i in range(10_000)
     )

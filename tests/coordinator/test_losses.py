@@ -1,4 +1,4 @@
-"""What admins do that makes a group miss records: what is an event, and what the journal keeps."""
+"""Actions of administrators by which a group misses records: their events and journal entries."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from coordinator.journal_entries import Lost
 from journal.texts import Source
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, leave
-from tests.coordinator.test_journal import Told, measured, offsets
+from tests.coordinator.test_journal import JournaledShard, measured, offsets
 from tests.coordinator.test_restored import Writing, told_of
 
 OPS = Sender("User:ops", "cli", "/10.0.0.9")
 
 
-def used(told: Told | None = None) -> Told:
+def used(told: JournaledShard | None = None) -> JournaledShard:
     """A group that had a member and has committed 5 and 7."""
-    told = told or Told()
+    told = told or JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5), (1, 7))))
     told.handle(leave("bye", a))
     return told
 
 
-def reset(told: Told, *pairs: tuple[int, int]) -> None:
+def reset(told: JournaledShard, *pairs: tuple[int, int]) -> None:
     who = {"client_id": "cli", "client_host": "/10.0.0.9", "principal": "User:ops"}
     told.handle(commit(("reset", pairs), topics=offsets(*pairs), **who))
 
 
-def test_reset_forward_is_kept_with_principal_client_and_what_was_skipped() -> None:
+def test_reset_forward_is_kept_with_principal_client_and_offsets() -> None:
     told = used()
     reset(told, (0, 20), (1, 7))
     (lost,) = told.entry.losses
@@ -41,7 +41,7 @@ def test_reset_forward_is_kept_with_principal_client_and_what_was_skipped() -> N
     assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
 
 
-def test_reset_back_is_kept_with_its_principal_and_is_no_loss() -> None:
+def test_reset_back_is_kept_with_its_principal_and_not_as_a_loss() -> None:
     told = used()
     reset(told, (0, 1))
     (moved,) = told.entry.moved_back
@@ -49,20 +49,20 @@ def test_reset_back_is_kept_with_its_principal_and_is_no_loss() -> None:
     assert not told.entry.losses
 
 
-def test_commits_of_members_and_of_clients_that_assign_to_themselves_are_no_losses() -> None:
-    told = Told()
+def test_commits_of_members_and_self_assigned_clients_are_not_losses() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     told.handle(commit(1, a, 1, topics=offsets((0, 5))))
     told.handle(commit(2, a, 1, topics=offsets((0, 50))))
     assert not told.entry.losses
-    simple = Told()
+    simple = JournaledShard()
     for number in range(3):
         reset(simple, (0, number))
     assert simple.journal.get("g") is None
 
 
-def test_client_that_goes_on_and_on_is_one_loss() -> None:
-    """A consumer that assigns partitions to itself, in a group that once had members."""
+def test_repeated_commits_of_one_client_are_one_loss() -> None:
+    """The consumer assigns its partitions itself, in a group that once had members."""
     told = used()
     for number in range(10, 500):
         reset(told, (0, number), (1, number))
@@ -72,7 +72,7 @@ def test_client_that_goes_on_and_on_is_one_loss() -> None:
     assert told.journal.bytes == told.entry.bytes
 
 
-def test_two_resets_are_two_losses_unless_one_goes_on_from_the_other() -> None:
+def test_resets_are_separate_losses_unless_one_continues_another() -> None:
     told = used()
     reset(told, (0, 20))
     reset(told, (1, 20))
@@ -82,7 +82,7 @@ def test_two_resets_are_two_losses_unless_one_goes_on_from_the_other() -> None:
     assert second.event.examples == (MovedOffset("t", 1, 7, 30),)
 
 
-def test_deleted_offsets_and_a_deleted_group_are_kept_with_principal_and_client() -> None:
+def test_deletions_of_offsets_and_groups_are_kept_with_principal() -> None:
     told = used()
     told.handle(OffsetDelete("o", "g", [("t", [1, 9])], OPS))
     told.handle(DeleteGroup("d", "g", OPS))
@@ -91,7 +91,7 @@ def test_deleted_offsets_and_a_deleted_group_are_kept_with_principal_and_client(
     assert group == LostByAdmin("g", Loss.GROUP_DELETED, *OPS, 1, (MovedOffset("t", 0, 5, -1),))
 
 
-def test_losses_are_known_to_the_next_run() -> None:
+def test_losses_survive_a_restart() -> None:
     told = used(Writing())
     assert isinstance(told, Writing)
     reset(told, (0, 20))
@@ -106,7 +106,7 @@ def test_losses_are_known_to_the_next_run() -> None:
 
 
 @pytest.mark.parametrize("length", [30, 32_000])
-def test_estimate_of_losses_is_within_twice_the_truth(length: int) -> None:
+def test_estimated_size_of_losses_is_within_twice_the_used_memory(length: int) -> None:
     def build() -> Journal:
         journal = Journal()
         for number in range(100):

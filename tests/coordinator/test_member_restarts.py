@@ -1,4 +1,4 @@
-"""Who came back under a new id, and what is heard of members that a group waits for."""
+"""Clients that rejoin under new member ids, and the state of members that a group waits for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from coordinator.events import Cause
 from journal.pages import Bytes, Ring
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, sync
-from tests.coordinator.test_journal import Told, size_of
+from tests.coordinator.test_journal import JournaledShard, size_of
 
 HOST = "/10.0.0.1"
 SESSION_MS = 10_000
@@ -34,7 +34,7 @@ def at(milliseconds: int) -> Now:
     return Now(milliseconds, 1_000_000 + milliseconds)
 
 
-def test_a_client_that_left_and_joined_again_came_back() -> None:
+def test_client_that_left_and_rejoined_is_a_restart() -> None:
     returns = MemberRestarts()
     assert returns.joined(Client("app", HOST), "app-1", at(0)) is None
     assert returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000)) is None
@@ -56,7 +56,7 @@ def test_a_client_that_left_and_joined_again_came_back() -> None:
         ("app", HOST, 1000 + RETURNS_WITHIN_MS + 1),
     ],
 )
-def test_another_client_another_host_or_much_later_is_no_return(
+def test_other_client_or_host_or_a_late_join_is_not_a_restart(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = MemberRestarts()
@@ -65,8 +65,8 @@ def test_another_client_another_host_or_much_later_is_no_return(
     assert not returns.clients
 
 
-def test_each_id_is_part_of_one_return() -> None:
-    """Two consumers of one process: the one that stayed came back from nowhere."""
+def test_each_member_id_is_part_of_one_restart() -> None:
+    """Of two consumers of one process, the one that stayed is not counted as a restart."""
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(0))
@@ -75,7 +75,7 @@ def test_each_id_is_part_of_one_return() -> None:
     assert returns.joined(Client("app", HOST), "app-4", at(2000)) is None
 
 
-def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
+def test_killed_client_that_rejoined_before_its_expiry_is_a_restart() -> None:
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     assert returns.joined(Client("app", HOST), "app-2", at(7000)) is None, "nobody knows yet"
@@ -87,7 +87,7 @@ def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
     assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
 
 
-def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
+def test_join_while_the_old_id_heartbeats_is_not_a_restart() -> None:
     returns = MemberRestarts()
     returns.joined(Client("app", HOST), "app-1", at(0))
     returns.joined(Client("app", HOST), "app-2", at(2000))
@@ -96,7 +96,7 @@ def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
     assert not returns.clients
 
 
-def test_what_is_kept_is_bounded_and_counted() -> None:
+def test_kept_restarts_are_bounded_and_their_bytes_counted() -> None:
     counted = Bytes()
     returns = MemberRestarts(partial(Ring, counted=counted))
     for number in range(3000):
@@ -115,8 +115,8 @@ def test_what_is_kept_is_bounded_and_counted() -> None:
     assert counted.count == size_of(returns) < 1 << 20
 
 
-def test_the_journal_tells_it_at_the_member_that_came() -> None:
-    told = Told()
+def test_journal_names_the_former_id_at_the_joined_member() -> None:
+    told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
     told.mono_ms += SESSION_MS
@@ -132,7 +132,7 @@ def test_the_journal_tells_it_at_the_member_that_came() -> None:
 
 
 def test_client_restarted_when_its_connection_closed_before_its_session_expired() -> None:
-    told = Told()
+    told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
     told.take(told.shard.connection_closed("c1", told.now))
@@ -149,8 +149,8 @@ def test_client_restarted_when_its_connection_closed_before_its_session_expired(
 def test_client_that_leaves_on_an_open_connection_did_not_restart(
     reason: str | None, way: Way
 ) -> None:
-    """The first is what Java sends after max.poll.interval.ms, the second librdkafka."""
-    told = Told()
+    """Java sends the first reason after max.poll.interval.ms, librdkafka the second."""
+    told = JournaledShard()
     told.handle(join("0", client_id="app", connection="c1"))
     for number in range(4):
         told.handle(LeaveGroup("bye", "g", [Leaver(f"app-{number}", None, reason)]))
@@ -161,7 +161,7 @@ def test_client_that_leaves_on_an_open_connection_did_not_restart(
 
 
 def test_member_whose_session_expires_on_an_open_connection_did_not_restart() -> None:
-    told = Told()
+    told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
     told.pass_time(SESSION_MS)
@@ -171,7 +171,7 @@ def test_member_whose_session_expires_on_an_open_connection_did_not_restart() ->
 
 
 def test_member_that_heartbeats_and_never_syncs_did_not_restart() -> None:
-    told = Told()
+    told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1", rebalance_timeout_ms=9000))
     told.pass_time(9000)
     told.handle(join("b", client_id="app", connection="c1"))
@@ -180,7 +180,7 @@ def test_member_that_heartbeats_and_never_syncs_did_not_restart() -> None:
 
 
 def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
-    told = Told()
+    told = JournaledShard()
     (b,) = told.form("b")
     told.handle(join("n", fresh_id="n", client_id="n"))
     for _ in range(10):
@@ -191,7 +191,7 @@ def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
     assert client.ways == {Way.JOIN_TIMED_OUT: 1}
 
 
-def test_ways_are_those_of_the_streak() -> None:
+def test_ways_of_restarts_are_those_of_the_present_streak() -> None:
     returns = MemberRestarts()
     for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
         at_ms = number * 400_000 if number < 2 else 410_000
@@ -201,8 +201,8 @@ def test_ways_are_those_of_the_streak() -> None:
     assert (client.times, client.ways) == (3, {Way.RESTARTED: 2})
 
 
-def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:
-    told = Told()
+def test_journal_names_the_new_id_at_the_expired_member() -> None:
+    told = JournaledShard()
     told.handle(join("a", client_id="app"))
     told.handle(sync("s", "app-a"))
     told.mono_ms += 4000
@@ -216,16 +216,17 @@ def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:
     )
 
 
-def test_static_member_that_returns_within_its_session_is_no_return() -> None:
-    told = Told()
+def test_static_member_that_returns_within_its_session_is_not_a_restart() -> None:
+    told = JournaledShard()
     for number in range(3):
         told.handle(join(f"a{number}", client_id="app", group_instance_id="i"))
         told.pass_time(SESSION_MS - 1)
     assert told.journal.returning("g") == []
 
 
-def crash_and_return(told: Told, *numbers: int, after_ms: int = 3000) -> None:
-    """Processes of one static member, each of which dies 4 s after it has joined."""
+def crash_and_return(told: JournaledShard, *numbers: int, after_ms: int = 3000) -> None:
+    """Runs processes of one static member; each crashes after 1 s, and the next follows after
+    ``after_ms``."""
     for number in numbers:
         connection = f"c{number}"
         fields = {"group_instance_id": "i", "client_id": "app", "connection": connection}
@@ -238,7 +239,7 @@ def crash_and_return(told: Told, *numbers: int, after_ms: int = 3000) -> None:
 
 
 def test_static_member_that_restarts_within_its_session_is_counted_by_its_instance() -> None:
-    told = Told()
+    told = JournaledShard()
     crash_and_return(told, *range(5))
     (client,) = told.journal.returning("g")
     assert (client.instance, client.times) == ("i", 4)
@@ -250,7 +251,7 @@ def test_static_member_that_restarts_within_its_session_is_counted_by_its_instan
 
 
 def test_restarts_of_a_static_member_within_its_session_and_after_it_are_one_chain() -> None:
-    told = Told()
+    told = JournaledShard()
     crash_and_return(told, 0, 1)
     crash_and_return(told, 2, after_ms=SESSION_MS)
     crash_and_return(told, 3, 4)
@@ -260,8 +261,9 @@ def test_restarts_of_a_static_member_within_its_session_and_after_it_are_one_cha
 
 
 def test_static_member_that_returns_after_its_session_is_counted_by_its_instance() -> None:
-    """A crash loop: it lives for 4 s and is away for 5 s, its session is 3 s."""
-    told = Told(min_session_timeout_ms=1000)
+    """Each process crashes at once after its SyncGroup, and the next one joins 5 s later; the
+    session timeout is 3 s."""
+    told = JournaledShard(min_session_timeout_ms=1000)
     for number in range(5):
         connection, host = f"c{number}", f"/10.0.0.{number}"
         fields = {"group_instance_id": "i", "session_timeout_ms": 3000, "client_host": host}
@@ -276,7 +278,7 @@ def test_static_member_that_returns_after_its_session_is_counted_by_its_instance
 
 
 def test_members_with_one_client_id_are_counted_one_by_one() -> None:
-    """Six members are restarted together, twice; then one of them crashes again and again."""
+    """Six members are restarted together twice; then one of them crashes repeatedly."""
     returns, app, ids = (
         MemberRestarts(),
         Client("rdkafka", HOST),
@@ -303,7 +305,8 @@ def test_members_with_one_client_id_are_counted_one_by_one() -> None:
 
 
 def preparing() -> tuple[Driver, str]:
-    """A group that waits for the first of its two members, 500 ms after that was heard of."""
+    """A group in a rebalance, and the awaited first of its two members, whose last heartbeat was
+    500 ms ago."""
     driver = Driver()
     a, _ = driver.form("a", "b")
     driver.mono_ms += 500
@@ -311,7 +314,7 @@ def preparing() -> tuple[Driver, str]:
     return driver, a
 
 
-def test_of_an_awaited_member_that_heartbeats_it_is_told_what_it_does_not_do() -> None:
+def test_awaited_member_that_heartbeats_is_shown_as_not_rejoining() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     driver.handle(heartbeat("beat", a, 2))
@@ -332,7 +335,7 @@ def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> N
     )
 
 
-def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_when() -> None:
+def test_silent_awaited_member_shows_its_silence_and_session_end() -> None:
     driver, a = preparing()
     driver.mono_ms += 3000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
@@ -340,7 +343,7 @@ def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_wh
     assert found.words == "no heartbeat for 3.5 s; its session expires in 6.5 s"
 
 
-def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
+def test_awaited_member_that_stops_heartbeating_is_silent() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     driver.handle(heartbeat("beat", a, 2))
@@ -377,7 +380,7 @@ def test_phase_ends_at_its_deadline_when_an_id_is_awaited_too() -> None:
     assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
-def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
+def test_awaited_new_id_and_removed_member_have_their_signs() -> None:
     driver, _ = preparing()
     driver.handle(join("m", member_id_required=True))
     group = driver.shard.view.groups["g"]
@@ -388,7 +391,7 @@ def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
     assert gone == (Sign.GONE, None, "it is no longer a member of the group")
 
 
-def test_awaited_member_whose_connection_closed_is_closed_and_not_heard_of() -> None:
+def test_awaited_member_with_a_closed_connection_has_sign_closed() -> None:
     driver, a = preparing()
     driver.mono_ms += 1000
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
@@ -403,7 +406,7 @@ def test_awaited_member_whose_connection_closed_is_closed_and_not_heard_of() -> 
 
 
 @pytest.mark.parametrize("proof", [heartbeat, commit])
-def test_member_that_is_heard_of_on_another_connection_is_not_closed(proof: Any) -> None:
+def test_member_that_uses_another_connection_is_not_closed(proof: Any) -> None:
     driver, a = preparing()
     driver.handle(heartbeat("beat", a, 2, connection="c1"))
     driver.take(driver.shard.connection_closed("c1", driver.now))
@@ -412,8 +415,8 @@ def test_member_that_is_heard_of_on_another_connection_is_not_closed(proof: Any)
     assert awaited(driver.shard.view.groups["g"], a, driver.now).sign is Sign.HEARTBEATS
 
 
-def test_crash_while_joining_is_a_return_although_the_session_began_later() -> None:
-    told = Told()
+def test_crash_while_joining_is_a_restart() -> None:
+    told = JournaledShard()
     told.handle(join("a", client_id="app", connection="c1"))
     told.handle(sync("s", "app-a", connection="c1"))
     told.handle(join("again", "app-a", connection="c1"))
@@ -427,7 +430,7 @@ def test_crash_while_joining_is_a_return_although_the_session_began_later() -> N
 
 
 def test_session_that_began_after_the_connection_closed_is_explained() -> None:
-    told = Told()
+    told = JournaledShard()
     a, b = told.form("a", "b")
     told.handle(join("again", a, connection="c1"))
     told.take(told.shard.connection_closed("c1", told.now))
@@ -452,7 +455,7 @@ def test_streak_counts_all_and_ends_with_a_long_pause() -> None:
     assert (streak.count, streak.since_ms) == (1, streak.last_ms)
 
 
-def test_group_is_in_its_state_since_the_wall_time_at_which_it_entered_it() -> None:
+def test_state_since_is_the_wall_time_of_the_transition() -> None:
     driver, _ = preparing()
     began_ms = driver.now.wall_ms
     group = driver.shard.view.groups["g"]
@@ -461,7 +464,7 @@ def test_group_is_in_its_state_since_the_wall_time_at_which_it_entered_it() -> N
     assert state_since_ms(group, Now(driver.mono_ms, began_ms - 500)) == began_ms - 500
 
 
-def test_in_the_sync_phase_it_is_the_sync_that_is_missing() -> None:
+def test_awaited_member_in_the_sync_phase_does_not_sync() -> None:
     driver = Driver()
     a, _ = driver.form("a", "b", settle=False)
     driver.mono_ms += 1000

@@ -1,8 +1,8 @@
-"""The order in which each handler checks: the first thing that is wrong is what is answered.
+"""The order of checks in each handler: the first error is the answer.
 
-Each table reads downwards in the order of the checks. A row's call has everything wrong that the
-rows below it name, and its own fault too, so that a row passes only if its check comes before
-theirs; the last row has nothing wrong.
+The rows of each table are in the order of the checks. A row's call has every error that the rows
+below it name, in addition to its own, so that a row passes only if its check comes before theirs;
+the last row has no error.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from protocol.errors import NAMES
 from tests.aligned import rows
 from tests.coordinator.calls_for_tests import SUBSCRIPTION, Driver, join, sync
 
-# A full group "g" (group.max.size is 2): static member i1 leads, static member i2 follows. "dead"
-# is a group that is not there, "full" is g when nobody else fits.
+# A full group "g" (group.max.size is 2): static member i1 leads, static member i2 follows. "none"
+# is an unknown group; "full" is g for a further member.
 LEADER = "i1-1"
 FOLLOWER = "i2-2"
 
@@ -59,7 +59,7 @@ g     | 1800000 | i2-2    | i2       | range    | NONE
 @pytest.mark.parametrize(
     ("group", "session", "member", "instance", "protocol", "error"), rows(JOIN)
 )
-def test_join_group(
+def test_join_group_checks_in_the_order_of_the_table(
     full: Driver, group: str, session: str, member: str, instance: str, protocol: str, error: str
 ) -> None:
     call: JoinGroup = join(
@@ -90,7 +90,7 @@ g     | i2-2    | i2       | 2          | -       | -      | NONE
 @pytest.mark.parametrize(
     ("group", "member", "instance", "generation", "type_", "name", "error"), rows(SYNC)
 )
-def test_sync_group(
+def test_sync_group_checks_in_the_order_of_the_table(
     full: Driver,
     group: str,
     member: str,
@@ -120,7 +120,7 @@ g     | i2-2    | -        | 2          | NONE
 
 
 @pytest.mark.parametrize(("group", "member", "instance", "generation", "error"), rows(HEARTBEAT))
-def test_heartbeat(
+def test_heartbeat_checks_in_the_order_of_the_table(
     full: Driver, group: str, member: str, instance: str, generation: str, error: str
 ) -> None:
     call = Heartbeat("t", group, int(generation), member, instance or None)
@@ -141,7 +141,9 @@ g     | -       | i2       | NONE
 
 
 @pytest.mark.parametrize(("group", "member", "instance", "error"), rows(LEAVE))
-def test_leave_group(full: Driver, group: str, member: str, instance: str, error: str) -> None:
+def test_leave_group_checks_in_the_order_of_the_table(
+    full: Driver, group: str, member: str, instance: str, error: str
+) -> None:
     reply = full.answer(LeaveGroup("t", group, [Leaver(member, instance or None, None)]))
     first = reply.members[0][2] if reply.members else reply.error_code
     assert NAMES[first] == error
@@ -166,7 +168,7 @@ none  | x-9     | i9       | -1         | 2          | four     | NONE
 @pytest.mark.parametrize(
     ("group", "member", "instance", "generation", "partitions", "metadata", "error"), rows(COMMIT)
 )
-def test_offset_commit(
+def test_offset_commit_checks_in_the_order_of_the_table(
     full: Driver,
     group: str,
     member: str,
@@ -177,7 +179,7 @@ def test_offset_commit(
     error: str,
 ) -> None:
     size = int(partitions)
-    # The first partition carries the metadata, the others none.
+    # The first partition has the metadata, the others none.
     columns = (range(size), [5] * size, [-1] * size, [metadata] + [None] * (size - 1))
     topic = TopicOffsets("t", *columns, None)
     call = OffsetCommit("t", group, int(generation), member, instance or None, -1, [topic])
@@ -197,7 +199,9 @@ g     | NON_EMPTY_GROUP
 
 
 @pytest.mark.parametrize(("group", "error"), rows(DELETE))
-def test_delete_group(full: Driver, group: str, error: str) -> None:
+def test_delete_group_checks_in_the_order_of_the_table(
+    full: Driver, group: str, error: str
+) -> None:
     assert NAMES[full.error(DeleteGroup("t", group))] == error
 
 
@@ -212,7 +216,9 @@ g     | consumer | u     | NONE
 
 
 @pytest.mark.parametrize(("group", "type_", "topic", "error"), rows(OFFSET_DELETE))
-def test_offset_delete(full: Driver, group: str, type_: str, topic: str, error: str) -> None:
+def test_offset_delete_checks_in_the_order_of_the_table(
+    full: Driver, group: str, type_: str, topic: str, error: str
+) -> None:
     full.handle(join(70, group_id="k", protocol_type="connect"))
     assert full.shard.view.groups["g"].protocol_type == "consumer"
     assert type_ == (

@@ -1,6 +1,7 @@
-"""Random walks through the shard: whatever clients do, the invariants hold, tickets are answered.
+"""Random walks through the shard: the invariants hold and every ticket is answered once, for any
+clients.
 
-Each walk has a seed, which a failure prints as part of the test's name.
+Each walk has a seed, which is part of the name of a failed test.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MINUTE_MS = 60_000
 
 
 class Walk:
-    """One walk: a shard, the tickets that it owes an answer, and what clients were told."""
+    """One walk: a shard, its unanswered tickets, and the responses that clients received."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -83,7 +84,7 @@ class Walk:
             self.log.append((self.log_end, run))
             self.log_end += len(run)
         for ticket, reply in outcome.replies:
-            group_id = self.owed.pop(ticket)  # answered twice, or never asked: KeyError
+            group_id = self.owed.pop(ticket)  # KeyError: answered twice, or never requested
             if isinstance(reply, JoinReply):
                 if reply.member_id:
                     self.ids.append(reply.member_id)
@@ -92,7 +93,9 @@ class Walk:
                     self.generations[group_id] = reply.generation_id
         for event in outcome.events:
             if isinstance(event, GroupRemoved):
-                self.generations.pop(event.group_id, None)  # a new group of that name starts anew
+                self.generations.pop(
+                    event.group_id, None
+                )  # a later group of that name starts again
 
     def ticket(self, group_id: str) -> int:
         self.next_ticket += 1
@@ -211,7 +214,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_a_random_walk(seed: int) -> None:
+def test_random_walk_keeps_the_invariants(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()
@@ -219,7 +222,7 @@ def test_a_random_walk(seed: int) -> None:
         check_against_log(walk.shard, walk.config, walk.log, walk.now)
         assert set(walk.owed) == set(walk.shard.view.parked())
 
-    # Left alone, every group comes to rest: nobody is parked, and nobody is left.
+    # Without further calls every group settles: no request is parked and no member is left.
     walk.advance(2 * 300_000)
     assert not walk.owed
     assert all(group.state is State.EMPTY for group in walk.shard.view.groups.values())
@@ -238,20 +241,18 @@ def test_a_random_walk(seed: int) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_a_planted_fault_is_found_by_some_walk(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_fault_fails_some_walk(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(WALKS):
         try:
-            test_a_random_walk(seed)
-        except (AssertionError, KeyError):  # KeyError: an answer that nobody was owed
+            test_random_walk_keeps_the_invariants(seed)
+        except (AssertionError, KeyError):  # KeyError: an answer without a ticket
             return
     pytest.fail(f"{WALKS} walks found nothing wrong")
 
 
-def test_walks_reach_every_state_and_answer_what_was_parked() -> None:
-    """The walks above are worth something only if they get around."""
+def test_random_walks_reach_every_state_and_park_requests() -> None:
+    """The walks prove something only if they reach every state."""
     states = set()
     waited = 0
     for seed in range(10):
@@ -269,7 +270,7 @@ def test_walks_reach_every_state_and_answer_what_was_parked() -> None:
     assert waited > 1000
 
 
-def test_unload_answers_everybody_wherever_a_walk_is() -> None:
+def test_unload_answers_every_parked_request_of_a_walk() -> None:
     owed = 0
     for seed in range(20):
         walk = Walk(seed)

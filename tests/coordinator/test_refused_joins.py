@@ -1,4 +1,4 @@
-"""JoinGroups that are refused: what the journal keeps of them, and for how long they count."""
+"""Refused JoinGroups: the entries of the journal, and how long they count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol.errors import (
 )
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import join
-from tests.coordinator.test_journal import Told, measured
+from tests.coordinator.test_journal import JournaledShard, measured
 
 REFUSED = JoinRefused("g", "", INCONSISTENT_GROUP_PROTOCOL, "app", "/10.0.0.7", "it offers range")
 JOINED = MemberJoined("g", "app-1", None, "app", "/10.0.0.7", None)
@@ -71,7 +71,7 @@ def refusals(journal: Journal) -> list[Rejections]:
 def test_refused_join_is_kept_with_client_host_reason_and_count(
     config: dict[str, int], call: dict[str, object], error_code: int, why: str
 ) -> None:
-    told = Told(**config)
+    told = JournaledShard(**config)
     told.form("a")
     for number in range(3):
         told.handle(join(number, client_id="late", client_host="/10.0.0.9", **call))
@@ -82,14 +82,14 @@ def test_refused_join_is_kept_with_client_host_reason_and_count(
     assert kept.last.detail == why
 
 
-def test_join_that_only_needs_its_member_id_is_not_refused() -> None:
-    told = Told()
+def test_join_without_its_required_member_id_is_not_a_refusal() -> None:
+    told = JournaledShard()
     told.handle(join("first", member_id_required=True))
     assert told.journal.get("g") is None or not told.entry.rejected
 
 
 def test_refused_join_of_unknown_group_is_kept() -> None:
-    told = Told()
+    told = JournaledShard()
     told.handle(join("first", session_timeout_ms=1))
     assert [each.count for each in told.entry.rejected] == [1]
 
@@ -112,7 +112,7 @@ def test_refused_joins_of_other_hosts_go_on_when_a_client_joins() -> None:
     assert [each.is_over for each in refusals(journal)] == [False]
 
 
-def test_refusals_far_apart_are_counted_anew() -> None:
+def test_refusals_far_apart_start_a_new_count() -> None:
     journal = Journal()
     for wall_ms in (0, 600_000, 1_200_001):
         journal.observe(REFUSED, Now(0, wall_ms))

@@ -1,4 +1,4 @@
-"""A journal that goes on from what an earlier run wrote down and from what the log holds."""
+"""A journal that continues from the lines of an earlier run and from the log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from journal.texts import Source
 from journal.unsaved import Unsaved
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
-from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded, size_of
+from tests.coordinator.test_journal import JournaledShard, flap, flapper, offsets, reloaded, size_of
 
 DAY_MS = 86_400_000
 
 
-class Writing(Told):
-    """A shard whose journal is written down, line after line."""
+class Writing(JournaledShard):
+    """A shard whose journal is written line by line."""
 
     def __init__(self, **settings: int) -> None:
         self.unsaved = Unsaved()
@@ -27,7 +27,7 @@ class Writing(Told):
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
     def write(self) -> None:
-        """What is done a tenth of a second after something happened."""
+        """Writes the due lines, as the broker does a tenth of a second after an event."""
         self.journal.fold_observed()
         for group_id, entry in self.unsaved.take(1000):
             self.lines.append(FORM.line_of(group_id, entry)[:-1])
@@ -60,7 +60,7 @@ def generation(number: int, leader: str | None, at_ms: int, members: int = 1) ->
     return LoadedGeneration(number, number, protocol, leader, members, at_ms)
 
 
-def test_the_next_run_knows_what_the_last_one_did_and_says_so() -> None:
+def test_entries_of_the_previous_run_are_restored_as_kept() -> None:
     told = Writing()
     a, b = told.form("a", "b")
     told.handle(leave("bye", b))
@@ -86,7 +86,7 @@ def test_the_next_run_knows_what_the_last_one_did_and_says_so() -> None:
     assert after.moved_back.number == 1
 
 
-def test_a_rebalance_that_ran_when_the_process_died_stopped_with_it() -> None:
+def test_rebalance_open_at_a_crash_is_restored_as_stopped() -> None:
     told = Writing()
     told.form("a", "b")
     told.handle(join("n", fresh_id="n"))
@@ -97,7 +97,7 @@ def test_a_rebalance_that_ran_when_the_process_died_stopped_with_it() -> None:
     assert after.open_rebalance is None
 
 
-def test_numbers_go_on_and_what_happens_now_is_seen() -> None:
+def test_numbers_continue_after_a_restart_with_source_seen() -> None:
     told = Writing()
     told.form("a")
     journal = told.next_run()
@@ -108,7 +108,7 @@ def test_numbers_go_on_and_what_happens_now_is_seen() -> None:
     assert told_of(journal).seen == 1
 
 
-def test_a_flapping_and_a_returning_client_are_known_to_the_next_run() -> None:
+def test_flapping_and_restarted_clients_survive_a_restart() -> None:
     told = Writing()
     told.shard, told.log = flapper().shard, flapper().log
     for number in range(3):
@@ -149,7 +149,7 @@ def test_takeovers_of_a_static_member_are_one_note_in_this_run_and_the_next() ->
     assert [(each.instance, each.times) for each in told.entry.notes][-1] == ("i", 1)
 
 
-def test_refusals_are_counted_on_and_are_seen_from_the_next_one() -> None:
+def test_restored_refusal_counts_continue_as_seen() -> None:
     told = Writing()
     (a,) = told.form("a")
     for number in range(8):
@@ -167,7 +167,7 @@ def test_refusals_are_counted_on_and_are_seen_from_the_next_one() -> None:
 # -------------------------------------------------------------------------- what is written when
 
 
-def test_what_repeats_is_written_now_and_then() -> None:
+def test_repeated_entries_are_written_ever_less_often() -> None:
     told = Writing()
     (a,) = told.form("a")
     lines = len(told.lines)
@@ -197,9 +197,9 @@ def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64(
     assert told_of(journal).moved_back.number == 200
 
 
-def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() -> None:
+def test_changed_entry_is_written_once_with_its_latest_state() -> None:
     unsaved = Unsaved()
-    told = Told(Journal(unsaved=unsaved))
+    told = JournaledShard(Journal(unsaved=unsaved))
     told.form("a")
     told.journal.fold_observed()
     ((group_id, entry),) = unsaved.take(10)
@@ -212,8 +212,8 @@ def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() 
 # ----------------------------------------------------------------------------------------- the log
 
 
-def test_without_a_file_the_generations_of_the_log_are_the_history() -> None:
-    told = Told()
+def test_generations_of_the_log_are_the_history_without_a_file() -> None:
+    told = JournaledShard()
     (a,) = told.form("a")
     told.handle(join("again", a))
     told.handle(leave("bye", a))
@@ -235,7 +235,7 @@ def test_without_a_file_the_generations_of_the_log_are_the_history() -> None:
     assert journal.rebalances("g")[-1].source is Source.SEEN
 
 
-def test_generations_of_which_something_is_written_down_are_not_told_twice() -> None:
+def test_generations_already_in_the_file_are_not_repeated() -> None:
     told = Writing()
     a, _ = told.form("a", "b")
     told.handle(join("again", a))
@@ -247,7 +247,7 @@ def test_generations_of_which_something_is_written_down_are_not_told_twice() -> 
     assert sources == {Source.KEPT}
 
 
-def test_what_is_missing_of_the_file_is_filled_from_the_log_in_its_place() -> None:
+def test_gaps_of_the_file_are_filled_from_the_log_in_order() -> None:
     journal = Journal()
     kept = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, (), 3000)
     kept.phase, kept.outcome, kept.ended_ms, kept.generation_id = "ended", "assigned", 3100, 3
@@ -269,7 +269,7 @@ def test_what_is_missing_of_the_file_is_filled_from_the_log_in_its_place() -> No
     assert told_of(journal).rebalances.number == numbers[-1]
 
 
-def test_the_log_says_how_a_rebalance_ended_that_was_written_down_as_running() -> None:
+def test_rebalance_open_in_the_file_is_completed_from_the_log() -> None:
     journal = Journal()
     running = Rebalance(5, 3000, 0, Cause.MEMBER_LEFT, "b left", "b", 2, ("a",), 9000)
     journal.restore("g", running)
@@ -279,7 +279,7 @@ def test_the_log_says_how_a_rebalance_ended_that_was_written_down_as_running() -
     assert (entry.detail, entry.ended_ms, entry.source) == ("b left", 3200, Source.KEPT)
 
 
-def test_another_load_adds_nothing_that_was_forgotten_meanwhile_and_ends_nothing() -> None:
+def test_later_load_does_not_change_other_groups() -> None:
     journal = Journal(rebalances_kept=2)
     journal.observe(*loaded(generation(1, "a", 1000)))
     for number in range(1, 4):
@@ -292,7 +292,7 @@ def test_another_load_adds_nothing_that_was_forgotten_meanwhile_and_ends_nothing
     assert [each.source for each in told_of(journal).rebalances] == [Source.SEEN] * 2
 
 
-def test_sizes_are_the_same_however_a_journal_came_to_be() -> None:
+def test_restored_journal_has_the_computed_size() -> None:
     told = Writing()
     told.form("a", "b", "c")
     for number in range(5):

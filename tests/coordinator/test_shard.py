@@ -1,4 +1,5 @@
-"""The shard's surface: refusals, budgets, sizes, loading; what no conversation shows well."""
+"""The interface of the shard: refusals, budgets, sizes and loading, which conversations do not
+cover."""
 
 from __future__ import annotations
 
@@ -56,12 +57,12 @@ EVERY_CALL: list[Any] = [
 ]
 
 
-def test_the_list_of_calls_here_is_whole() -> None:
+def test_list_of_calls_is_complete() -> None:
     assert {type(call) for call in EVERY_CALL} == set(typing.get_args(calls.Call))
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_a_refusal_has_the_shape_of_the_calls_own_answer(call: Any) -> None:
+def test_refusal_has_the_type_of_the_calls_reply(call: Any) -> None:
     shard = GroupShard(GroupConfig())
     shard.loaded(Now(0, 0))
     ((_, answer),) = shard.handle(call, Now(0, 0)).replies
@@ -72,7 +73,7 @@ def test_a_refusal_has_the_shape_of_the_calls_own_answer(call: Any) -> None:
 
 
 @pytest.mark.parametrize("call", EVERY_CALL, ids=lambda call: type(call).__name__)
-def test_what_is_answered_while_loading(call: Any) -> None:
+def test_loading_error_of_each_call_is_kafkas(call: Any) -> None:
     expected = {Heartbeat: 0, SyncGroup: 27}.get(type(call), 14)
     assert loading_error(call) == expected
 
@@ -80,7 +81,7 @@ def test_what_is_answered_while_loading(call: Any) -> None:
 # ----------------------------------------------------------------------------------- parked
 
 
-def test_a_displaced_request_is_answered_so_that_its_client_would_rejoin() -> None:
+def test_displaced_parked_request_returns_rebalance_in_progress() -> None:
     driver = Driver()
     a, b = driver.form("a", "b", settle=False)
     driver.handle(sync("first", b, 2))
@@ -103,7 +104,7 @@ def test_unknown_connection_that_closes_changes_nothing() -> None:
     assert driver.shard.view.groups["g"].members[a].session.due_ms == before
 
 
-def test_unload_twice_answers_once() -> None:
+def test_second_unload_answers_nothing() -> None:
     driver = Driver()
     driver.form("a")
     driver.handle(join("b", fresh_id="b"))
@@ -115,7 +116,7 @@ def test_unload_twice_answers_once() -> None:
 # ----------------------------------------------------------------------------------- expire
 
 
-def test_expire_does_no_more_than_its_budget_and_says_that_more_is_due() -> None:
+def test_expire_stays_within_its_budget_and_stays_due() -> None:
     driver = Driver(initial_rebalance_delay_ms=3000)
     for i in range(10):
         driver.handle(join(i, group_id=f"g{i}"))
@@ -130,13 +131,13 @@ def test_expire_does_no_more_than_its_budget_and_says_that_more_is_due() -> None
         assert (next_ms <= driver.mono_ms) == (slices < 10)
 
 
-def test_retention_looks_at_as_many_groups_as_the_budget_has() -> None:
+def test_retention_check_reads_budget_many_groups() -> None:
     driver = Driver(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     for i in range(10):
         driver.handle(commit(i, group_id=f"g{i}"))
     driver.mono_ms = 5000
     records = []
-    for _ in range(3):  # the first slice spends one item on beginning the check
+    for _ in range(3):  # the first slice uses one item to begin the check
         next_ms = driver.shard.next_deadline()
         assert next_ms is not None
         assert next_ms <= driver.mono_ms
@@ -146,7 +147,7 @@ def test_retention_looks_at_as_many_groups_as_the_budget_has() -> None:
     assert not driver.shard.view.groups
 
 
-def test_a_jump_of_the_wall_clock_moves_no_session() -> None:
+def test_jump_of_the_wall_clock_does_not_change_sessions() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     shard = driver.shard
@@ -159,7 +160,7 @@ def test_a_jump_of_the_wall_clock_moves_no_session() -> None:
 # ------------------------------------------------------------------------------------ sizes
 
 
-def test_tombstones_of_many_offsets_are_split_into_runs_that_fit_a_batch() -> None:
+def test_offset_tombstones_are_split_into_runs_that_fit_a_batch() -> None:
     driver = Driver(max_record_bytes=2000)
     for i in range(0, 200, 20):
         columns = (range(i, i + 20), [5] * 20, [-1] * 20)
@@ -172,7 +173,7 @@ def test_tombstones_of_many_offsets_are_split_into_runs_that_fit_a_batch() -> No
     assert not driver.shard.view.offsets.has_offsets("g")
 
 
-def test_the_limit_of_a_commit_is_exact() -> None:
+def test_size_limit_of_a_commit_is_exact() -> None:
     probe = Driver()
     columns = (range(12), [5] * 12, [-1] * 12)
     call = commit("c", topics=[TopicOffsets("t", *columns, None, None)])
@@ -181,7 +182,7 @@ def test_the_limit_of_a_commit_is_exact() -> None:
     assert Driver(max_record_bytes=size - 1).answer(call).errors == 28
 
 
-def test_values_that_no_record_can_hold_are_refused() -> None:
+def test_commit_values_too_long_for_a_record_are_refused() -> None:
     driver = Driver(offset_metadata_max_bytes=10**6)
     assert driver.answer(commit(1, group_id="g" * 40_000)).errors == 28
     topics = [TopicOffsets("t", [0], [5], [-1], ["m" * 40_000], None)]
@@ -189,14 +190,14 @@ def test_values_that_no_record_can_hold_are_refused() -> None:
     assert not driver.shard.view.groups
 
 
-def test_a_member_id_fits_a_string_however_long_the_client_id_is() -> None:
+def test_member_id_fits_a_string_for_any_client_id() -> None:
     driver = Driver()
     reply = driver.answer(join(1, client_id="ü" * 32_000, fresh_id="x" * 36))
     assert len(reply.member_id.encode()) < 2**15
     assert reply.member_id.endswith("x" * 36)
 
 
-def test_a_plain_commit_keeps_the_columns_that_it_came_with() -> None:
+def test_commit_without_metadata_keeps_its_columns() -> None:
     driver = Driver()
     topic = TopicOffsets("t", (0, 1), (5, 6), (-1, 2), None, None)
     (run,) = driver.handle(commit("c", topics=[topic])).records
@@ -210,7 +211,7 @@ def test_a_plain_commit_keeps_the_columns_that_it_came_with() -> None:
 # ---------------------------------------------------------------------------------- loading
 
 
-def test_replay_of_a_live_group_record_changes_nothing_but_its_offset() -> None:
+def test_replay_of_a_live_group_record_changes_only_its_offset() -> None:
     driver = Driver()
     driver.form("a", "b")
     group = driver.shard.view.groups["g"]
@@ -223,7 +224,7 @@ def test_replay_of_a_live_group_record_changes_nothing_but_its_offset() -> None:
     assert group.record_offset == 77
 
 
-def test_a_tombstone_at_load_forgets_the_group_and_a_later_record_brings_it_back() -> None:
+def test_load_removes_a_group_at_its_tombstone_and_restores_a_later_one() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     driver.handle(leave("l", a))
@@ -241,8 +242,8 @@ def test_a_tombstone_at_load_forgets_the_group_and_a_later_record_brings_it_back
     assert member.session.due_ms == 10_500, "sessions start in full when the load ends"
 
 
-def test_groups_wake_a_few_at_a_time_before_the_shard_is_loaded() -> None:
-    """A loader lets others have their turn in between; what comes of it is the same."""
+def test_load_wakes_groups_in_bounded_pieces() -> None:
+    """The loader yields between the pieces; the result is the same."""
     driver = Driver()
     driver.form("a")
     driver.handle(commit("s", group_id="simple"))
@@ -259,7 +260,7 @@ def test_groups_wake_a_few_at_a_time_before_the_shard_is_loaded() -> None:
     check_shard(shard)
 
 
-def test_counts_are_by_the_names_on_the_wire() -> None:
+def test_counts_have_the_state_names_of_the_wire() -> None:
     driver = Driver()
     driver.form("a", "b")
     driver.handle(commit("s", group_id="simple"))
@@ -299,8 +300,8 @@ def test_a_group_of_a_thousand_forms_one_generation() -> None:
 
 @pytest.mark.parametrize("group_id", ["g", "grüße" * 30, "🙂" * 8000])
 @pytest.mark.parametrize("topic", ["t", "t" * 249])
-def test_no_accepted_commit_is_larger_than_a_batch(group_id: str, topic: str) -> None:
-    """The quick bound of commits.py is a bound, whatever the names' bytes."""
+def test_accepted_commit_fits_a_batch(group_id: str, topic: str) -> None:
+    """The fast bound of commits.py holds for any bytes of the names."""
     refused = accepted = 0
     for limit in (300, 3000, 40_000, 10**6):
         driver = Driver(max_record_bytes=limit)
@@ -316,7 +317,7 @@ def test_no_accepted_commit_is_larger_than_a_batch(group_id: str, topic: str) ->
     assert refused
 
 
-def test_what_clients_say_cannot_make_events_long() -> None:
+def test_texts_of_clients_are_truncated_in_events() -> None:
     driver = Driver()
     outcome = driver.handle(join(1, reason="r" * 30_000))
     assert max(len(repr(event)) for event in outcome.events) < 600
@@ -326,7 +327,7 @@ def test_what_clients_say_cannot_make_events_long() -> None:
     assert details[0].endswith("; and 3 more")
 
 
-def test_a_static_member_whose_return_no_record_can_hold_is_refused_and_nothing_changes() -> None:
+def test_static_rejoin_too_large_for_a_record_is_refused() -> None:
     driver = Driver(max_record_bytes=700)
     driver.handle(join(1, group_instance_id="i"))
     driver.handle(sync(2, "i-1", group_instance_id="i", assignments=[("i-1", b"A")]))
@@ -345,8 +346,9 @@ def test_a_static_member_with_an_unreadable_subscription_is_compared_by_its_byte
     assert driver.answer(join(4, group_instance_id="i", protocols=other)).generation_id == 2
 
 
-def test_ids_that_are_asked_for_and_not_used_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest is withdrawn for one more; who comes with it is told so, and asks again."""
+def test_unused_member_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more id withdraws the oldest; a client that joins with that id gets an error and requests
+    another."""
     monkeypatch.setattr(joining, "PENDING_IDS_MAX", 100)
     driver = Driver()
     for number in range(1000):

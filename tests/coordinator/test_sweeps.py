@@ -1,4 +1,4 @@
-"""Work over many offsets goes in bounded pieces, and a crash between two of them is fine."""
+"""Work over many offsets runs in bounded pieces, and a crash between two pieces is harmless."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.coordinator.invariants import check_against_log, reloaded
 
 TOPICS, PARTITIONS = 5, 1000
 TOMBSTONES_MAX = 500
-"""Of one piece: some 5 ms until they are in the log."""
+"""The tombstones of one piece: some 5 ms until they are in the log."""
 
 
 def filled(**settings: int) -> Driver:
-    """A shard with a small group and a large one, both of offsets alone."""
+    """A shard with a small and a large group, both with offsets alone."""
     driver = Driver(**settings)
     driver.handle(commit("small", group_id="small"))
     columns = list(range(PARTITIONS))
@@ -40,7 +40,7 @@ def dropped(outcome: Outcome) -> int:
 
 
 def work_off(driver: Driver, pieces: list[Outcome]) -> None:
-    """Everything that is due, a piece at a time."""
+    """Runs everything that is due, a piece at a time."""
     while (due_ms := driver.shard.next_deadline()) is not None and due_ms <= driver.mono_ms:
         pieces.append(driver.take(driver.shard.expire(driver.now, 100)))
         check_against_log(driver.shard, driver.config, driver.log, driver.now)
@@ -52,7 +52,7 @@ def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     assert not pieces[0].replies
     assert set(driver.shard.view.parked()) == {"ticket"}
     assert driver.shard.view.groups["g"].state is State.DEAD
-    # as its states say of a DEAD group: come again, and it has no offsets
+    # a DEAD group, as documented: retry the request, and no offsets
     assert driver.answer(commit("c")) == CommitReply(COORDINATOR_NOT_AVAILABLE)
     assert driver.error(join("j")) == COORDINATOR_NOT_AVAILABLE
     assert driver.answer(DeleteGroup("again", "g")) == GROUP_ID_NOT_FOUND
@@ -72,7 +72,7 @@ def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     assert told == ["LostByAdmin", "Transition", "OffsetsExpired", "GroupRemoved"]
 
 
-def test_a_deletion_that_a_crash_ends_has_taken_some_offsets_and_no_group() -> None:
+def test_interrupted_deletion_removes_some_offsets_and_keeps_the_group() -> None:
     driver = filled()
     driver.handle(DeleteGroup("lost", "g"))
     driver.take(driver.shard.expire(driver.now, 100))
@@ -88,7 +88,7 @@ def test_a_deletion_that_a_crash_ends_has_taken_some_offsets_and_no_group() -> N
     assert driver.shard.view.offsets.count() == 1
 
 
-def test_who_waits_for_a_deletion_is_answered_when_the_shard_is_given_up() -> None:
+def test_unload_answers_a_waiting_deletion() -> None:
     driver = filled()
     driver.handle(DeleteGroup("ticket", "g"))
 
@@ -96,7 +96,7 @@ def test_who_waits_for_a_deletion_is_answered_when_the_shard_is_given_up() -> No
     assert not driver.shard.view.parked()
 
 
-def test_offsets_of_a_deleted_topic_go_in_pieces_in_every_group() -> None:
+def test_offsets_of_a_deleted_topic_are_removed_in_pieces() -> None:
     driver = filled()
     topics = {"t": EVERY_LOG_OFFSET, "t2": EVERY_LOG_OFFSET}
     pieces = [driver.take(driver.shard.topics_deleted(topics, driver.now, "ticket"))]
@@ -109,7 +109,7 @@ def test_offsets_of_a_deleted_topic_go_in_pieces_in_every_group() -> None:
     assert not driver.shard.view.offsets.has_offsets("small")
 
 
-def test_offsets_that_were_committed_for_a_new_topic_of_the_name_stay() -> None:
+def test_offsets_of_a_recreated_topic_are_kept() -> None:
     driver = filled()
     bound = sum(len(run) for _, run in driver.log)
     new = [TopicOffsets("t", [7, 2000], [70, 71], [-1, -1], None, None)]
@@ -137,7 +137,7 @@ def test_a_large_group_expires_in_pieces(budget: int) -> None:
     assert driver.shard.view.offsets.count() == 0
 
 
-def test_a_large_group_that_comes_to_life_while_it_expires_keeps_what_it_may() -> None:
+def test_group_that_gets_a_member_while_it_expires_keeps_the_rest() -> None:
     driver = filled(offsets_retention_ms=1000, offsets_retention_check_interval_ms=5000)
     driver.mono_ms = 5000
     driver.take(driver.shard.expire(driver.now, 100))

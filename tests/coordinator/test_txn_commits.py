@@ -1,4 +1,4 @@
-"""TxnOffsetCommit and markers: who may commit, what is pending, and what becomes of it."""
+"""TxnOffsetCommit and markers: permitted commits, pending offsets, and their outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.coordinator.test_precedence import FOLLOWER, LEADER, full, rows
 __all__ = ["full"]
 
 OTHER = [("range", encode_subscription(["other"]))]
-"""What a member says whose topics change, so that its group rebalances."""
+"""The protocols of a member whose topics change, so that its group rebalances."""
 
 
 def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> TopicOffsets:
@@ -48,7 +48,7 @@ def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> 
 
 
 def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics: Any) -> Any:
-    """(offset, error) by partition of topic t, or of all that is listed."""
+    """(offset, error) by partition of topic t, or of all listed topics."""
     asked = [("t", topics["t"])] if topics else None
     reply = driver.answer(OffsetFetch("fetch", group, asked, stable))
     assert isinstance(reply, FetchReply)
@@ -85,10 +85,11 @@ none  | -1         | x-9    | i9       | ok       | NONE
 """
 
 
+@pytest.mark.proves("transactions 27")
 @pytest.mark.parametrize(
     ("group", "generation", "member", "instance", "metadata", "error"), rows(COMMIT)
 )
-def test_who_may_commit_in_a_transaction(
+def test_txn_offset_commit_checks_in_the_order_of_the_table(
     full: Driver, group: str, generation: str, member: str, instance: str, metadata: str, error: str
 ) -> None:
     call = txn_commit(
@@ -106,8 +107,10 @@ def test_who_may_commit_in_a_transaction(
 
 
 @pytest.mark.parametrize("known", [LEADER, FOLLOWER])
-def test_a_commit_is_taken_in_every_phase_of_a_rebalance(full: Driver, known: str) -> None:
-    """OffsetCommit says 27 while the assignment is awaited; a transaction can't wait."""
+def test_txn_offset_commit_is_accepted_in_every_phase_of_a_rebalance(
+    full: Driver, known: str
+) -> None:
+    """OffsetCommit returns 27 while the assignment is awaited; a transaction cannot wait."""
     instance = known[:2]
     full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
     states = []
@@ -121,15 +124,16 @@ def test_a_commit_is_taken_in_every_phase_of_a_rebalance(full: Driver, known: st
     assert states == [State.PREPARING_REBALANCE, State.AWAITING_SYNC]
 
 
-def test_a_commit_without_membership_goes_into_a_group_with_members() -> None:
-    """Versions 0 to 2 have no field for it."""
+@pytest.mark.proves("transactions 27")
+def test_txn_offset_commit_without_a_member_is_accepted_by_a_group() -> None:
+    """Versions 0 to 2 do not have the member fields."""
     driver = Driver()
     driver.form("a")
     assert driver.answer(txn_commit("c")) == CommitReply(NONE)
     assert driver.answer(commit("plain")) == CommitReply(UNKNOWN_MEMBER_ID)
 
 
-def test_an_empty_group_takes_any_name_without_a_generation() -> None:
+def test_empty_group_accepts_any_member_without_a_generation() -> None:
     driver = Driver()
     driver.handle(commit("make"))
     call = txn_commit("c", "nobody", group_instance_id="nothing")
@@ -137,13 +141,14 @@ def test_an_empty_group_takes_any_name_without_a_generation() -> None:
     assert driver.answer(txn_commit("c", "nobody", 1)) == CommitReply(UNKNOWN_MEMBER_ID)
 
 
-def test_a_member_that_was_put_out_and_one_of_an_old_generation_are_fenced() -> None:
+@pytest.mark.proves("transactions 27")
+def test_txn_offset_commit_of_removed_member_or_old_generation_is_refused() -> None:
     driver = Driver()
     kicked, staying = driver.form("a", "b")
     generation = driver.shard.view.groups["g"].generation_id
     driver.mono_ms += 9_000
     driver.handle(heartbeat("h", staying, generation))
-    driver.mono_ms += 5_000  # the session of one is over
+    driver.mono_ms += 5_000  # the first member's session has expired
     driver.take(driver.shard.expire(driver.now, 100))
     driver.handle(join("again", staying))
     driver.handle(sync("s", staying, generation + 1, assignments=[(staying, b"")]))
@@ -162,7 +167,7 @@ def test_a_displaced_instance_is_fenced(full: Driver) -> None:
     assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
 
 
-def test_an_unknown_group_is_made_as_a_simple_one() -> None:
+def test_txn_offset_commit_creates_an_unknown_group_as_simple() -> None:
     driver = Driver()
     assert driver.answer(txn_commit("c", "", 3)) == CommitReply(ILLEGAL_GENERATION)
     assert not driver.shard.view.groups
@@ -177,7 +182,7 @@ def test_an_empty_group_id_is_refused_while_loading_too() -> None:
     assert not_served(txn_commit("c", group_id=""), 14) == CommitReply(INVALID_GROUP_ID)
 
 
-def test_it_keeps_nobodys_session() -> None:
+def test_txn_offset_commit_does_not_renew_the_session() -> None:
     driver = Driver()
     [member] = driver.form("a")
     generation = driver.shard.view.groups["g"].generation_id
@@ -188,7 +193,7 @@ def test_it_keeps_nobodys_session() -> None:
     assert not driver.shard.view.groups["g"].members
 
 
-def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
+def test_too_long_metadata_is_refused_only_for_its_partition() -> None:
     driver = Driver(offset_metadata_max_bytes=3)
     mixed = TopicOffsets("t", [0, 1], [5, 6], [-1, -1], ["long", "ok"], None)
     reply = driver.answer(txn_commit("c", topics=[mixed, topic({0: 7}, "u")]))
@@ -197,7 +202,7 @@ def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
     assert driver.shard.view.offsets.keys("g") == [("t", 1), ("u", 0)]
 
 
-def test_what_no_batch_holds_is_refused_and_writes_nothing() -> None:
+def test_txn_offset_commit_too_large_for_a_batch_is_refused() -> None:
     driver = Driver(max_record_bytes=700)
     call = txn_commit("c", topics=[topic(dict.fromkeys(range(20), 1))])
     assert driver.answer(call) == CommitReply(INVALID_COMMIT_OFFSET_SIZE)
@@ -207,7 +212,7 @@ def test_what_no_batch_holds_is_refused_and_writes_nothing() -> None:
 # ------------------------------------------------------------------------- pending, then not
 
 
-def test_pending_offsets_are_told_as_unstable_to_those_who_ask_and_shown_to_nobody() -> None:
+def test_pending_offsets_are_unstable_only_with_require_stable() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
     driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
@@ -215,7 +220,7 @@ def test_pending_offsets_are_told_as_unstable_to_those_who_ask_and_shown_to_nobo
     old = {0: (1, 0), 1: (1, 0), 2: (-1, 0)}
     assert fetched(driver, t=[0, 1, 2]) == old
     assert fetched(driver, t=[0, 1, 2], stable=True) == {0: unstable, 1: (1, 0), 2: unstable}
-    # all topics: only what is committed is listed
+    # all topics: only committed offsets are listed
     assert fetched(driver) == {0: (1, 0), 1: (1, 0)}
     assert fetched(driver, stable=True) == {0: unstable, 1: (1, 0)}
     assert fetched(driver, t=[1], stable=True) == {1: (1, 0)}
@@ -243,8 +248,8 @@ def test_metadata_of_an_unstable_offset_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("plain_last", [True, False])
-def test_of_a_plain_and_a_transactional_commit_the_later_record_counts(plain_last: bool) -> None:
-    """Wherever the marker is, and after a load too."""
+def test_later_record_of_a_plain_and_a_transactional_commit_applies(plain_last: bool) -> None:
+    """The position of the marker does not matter, nor a load."""
     driver = Driver()
     calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
     for call in calls if plain_last else reversed(calls):
@@ -269,7 +274,7 @@ def test_a_marker_of_a_producer_without_offsets_is_written() -> None:
     assert not outcome.events
 
 
-def test_a_marker_says_of_each_group_what_it_moved_or_dropped() -> None:
+def test_marker_reports_committed_or_dropped_offsets_per_group() -> None:
     driver = Driver()
     for committed in (True, False):
         driver.handle(txn_commit("1", topics=[topic({0: 8, 1: 8}), topic({0: 8}, "u")]))
@@ -283,11 +288,11 @@ def test_a_marker_says_of_each_group_what_it_moved_or_dropped() -> None:
         assert driver.shard.view.pending("g") == []
 
 
-def test_a_transaction_that_moves_offsets_back_says_so() -> None:
+def test_transaction_that_lowers_offsets_is_reported() -> None:
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 10, 1: 10, 2: 10})]))
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 12, 2: 9})]))
-    driver.handle(commit("c", topics=[topic({2: 11})]))  # further on in the log: it stays
+    driver.handle(commit("c", topics=[topic({2: 11})]))  # later in the log: it stays
     _, told = driver.handle(end("e", committed=True)).events
     moved = MovedOffset("t", 0, 10, 8)
     assert told == OffsetsMovedBack("g", "", "producer 7", "", 1, (moved,))
@@ -298,7 +303,7 @@ def test_a_transaction_that_moves_offsets_back_says_so() -> None:
 
 
 def left_behind(driver: Driver) -> dict[str, Any]:
-    """What a COMMIT brings after all that was pending has been deleted."""
+    """The offsets that a COMMIT restores after all pending ones were deleted."""
     check_against_log(driver.shard, driver.config, driver.log, driver.now)
     driver.handle(end("e", committed=True))
     check_shard(driver.shard)
@@ -306,7 +311,8 @@ def left_behind(driver: Driver) -> dict[str, Any]:
     return {group: driver.shard.view.offsets.keys(group) for group in driver.shard.view.groups}
 
 
-def test_a_deleted_group_leaves_nothing_that_a_later_commit_brings_back() -> None:
+@pytest.mark.proves("transactions 40")
+def test_deleted_group_drops_its_pending_offsets() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 8})]))
     outcome = driver.handle(DeleteGroup("d", "g"))
@@ -316,7 +322,8 @@ def test_a_deleted_group_leaves_nothing_that_a_later_commit_brings_back() -> Non
     assert driver.answer(DeleteGroup("d", "g")) == GROUP_ID_NOT_FOUND
 
 
-def test_a_deleted_offset_goes_though_it_was_only_pending() -> None:
+@pytest.mark.proves("transactions 40")
+def test_offset_delete_removes_a_pending_offset() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 8}), topic({0: 8}, "u")]))
     reply = driver.answer(OffsetDelete("d", "g", [("t", [0, 5])]))
@@ -324,18 +331,19 @@ def test_a_deleted_offset_goes_though_it_was_only_pending() -> None:
     assert left_behind(driver) == {"g": [("t", 1), ("u", 0)]}
 
 
-def test_a_deleted_topic_takes_what_is_pending_along() -> None:
+@pytest.mark.proves("transactions 40")
+def test_deleted_topic_drops_its_pending_offsets() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8}), topic({0: 8}, "u")]))
     driver.take(driver.shard.topics_deleted({"t": 99}, driver.now))
     assert left_behind(driver) == {"g": [("u", 0)]}
 
 
-def test_offsets_of_a_topic_made_anew_are_not_those_of_the_one_deleted() -> None:
-    """The old one's tombstones come late: what is pending in the new one stays."""
+def test_pending_offsets_of_a_recreated_topic_are_kept() -> None:
+    """The tombstones of the old topic are late; pending offsets of the new one stay."""
     driver = Driver()
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
-    driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # 2: of the new topic
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # log offset 2: of the new topic
     driver.take(driver.shard.topics_deleted({"t": 2}, driver.now))
     assert left_behind(driver) == {"g": [("t", 0)]}
     assert fetched(driver) == {0: (8, 0)}
@@ -346,7 +354,8 @@ def later(driver: Driver, ms: int) -> None:
     driver.take(driver.shard.expire(driver.now, 1000))
 
 
-def test_an_offset_with_one_pending_does_not_expire_and_nor_does_its_group() -> None:
+@pytest.mark.proves("transactions 40")
+def test_offset_and_group_with_a_pending_offset_do_not_expire() -> None:
     hour_ms = 3_600_000
     driver = Driver(offsets_retention_ms=hour_ms, offsets_retention_check_interval_ms=hour_ms)
     driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
@@ -363,7 +372,7 @@ def test_an_offset_with_one_pending_does_not_expire_and_nor_does_its_group() -> 
     assert "g" not in driver.shard.view.groups
 
 
-def test_a_load_brings_back_what_is_pending_and_makes_its_group() -> None:
+def test_load_restores_pending_offsets_and_their_group() -> None:
     driver = Driver()
     driver.handle(txn_commit("t", topics=[topic({0: 8})]))
     again = Driver()
@@ -381,8 +390,8 @@ def test_a_load_brings_back_what_is_pending_and_makes_its_group() -> None:
 # ------------------------------------------------------------------------------- how many
 
 
-def test_a_transaction_has_so_many_offsets_pending_at_most() -> None:
-    """Its marker moves all of them in one piece of the loop's time."""
+def test_pending_offsets_of_a_transaction_are_bounded() -> None:
+    """Its marker applies all of them in one piece of the loop's time."""
     driver = Driver()
     half = PENDING_MAX // 2
 

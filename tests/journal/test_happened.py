@@ -12,7 +12,7 @@ from journal.lines import NotALine, line_of
 from journal.texts import Source
 from journal.unsaved import Unsaved
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats" / "cluster-journal.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats" / "journals.md"
 
 MOVED = Happened(
     1_700_000_000_000,
@@ -29,8 +29,9 @@ MOVED = Happened(
 )
 
 
-def test_the_example_of_the_page_is_what_we_write_and_read() -> None:
-    [example] = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def test_example_of_the_journal_page_is_read_and_written() -> None:
+    section = PAGE.read_text().split("\n## Cluster\n")[1]
+    [example] = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
 
     assert example.encode() == FORM.first_line + FORM.line_of("orders-0", MOVED)
     line = example.encode().splitlines()[1]
@@ -51,7 +52,7 @@ def test_the_example_of_the_page_is_what_we_write_and_read() -> None:
         {"name": "t-0", "at_ms": 1, "kind": "isr", "cause": "in", "why": "", "weather": 1},
     ],
 )
-def test_a_line_that_is_no_entry_is_refused(fields: dict[str, object]) -> None:
+def test_line_with_a_wrong_field_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(NotALine):
         FORM.entry_of(line_of(fields).rstrip(b"\n"))
 
@@ -60,7 +61,7 @@ def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
     return Happened(at_ms, kind, "offline", "it is so", broker)
 
 
-def test_page_keeps_the_last_of_each_kind_and_of_each_replica() -> None:
+def test_page_keeps_the_last_entries_of_each_kind_and_replica() -> None:
     page = HappenedPage("t-0")
     for at_ms in range(KEPT + 3):
         page.add(at(at_ms))

@@ -1,4 +1,4 @@
-"""The pages of all names: what is forgotten first, what is counted, what is written down."""
+"""The pages of all names: which entries are forgotten first, counted, or written down."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_name_without_entries_is_not_kept() -> None:
     assert (journal.names(), journal.bytes) == ([], 0)
 
 
-def test_event_without_a_fold_changes_nothing() -> None:
+def test_event_without_a_fold_changes_no_page() -> None:
     journal = pages()
     journal.observe("nothing", Now(0, 0))
     assert journal.names() == []
@@ -134,7 +134,7 @@ def test_event_changes_its_page_when_the_journal_is_read() -> None:
     assert (len(page.first), len(journal.observed)) == (1, 0)
 
 
-def test_few_events_wait_when_nobody_reads() -> None:
+def test_waiting_events_are_few_without_a_reader() -> None:
     journal = pages()
     page = journal.turn_to("said")
     for number in range(OBSERVED_MAX + 3):
@@ -143,7 +143,7 @@ def test_few_events_wait_when_nobody_reads() -> None:
     assert page.first.number == OBSERVED_MAX
 
 
-def test_writer_is_woken_once_for_what_is_observed_until_it_writes() -> None:
+def test_writer_is_woken_once_for_observed_events_until_it_writes() -> None:
     woken: list[None] = []
     journal = pages(unsaved=Unsaved(lambda: woken.append(None)))
     for text in ("x", "y", "z"):
@@ -151,7 +151,7 @@ def test_writer_is_woken_once_for_what_is_observed_until_it_writes() -> None:
     assert len(woken) == 1
 
 
-def test_event_that_raises_harms_no_later_one() -> None:
+def test_event_that_raises_does_not_stop_later_events() -> None:
     journal = pages()
     page = journal.turn_to("said")
     journal.observe(Said("x" * 200), Now(0, 0))
@@ -163,13 +163,13 @@ def test_event_that_raises_harms_no_later_one() -> None:
     assert [each.text[:1] for each in page.first] == ["x", "z"]
 
 
-def test_long_names_count() -> None:
+def test_bytes_of_a_page_include_its_name() -> None:
     journal = pages()
     say(journal, "n" * 1000, "x")
     assert journal.bytes > 1000
 
 
-def test_stop_writes_what_is_young_and_what_is_counted() -> None:
+def test_stop_writes_young_entries_and_counts() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     page = journal.turn_to("a")
@@ -184,7 +184,7 @@ def test_stop_writes_what_is_young_and_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize(("ms", "ripe"), [(1999, []), (2000, ["a"]), (3000, ["a", "b"])])
-def test_entry_that_must_be_old_first_is_written_down_when_it_is(ms: int, ripe: list[str]) -> None:
+def test_entry_with_a_least_age_is_written_down_at_that_age(ms: int, ripe: list[str]) -> None:
     unsaved = Unsaved()
     unsaved.mark_old("a", 1, Said("a"), 2000)
     unsaved.mark_old("b", 1, Said("b"), 3000)
@@ -210,7 +210,7 @@ def test_entry_that_changes_before_it_is_taken_is_taken_once() -> None:
     assert unsaved.take(9) == [("g", Said("b"))]
 
 
-def test_who_writes_is_woken_once_until_all_is_taken() -> None:
+def test_writer_is_woken_once_until_it_has_taken_all() -> None:
     woken: list[int] = []
     unsaved = Unsaved(lambda: woken.append(len(unsaved)))
     for _ in range(2):
@@ -223,7 +223,7 @@ def test_who_writes_is_woken_once_until_all_is_taken() -> None:
     assert woken == [1, 1, 0]
 
 
-def test_what_nobody_takes_is_bounded_and_counted() -> None:
+def test_entries_without_a_writer_are_bounded_and_counted() -> None:
     unsaved = Unsaved()
     for number in range(UNSAVED_MAX + 7):
         unsaved.mark("g", number, Said("x"))

@@ -1,4 +1,4 @@
-"""A ring keeps the last entries by key, and its bytes are those of what it keeps."""
+"""A ring keeps the last entries by key, and its size is the sum of their sizes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_empty_ring_has_no_last_entry() -> None:
     assert ring.take("a") is None
 
 
-def test_entry_that_changes_counts_as_it_was_until_it_is_measured() -> None:
+def test_changed_entry_keeps_its_old_size_until_it_is_measured() -> None:
     ring = Counted(2)
     thing = Thing("a")
     ring.put("a", thing)
@@ -73,7 +73,7 @@ def test_entry_that_changes_counts_as_it_was_until_it_is_measured() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bytes_are_those_of_what_is_kept_whatever_happens(seed: int) -> None:
+def test_size_of_a_ring_is_the_sum_of_its_entries_after_any_steps(seed: int) -> None:
     chance = random.Random(seed)
     ring = Counted(5)
     kept: dict[int, Thing] = {}

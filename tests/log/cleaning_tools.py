@@ -1,4 +1,4 @@
-"""For the cleaner's tests: random logs, what readers see of them, a cleaning in this process."""
+"""Random logs, the records that readers see, and cleanings in this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def facts(log: PartitionLog) -> list[list[int]]:
-    """What a job says of the log's segments."""
+    """The segments of the log in the form of a cleaning job."""
     return [
         list(
             SegmentFacts(
@@ -49,7 +49,7 @@ def facts(log: PartitionLog) -> list[list[int]]:
 
 
 def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> CleanJob:
-    """A job over all closed segments of ``log``."""
+    """A cleaning job for all closed segments of ``log``."""
     config = log.config
     settings: dict[str, Any] = {
         "delete_retention_ms": config.delete_retention_ms,
@@ -66,7 +66,7 @@ def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> 
 
 
 def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> CleanDone:
-    """Clean ``log`` and exchange its segments, as the broker does."""
+    """Cleans ``log`` and exchanges its segments, as the broker does."""
     log.flush()
 
     def replace(group: CleanedGroup) -> None:
@@ -78,7 +78,7 @@ def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -
 
 
 def all_records(log: PartitionLog) -> list[Record]:
-    """Every record of the log but markers, as a scan finds them."""
+    """Every record of the log except markers, in the order of a scan."""
     return [
         record
         for buffer, header in log.scan()
@@ -88,7 +88,7 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 def committed(log: PartitionLog) -> list[Record]:
-    """What a read_committed consumer sees, in log order of the transactions' ends."""
+    """The records that a read_committed consumer sees, in the order in which transactions end."""
     return list(_committed(log))
 
 
@@ -116,9 +116,9 @@ def last_by_key(records: list[Record]) -> dict[bytes, Record]:
 
 
 class RandomLog:
-    """Appends what a compacted topic may hold: values, tombstones, transactions, producers.
+    """Appends values, tombstones, transactions and idempotent batches, as in a compacted topic.
 
-    Everything is appended to ``shadow`` too, which is never cleaned.
+    Everything is also appended to ``shadow``, which is never cleaned.
     """
 
     def __init__(self, log: PartitionLog, chance: random.Random, keys: int = 12) -> None:

@@ -1,4 +1,4 @@
-"""The file systems whose conduct is compared, each with an empty directory in it."""
+"""The file systems whose behavior is compared, each with an empty directory."""
 
 from __future__ import annotations
 

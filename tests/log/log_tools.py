@@ -29,7 +29,8 @@ def batch(
     leader_epoch: int = 0,
     transactional: bool = False,
 ) -> bytes:
-    """A batch with a record per value (one record ``b"v"`` unless given), all of one time.
+    """A batch with one record per value (by default one record ``b"v"``), all with the same
+    timestamp.
 
     ``producer`` is producer id, epoch and base sequence.
     """
@@ -77,24 +78,24 @@ def open_log(
 
 
 def append_values(log: PartitionLog, *values: bytes, timestamp_ms: int = NOW_MS) -> None:
-    """Append a batch of one record for each value."""
+    """Appends a batch of one record for each value."""
     for value in values:
         log.append(batch(0, value, timestamp_ms=timestamp_ms), 0, timestamp_ms)
 
 
 def forget_producers(log: PartitionLog) -> None:
-    """Let all producers expire that have no open transaction."""
+    """Expires all producers without an open transaction."""
     for _ in log.producers.expire(1 << 62):
         pass
 
 
 def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
-    """Last data offset and epoch of all producers."""
+    """The last data offset and the epoch of all producers."""
     return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
 
 
 def snapshot_of(producers: ProducerStates) -> bytes:
-    """The ``.snapshot`` file of producers."""
+    """The content of the ``.snapshot`` file of producers."""
     image = producers.freeze(1)
     for _ in image.pack():
         pass
@@ -102,7 +103,7 @@ def snapshot_of(producers: ProducerStates) -> bytes:
 
 
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
-    """Offset and value of every record, as a scan finds them."""
+    """Offset and value of every record, in the order of a scan."""
     return [
         (record.offset, record.value)
         for buffer, header in log.scan(from_offset)
@@ -111,7 +112,7 @@ def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int,
 
 
 def unpack_kafka_directory(name: str, target: Path) -> Path:
-    """Unpack one of tests/data/kafka-dirs; returns the data directory."""
+    """Unpacks one of tests/data/kafka-dirs and returns the data directory."""
     with tarfile.open(KAFKA_DIRECTORIES / name / "data.tar.xz") as archive:
         archive.extractall(target, filter="data")
     return target / "data"

@@ -1,5 +1,5 @@
-"""Producers and transactions of a log as a slow reader has them: a list of what was appended, read
-from its beginning for every question. No code of `log/` is used."""
+"""A model of the producers and transactions of a log: a list of the appended batches, which is read
+from the start for every question. It uses no code of `log/`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAP, FENCED, STATE, OLD_COORDINATOR = 45, 47, 48, 52
 
 
 class Batch(NamedTuple):
-    """A batch, or the marker of a transaction's end, as it lies in the log."""
+    """A batch, or the marker of a transaction's end, as it is in the log."""
 
     offset: int
     count: int
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     sequence: int = UNKNOWN
     transactional: bool = True
     outcome: bool | None = None
-    """Whether a marker says COMMIT; None for data."""
+    """Whether a marker is a COMMIT; None for data."""
     coordinator_epoch: int = UNKNOWN
 
     @property
@@ -40,17 +40,17 @@ class Model:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.forgotten = 0
-        """A restart may have forgotten all but the last batch of those before this offset."""
+        """A restart can have removed all but the last batch of a producer before this offset."""
 
     @property
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else 0
 
     def cut(self, end: int) -> None:
-        """The log lost what lies from there on."""
+        """Removes everything from an offset on."""
         self.batches = [batch for batch in self.batches if batch.last < end]
 
-    # -- what is known of a producer
+    # -- state of a producer
 
     def of(self, producer: int) -> list[Batch]:
         return [batch for batch in self.batches if batch.producer == producer]
@@ -60,7 +60,7 @@ class Model:
         return own[-1].epoch if own else UNKNOWN
 
     def recent(self, producer: int) -> list[Batch]:
-        """Its batches of data behind the last change of its epoch."""
+        """The producer's data batches after the last change of its epoch."""
         found: list[Batch] = []
         epoch = UNKNOWN
         for batch in self.of(producer):
@@ -71,7 +71,8 @@ class Model:
         return found
 
     def open_since(self, producer: int, before: int | None = None) -> int | None:
-        """First offset of its open transaction, as it was below the offset ``before``."""
+        """The first offset of the producer's open transaction, considering only offsets below
+        ``before``."""
         since: int | None = None
         for batch in self.of(producer):
             if before is not None and batch.offset >= before:
@@ -90,7 +91,7 @@ class Model:
     def producers(self) -> list[int]:
         return sorted({batch.producer for batch in self.batches})
 
-    # -- what may come
+    # -- appends
 
     def send(self, batch: Batch) -> str | int:
         """The answer to a batch of data."""
@@ -124,15 +125,17 @@ class Model:
                 return OLD_COORDINATOR
         return "+"
 
-    # -- what readers of committed records see
+    # -- visible to readers of committed records
 
     def first_open(self, before: int | None = None) -> int | None:
-        """Where the oldest open transaction began, as it was below the offset ``before``."""
+        """The first offset of the oldest open transaction, considering only offsets below
+        ``before``."""
         began = [self.open_since(producer, before) for producer in self.producers]
         return min([since for since in began if since is not None], default=None)
 
     def aborted(self) -> list[tuple[int, int, int, int]]:
-        """Producer, first offset, marker, and what was stable then, of what was aborted."""
+        """Producer, first offset, marker offset and last stable offset of each aborted
+        transaction."""
         found = []
         for batch in self.batches:
             if batch.outcome is False:

@@ -1,4 +1,4 @@
-"""Reads that end at a limit, as those of a read_committed consumer do: right, and no dearer."""
+"""Reads up to a limit, such as those of read_committed consumers: their result and their cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def filled_log(**settings: int) -> PartitionLog:
 
 
 def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
-    """How often files are read to find something once more, a reader before having found it."""
+    """The number of file reads of a repeated read, by a reader that has located the offsets
+    before."""
     log.read(args[0], EVERYTHING, max_offset=args[1])
     reads = 0
     real = SimulatedFile.read
@@ -37,8 +38,9 @@ def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> 
     return reads
 
 
+@pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("offset", [0, 20, 29])
-def test_where_a_limit_stays_a_read_up_to_it_costs_what_any_other_does(
+def test_repeated_read_up_to_a_limit_costs_the_same_as_without_one(
     offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled_log()
@@ -46,7 +48,7 @@ def test_where_a_limit_stays_a_read_up_to_it_costs_what_any_other_does(
     assert reads_of(log, monkeypatch, offset, 30) == reads_of(log, monkeypatch, offset, 40)
 
 
-def test_a_limit_in_a_later_segment_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_in_a_later_segment_costs_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled_log(segment_bytes=500)
     assert len(log.segments) > 3
     last = log.active.base_offset
@@ -54,7 +56,7 @@ def test_a_limit_in_a_later_segment_is_not_looked_for(monkeypatch: pytest.Monkey
     assert reads_of(log, monkeypatch, 0, last + 1) == reads_of(log, monkeypatch, 0, 40)
 
 
-def test_at_the_limit_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_at_the_limit_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reads_of(filled_log(), monkeypatch, 30, 30) == 0
 
 
@@ -74,7 +76,7 @@ def test_a_read_ends_at_any_limit(segment_bytes: int) -> None:
             assert found.count(b"value") == limit
 
 
-def test_what_was_known_of_a_limit_is_forgotten_with_a_truncation() -> None:
+def test_truncation_invalidates_the_remembered_limit() -> None:
     log = filled_log()
     log.read(0, EVERYTHING, max_offset=30)
     log.truncate_to(20, NOW_MS)

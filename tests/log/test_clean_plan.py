@@ -1,4 +1,4 @@
-"""What is cleaned, decided over plain numbers."""
+"""The decision of what is cleaned, tested on plain numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CONFIG = LogConfig(cleanup_policy="compact")
 
 
 def segments(*sizes: int, offsets: int = 100, index: int = 8) -> list[SegmentFacts]:
-    """Segments of 100 offsets each, written a second after each other, the last one active."""
+    """Segments of 100 offsets each, written one second after each other; the last one is active."""
     return [
         SegmentFacts(number * offsets, size, 1000 * (number + 1), index, index)
         for number, size in enumerate(sizes)
     ]
 
 
-def test_what_came_since_the_last_cleaning_is_dirty_but_the_active_segment() -> None:
+def test_dirty_part_is_from_the_last_cleaning_to_the_active_segment() -> None:
     found = cleanable(segments(10, 20, 30, 40), 100, 0, CONFIG, 10_000)
     assert (found.first_dirty_offset, found.end_offset) == (100, 300)
     assert (found.clean_bytes, found.dirty_bytes) == (10, 50)
@@ -35,17 +35,17 @@ def test_what_came_since_the_last_cleaning_is_dirty_but_the_active_segment() -> 
         (None, 120, 120),
         (200, 0, 200),
         (200, 250, 250),
-        (301, 0, 0),  # of a log of that name that was longer
+        (301, 0, 0),  # the checkpoint of an earlier, longer log with the same name
     ],
 )
-def test_where_the_dirty_part_begins(
+def test_dirty_part_begins_at_the_checkpoint_or_the_log_start(
     checkpoint: int | None, log_start: int, first_dirty: int
 ) -> None:
     found = cleanable(segments(10, 10, 10, 10), checkpoint, log_start, CONFIG, 10_000)
     assert found.first_dirty_offset == first_dirty
 
 
-def test_young_segments_and_all_behind_them_wait() -> None:
+def test_segments_within_min_lag_and_later_ones_are_not_cleaned() -> None:
     config = dataclasses.replace(CONFIG, min_compaction_lag_ms=500)
     facts = segments(10, 10, 10, 10)
     assert cleanable(facts, None, 0, config, 2499).end_offset == 100
@@ -62,7 +62,7 @@ def test_a_segment_older_than_the_largest_lag_is_overdue() -> None:
     assert not cleanable(facts, 100, 0, config, 6001).overdue, "the old one is clean"
 
 
-def test_neighbours_are_merged_as_long_as_they_fit() -> None:
+def test_adjacent_segments_are_grouped_within_the_limits() -> None:
     facts = segments(40, 40, 40, 100, 10, 10)
     assert group_segments(facts, 500, 100, 1000) == [[0, 100], [200], [300], [400]]
     assert group_segments(facts, 500, 220, 1000) == [[0, 100, 200, 300], [400]]
@@ -76,15 +76,15 @@ def test_neighbours_are_merged_as_long_as_they_fit() -> None:
     ("size", "dirty", "live", "heavy"),
     [
         (2 * MIB, 2 * MIB, MIB // 2, True),
-        (2 * MIB, 2 * MIB, MIB + 1, False),  # the live weigh more
+        (2 * MIB, 2 * MIB, MIB + 1, False),  # more live than dead bytes
         (MIB, MIB, 1, False),  # less than 1 MiB is dead
         (100 * MIB, 49 * MIB, 51 * MIB, False),
         (110 * MIB, 59 * MIB, 51 * MIB, True),
-        (100 * MIB, MIB, 1, False),  # young tombstones, which a cleaning would leave
+        (100 * MIB, MIB, 1, False),  # young tombstones, which a cleaning would keep
         (100 * MIB, 20 * MIB, 1, True),
     ],
 )
-def test_when_an_offsets_partition_weighs_too_much(
+def test_offsets_partition_is_too_heavy_above_its_dead_bytes(
     size: int, dirty: int, live: int, heavy: bool
 ) -> None:
     assert weighs_too_much(size, dirty, live, MIB) is heavy

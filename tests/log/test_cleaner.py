@@ -1,7 +1,7 @@
-"""Cleaning: of each key the last record stays, where it was, and nobody who reads notices more.
+"""Cleaning keeps the last record of each key at its offset, invisibly to readers.
 
-The logs are random, with tombstones, transactions, idempotent producers and all codecs; every case
-prints its seed.
+The logs are random, with tombstones, transactions, idempotent producers and all codecs; every
+failure prints its seed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from tests.simulated_files import SimulatedFiles
 
 
 class Cleaned:
-    """A log cleaned in several rounds, beside one with the same records that never is."""
+    """A log that is cleaned in several rounds, and a log with the same records that is never
+    cleaned."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -52,7 +53,7 @@ class Cleaned:
         self.writer = RandomLog(self.log, self.chance)
         self.first_dirty = 0
         self.rounds: list[tuple[int, int]] = []
-        """Wall time of each cleaning, and the offset up to which it came."""
+        """The wall time of each cleaning, and its end offset."""
 
     def round(self, **fields: int) -> CleanDone:
         self.writer.append(self.chance.randint(5, 60))
@@ -65,12 +66,12 @@ class Cleaned:
         return done
 
     def horizon_ms(self, offset: int) -> int:
-        """Before when a tombstone at ``offset`` must not go."""
+        """The time before which a tombstone at ``offset`` must be kept."""
         return RETENTION_MS + next((now for now, end in self.rounds if end > offset), 1 << 62)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_after_any_cleaning_readers_find_the_last_of_each_key(seed: int) -> None:
+def test_cleaned_log_has_the_last_record_of_each_key(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(4):
         case.round()
@@ -92,7 +93,7 @@ def _plain(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_cleaned_part_has_one_record_a_key_and_no_aborted_one(seed: int) -> None:
+def test_cleaned_part_has_one_record_per_key_and_no_aborted_one(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -108,7 +109,7 @@ def test_a_cleaned_part_has_one_record_a_key_and_no_aborted_one(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_gaps_are_read_over(seed: int) -> None:
+def test_reads_skip_the_gaps_of_a_cleaning(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -141,7 +142,7 @@ def test_gaps_are_read_over(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_a_log_opened_again_knows_its_producers_and_its_end(seed: int) -> None:
+def test_reopened_cleaned_log_has_its_producers_and_its_end(seed: int) -> None:
     case = Cleaned(seed)
     for _ in range(3):
         case.round()
@@ -158,7 +159,7 @@ def test_a_log_opened_again_knows_its_producers_and_its_end(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_map_that_is_too_small_is_filled_again_until_all_is_clean(seed: int) -> None:
+def test_small_offset_map_cleans_the_log_in_several_runs(seed: int) -> None:
     small, large = Cleaned(seed), Cleaned(seed)
     for case, map_bytes in ((small, 3000), (large, 1 << 20)):
         case.writer.append(80)
@@ -174,11 +175,11 @@ def test_a_map_that_is_too_small_is_filled_again_until_all_is_clean(seed: int) -
     assert last_by_key(all_records(small.log)) == last_by_key(all_records(large.log))
 
 
-# -- one by one
+# -- single cases
 
 
 def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **fields: int) -> None:
-    """Append one batch of these keys and values."""
+    """Appends one batch of these keys and values."""
     first = log.log_end_offset
     records = [
         Record(first + index, NOW_MS + index, key, value)
@@ -196,7 +197,7 @@ def batches(log: PartitionLog) -> list[tuple[int, int, int, int | None]]:
 
 
 @pytest.mark.parametrize("key_bytes", [4, 36, 1000])
-def test_the_map_takes_no_more_memory_than_it_may(key_bytes: int) -> None:
+def test_offset_map_stays_within_its_memory_limit(key_bytes: int) -> None:
     bytes_max = 1 << 20
     chance = random.Random(3)
     tracemalloc.start()
@@ -209,7 +210,7 @@ def test_the_map_takes_no_more_memory_than_it_may(key_bytes: int) -> None:
             if not offsets.has_room(len(section), count):
                 break
             offsets.add(section, count, 100 * offsets.records)
-        # What is given back: what its first use leaves behind, such as caches, is not the map's.
+        # Only memory that is released is counted: caches left by the first use are not the map's.
         with_it, _ = tracemalloc.get_traced_memory()
         del offsets
         used = with_it - tracemalloc.get_traced_memory()[0]
@@ -218,7 +219,7 @@ def test_the_map_takes_no_more_memory_than_it_may(key_bytes: int) -> None:
     assert bytes_max / 4 < used < bytes_max
 
 
-def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
+def test_batch_that_loses_no_record_keeps_its_bytes() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), compression=1)
     put(log, (b"c", b"1"))
@@ -231,7 +232,7 @@ def test_a_batch_that_stays_whole_keeps_its_bytes() -> None:
     assert (done.records_read, done.records_kept, done.keys) == (3, 3, 3)
 
 
-def test_a_thinned_batch_keeps_its_offsets_and_its_codec() -> None:
+def test_batch_that_loses_records_keeps_its_offsets_and_codec() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), compression=4)
     log.roll()
@@ -249,7 +250,7 @@ def test_a_thinned_batch_keeps_its_offsets_and_its_codec() -> None:
     ]
 
 
-def test_the_time_of_an_append_stays_with_the_batch() -> None:
+def test_log_append_time_is_kept_by_a_cleaning() -> None:
     log = open_log(SimulatedFiles(), message_timestamp_type="LogAppendTime", **SETTINGS)
     put(log, (b"a", b"1"), (b"a", None))
     log.roll()
@@ -261,7 +262,7 @@ def test_the_time_of_an_append_stays_with_the_batch() -> None:
     assert [record.timestamp for record in records_of(buffer, header)] == [NOW_MS]
 
 
-def test_a_tombstone_stays_for_delete_retention_ms_from_its_first_cleaning_on() -> None:
+def test_tombstone_is_kept_for_delete_retention_after_its_first_cleaning() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"a", None))
     log.roll()
@@ -281,7 +282,7 @@ def test_a_tombstone_stays_for_delete_retention_ms_from_its_first_cleaning_on() 
     assert [record.key for record in all_records(log)] == [b"b", b"c"]
 
 
-def test_tombstones_that_a_snapshot_does_not_know_of_stay_however_old() -> None:
+def test_tombstones_from_keep_tombstones_from_on_are_kept() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"b", None), (b"c", b"1"))
@@ -299,7 +300,7 @@ def test_tombstones_that_a_snapshot_does_not_know_of_stay_however_old() -> None:
     assert [record.offset for record in all_records(log)] == [4, 5, 6]
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (None, b"1"), (b"", b"the empty key is one"), (None, b"2"))
     log.roll()
@@ -309,7 +310,7 @@ def test_records_without_a_key_go() -> None:
     assert [record.offset for record in all_records(log)] == [1]
 
 
-def test_the_last_batch_of_a_producer_stays_for_its_sequence_even_empty() -> None:
+def test_last_batch_of_a_producer_is_kept_even_when_empty() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"), producer_id=5, producer_epoch=2, base_sequence=0)
     put(log, (b"a", b"2"), (b"b", b"2"), producer_id=5, producer_epoch=2, base_sequence=1)
@@ -323,7 +324,7 @@ def test_the_last_batch_of_a_producer_stays_for_its_sequence_even_empty() -> Non
     assert (header.producer_id, header.base_sequence, header.last_sequence) == (5, 1, 2)
 
 
-def test_the_newest_record_is_found_when_a_newer_batch_was_emptied() -> None:
+def test_max_timestamp_ignores_an_emptied_batch() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     newer = encode_batch(
         [Record(0, NOW_MS + 500, b"a", b"1")], producer_id=5, producer_epoch=0, base_sequence=0
@@ -367,12 +368,12 @@ def transactional(log: PartitionLog, producer: int, sequence: int, *keys: bytes)
     log.append_encoded(batch, first, first + len(keys) - 1, NOW_MS, [read_header(batch)])
 
 
-def test_a_marker_goes_a_retention_time_after_its_records() -> None:
+def test_marker_is_removed_delete_retention_after_its_records() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     transactional(log, 9, 0, b"a")
     end(log, 9, COMMIT)
     put(log, (b"a", b"2"))
-    forget_producers(log)  # else its last batch would be kept, without records
+    forget_producers(log)  # otherwise its last batch would be kept without records
     log.roll()
 
     clean_log(log, 0, NOW_MS)
@@ -389,7 +390,7 @@ def test_a_marker_goes_a_retention_time_after_its_records() -> None:
     assert [batch[0] for batch in batches(log)] == [2, 3, 4]
 
 
-def test_nothing_is_cleaned_behind_the_beginning_of_an_open_transaction() -> None:
+def test_cleaning_ends_at_the_start_of_an_open_transaction() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -409,7 +410,7 @@ def test_nothing_is_cleaned_behind_the_beginning_of_an_open_transaction() -> Non
     assert [record.offset for record in all_records(log)] == [2, 4]
 
 
-def test_small_segments_become_one_up_to_segment_bytes() -> None:
+def test_small_segments_are_merged_up_to_segment_bytes() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     for number in range(10):
         put(log, (b"k%d" % number, bytes(100)))
@@ -425,7 +426,7 @@ def test_small_segments_become_one_up_to_segment_bytes() -> None:
     assert log.segments[-1] is log.active
 
 
-def test_damage_is_told_with_its_place_and_the_old_segments_stay() -> None:
+def test_damage_is_reported_with_its_position_and_segments_are_kept() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"))
@@ -442,7 +443,7 @@ def test_damage_is_told_with_its_place_and_the_old_segments_stay() -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_a_cleaning_writes_cleaned_files_and_nothing_else() -> None:
+def test_cleaning_writes_only_cleaned_files() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"), (b"a", b"2"))
@@ -456,7 +457,7 @@ def test_a_cleaning_writes_cleaned_files_and_nothing_else() -> None:
     assert all(path.endswith(".cleaned") for _, path in fs.calls)
 
 
-def test_the_throttle_waits_until_the_rate_is_met() -> None:
+def test_throttle_waits_until_the_rate_is_met() -> None:
     now = 10.0
     waits: list[float] = []
 
@@ -475,7 +476,7 @@ def test_the_throttle_waits_until_the_rate_is_met() -> None:
     assert emitted == [CleanProgress(1000), CleanProgress(4000)], "no second goes by in silence"
 
 
-def test_without_a_limit_it_only_says_how_far_it_is() -> None:
+def test_throttle_without_a_rate_only_reports_progress() -> None:
     times = iter([10.0, 10.5, 11.0, 11.9, 12.1])
     emitted: list[CleanProgress] = []
     throttle = Throttle(0.0, emitted.append, lambda: next(times), lambda _: pytest.fail("it waits"))
@@ -484,7 +485,7 @@ def test_without_a_limit_it_only_says_how_far_it_is() -> None:
     assert emitted == [CleanProgress(14), CleanProgress(28)]
 
 
-def test_a_segment_that_is_shorter_than_it_was_is_damage() -> None:
+def test_segment_shorter_than_in_the_job_is_damage() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)
     put(log, (b"a", b"1"))

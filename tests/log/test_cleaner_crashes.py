@@ -1,7 +1,7 @@
-"""A crash at every step of a cleaning: afterwards the log is the old one, or the new one.
+"""After a crash at any step of a cleaning, the log is the old one or the new one.
 
-With several groups of segments the first ones may be new and the rest old. In any case no key has
-lost its last value and none has come back.
+With several groups of segments, the first ones can be new and the others old. In every case each
+key has its last value, and no removed key returns.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.simulated_files import Fault, SimulatedFiles
 
 
 class Crash(Exception):
-    """The process is gone."""
+    """The process was killed."""
 
 
 class CrashingFiles(SimulatedFiles):
-    """Dies before the change number ``crash_at``, counted from 0."""
+    """Raises Crash before the change number ``crash_at``, counted from 0."""
 
     crash_at = -1
 
@@ -81,7 +81,7 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
 def mixtures(
     old: list[tuple[int, int]], new: list[tuple[int, int]], groups: list[CleanedGroup]
 ) -> list[list[tuple[int, int]]]:
-    """What the log may be: the first so many groups new, the rest old."""
+    """The possible logs: the first n groups new, the others old."""
     borders = [group.base_offset for group in groups[1:]]
     return [old, new] + [
         [batch for batch in new if batch[0] < border]
@@ -93,7 +93,7 @@ def mixtures(
 @pytest.mark.campaign
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(seed: int, power: bool) -> None:
+def test_crash_at_any_step_leaves_the_old_or_the_new_log(seed: int, power: bool) -> None:
     fs, log, first_dirty, now_ms = prepared(seed)
     old, visible = shape(log), last_by_key(committed(log))
     groups: list[CleanedGroup] = []
@@ -140,7 +140,7 @@ def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(seed: int, powe
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_failing_disk_leaves_the_log_as_it_was_and_the_next_cleaning_works(seed: int) -> None:
+def test_disk_failure_keeps_the_log_and_the_next_cleaning_succeeds(seed: int) -> None:
     fs, log, first_dirty, now_ms = prepared(seed)
     before = all_records(log)
     for operation, code in (("open", errno.ENOSPC), ("write", errno.ENOSPC), ("fsync", errno.EIO)):
@@ -159,7 +159,7 @@ def test_a_failing_disk_leaves_the_log_as_it_was_and_the_next_cleaning_works(see
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".cleaned")]
 
 
-def test_reading_goes_on_from_segments_that_were_replaced() -> None:
+def test_readers_continue_on_replaced_segments() -> None:
     _, log, first_dirty, now_ms = prepared(1)
     before = list(log.scan())
     reader = log.scan()
@@ -173,7 +173,7 @@ def test_reading_goes_on_from_segments_that_were_replaced() -> None:
     assert [first, *reader] == before, "a reader under way sees the log as it was"
 
 
-def test_segments_that_went_meanwhile_are_not_brought_back() -> None:
+def test_cleaning_does_not_restore_segments_deleted_during_it() -> None:
     fs, log, first_dirty, now_ms = prepared(2)
     refused: list[CleanedGroup] = []
 
@@ -190,7 +190,7 @@ def test_segments_that_went_meanwhile_are_not_brought_back() -> None:
     assert refused[0].base_offset == 0
 
 
-def test_nothing_is_deleted_while_segments_are_exchanged() -> None:
+def test_retention_deletes_nothing_during_an_exchange() -> None:
     _, log, _, now_ms = prepared(3)
     log.delete_records(-1)
     log.segments.swapping = True

@@ -1,4 +1,4 @@
-"""What a cleaning leaves of batches that lose all their records, as Apache Kafka 4.3.1 does.
+"""Batches that lose all their records in a cleaning, as in Apache Kafka 4.3.1.
 
 `tests/interop/test_cleaned_as_kafka.py` compares the two.
 """
@@ -17,11 +17,11 @@ from tests.log.test_cleaner import batches, put
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {**SETTINGS, "segment_bytes": 100}
-"""Each batch is a segment of its own, also after a cleaning."""
+"""Each batch is in its own segment, also after a cleaning."""
 
 
 def sizes(log: PartitionLog) -> list[tuple[int, bool]]:
-    """Base offset of each closed segment, and whether it has a batch."""
+    """The base offset of each closed segment, and whether it has a batch."""
     return [(segment.base_offset, segment.size > 0) for segment in log.segments[:-1]]
 
 
@@ -72,10 +72,10 @@ def test_log_with_segments_without_a_batch_opens_and_is_cleaned_again(
 @pytest.mark.parametrize(
     ("cleanup_policy", "cleaned_to"), [("compact", 0), ("compact", 4), ("delete", 4)]
 )
-def test_killed_log_misses_nothing_that_a_cleaning_took_from_the_end_of_a_segment(
+def test_killed_log_opens_after_a_cleaning_emptied_a_segments_end(
     recovery_point: int, first: bytes, cleanup_policy: str, cleaned_to: int
 ) -> None:
-    """The recovery point may be inside a segment that was made from several."""
+    """The recovery point can be inside a segment that was merged from several."""
     fs = SimulatedFiles()
     log = open_log(fs, **{**SETTINGS, "segment_bytes": 300})
     put(log, (first, b"1"))
@@ -124,7 +124,7 @@ def test_cleaned_segment_is_as_old_as_the_newest_file_that_it_replaces() -> None
     assert {fs.modified_ms(segment.path(LOG)) for segment in log.segments} == {NOW_MS}
 
 
-def test_segment_without_a_batch_leaves_by_the_time_of_its_file() -> None:
+def test_segment_without_a_batch_expires_by_the_time_of_its_file() -> None:
     fs = SimulatedFiles(now_ms=NOW_MS)
     log = overwritten(fs, cleanup_policy="compact,delete", retention_ms=10)
     fs.now_ms = NOW_MS + 5_000

@@ -1,4 +1,4 @@
-"""Cleaning a log that holds messages of magic 0 and 1, alone or before batches of magic 2."""
+"""Cleaning a log with messages of magic 0 and 1, alone or before batches of magic 2."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def all_records(log: PartitionLog) -> list[Record]:
 
 
 class OldLog:
-    """Random appends by clients of several ages; `every` has all that was appended."""
+    """Random appends by clients of several versions; `every` has everything that was appended."""
 
     def __init__(self, seed: int, magics: tuple[int, ...]) -> None:
         self.chance = random.Random(seed)
@@ -75,9 +75,7 @@ class OldLog:
 
 @pytest.mark.parametrize("magics", [(0,), (1,), (0, 1, 2)])
 @pytest.mark.parametrize("seed", range(8))
-def test_after_any_cleaning_the_last_of_each_key_is_there(
-    seed: int, magics: tuple[int, ...]
-) -> None:
+def test_cleaned_log_has_the_last_record_of_each_key(seed: int, magics: tuple[int, ...]) -> None:
     old = OldLog(seed, magics)
     for _ in range(3):
         old.append(old.chance.randint(5, 40))
@@ -98,7 +96,7 @@ def test_after_any_cleaning_the_last_of_each_key_is_there(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrapper_that_loses_messages_keeps_its_codec_and_its_time(magic: int) -> None:
+def test_wrapper_that_loses_messages_keeps_its_codec_and_time(magic: int) -> None:
     log = open_log(SimulatedFiles(), **SETTINGS, message_timestamp_type="LogAppendTime")
     records = [Record(n, NOW_MS if magic else -1, b"k%d" % (n % 2), b"%d" % n) for n in range(6)]
     log.append(encode(records, magic, 1), 0, NOW_MS + 50)
@@ -113,7 +111,7 @@ def test_a_wrapper_that_loses_messages_keeps_its_codec_and_its_time(magic: int) 
     )
 
 
-def test_a_tombstone_goes_when_it_was_seen_and_is_old() -> None:
+def test_old_tombstone_is_removed_by_the_second_cleaning() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     tombstone = Record(1, NOW_MS, b"gone", None)
     log.append(encode([Record(0, NOW_MS, b"gone", b"1"), tombstone], 1), 0, NOW_MS)
@@ -128,7 +126,7 @@ def test_a_tombstone_goes_when_it_was_seen_and_is_old() -> None:
         assert (tombstone in all_records(log)) == stays
 
 
-def test_damage_in_an_old_message_is_told_with_its_place() -> None:
+def test_damage_in_an_old_message_is_reported_with_its_position() -> None:
     log = open_log(SimulatedFiles(), **SETTINGS)
     first = encode([Record(0, NOW_MS, b"a", b"1")], 1)
     log.append(first + encode([Record(1, NOW_MS, b"b", b"2")], 1), 0, NOW_MS)

@@ -1,5 +1,5 @@
-"""What a cleaning leaves of transactions: their records, their markers, and the index of those
-that were aborted. Consumers of committed records see the same before and after."""
+"""Transactions in a cleaned log: records, markers, and the index of aborted transactions. Consumers
+of committed records see the same before and after."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def offsets(log: PartitionLog) -> list[int]:
 
 
 def entries(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Producer id, first offset and marker of what the indexes have."""
+    """Producer id, first offset and marker offset of the index entries."""
     return [entry[:3] for segment in log.segments for entry in segment.transactions]
 
 
-def test_records_of_a_transaction_that_was_aborted_in_the_active_segment_go_at_once() -> None:
-    """The cleaner reads that segment's index; its batches it leaves alone."""
+@pytest.mark.proves("transactions 30")
+def test_records_aborted_by_a_marker_in_the_active_segment_are_removed() -> None:
+    """The cleaner reads the index of the active segment, and does not change its batches."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     transactional(log, 9, 0, b"a")
@@ -48,7 +49,7 @@ def test_records_of_a_transaction_that_was_aborted_in_the_active_segment_go_at_o
     assert consumed(log) == [0, 2, 3]
 
 
-def test_what_was_committed_in_the_active_segment_displaces_older_values() -> None:
+def test_record_committed_in_the_active_segment_supersedes_older_ones() -> None:
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     transactional(log, 9, 0, b"a")
@@ -59,10 +60,10 @@ def test_what_was_committed_in_the_active_segment_displaces_older_values() -> No
 
 
 @pytest.mark.parametrize(("late_go", "left"), [(False, [2]), (True, [0])])
-def test_batch_after_its_transaction_displaces_nothing_where_its_owner_leaves_it_out(
+def test_batch_after_the_end_of_its_transaction_supersedes_nothing(
     late_go: bool, left: list[int]
 ) -> None:
-    """A commit of an aborted transaction must not be all that is left of its key."""
+    """Otherwise an aborted commit could be the only record left of its key."""
     log = open_log(SimulatedFiles(), **LARGE)
     put(log, (b"a", b"1"))
     end(log, 9, ABORT, epoch=1)
@@ -76,7 +77,8 @@ def test_batch_after_its_transaction_displaces_nothing_where_its_owner_leaves_it
     assert offsets(log) == left
 
 
-def test_markers_displace_no_other_though_their_keys_are_equal() -> None:
+@pytest.mark.proves("transactions 30")
+def test_markers_with_equal_keys_do_not_supersede_each_other() -> None:
     log = open_log(SimulatedFiles(), **LARGE)
     for producer_id in (7, 8, 9):
         transactional(log, producer_id, 0, b"%d" % producer_id)
@@ -86,9 +88,10 @@ def test_markers_displace_no_other_though_their_keys_are_equal() -> None:
     assert [batch[0] for batch in batches(log)] == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_entry_stays_as_long_as_a_batch_of_its_transaction_was_met() -> None:
-    """As Kafka has it: the cleaning that removes the records keeps the entry, the next one not;
-    and the marker that consumers would wait for goes after that."""
+@pytest.mark.proves("transactions 41")
+def test_index_entry_is_kept_until_the_cleaning_after_its_last_batch() -> None:
+    """As in Kafka, the cleaning that removes the records keeps the entry, and the next one removes
+    it; the marker, for which consumers would wait, is removed after that."""
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -115,7 +118,8 @@ def test_an_entry_stays_as_long_as_a_batch_of_its_transaction_was_met() -> None:
     assert consumed(open_log(fs, **LARGE)) == [3, 4, 5]
 
 
-def test_entries_of_merged_segments_are_in_one_index() -> None:
+@pytest.mark.proves("transactions 41")
+def test_index_entries_of_merged_segments_are_in_one_index() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     for producer_id in (7, 8):
@@ -129,7 +133,7 @@ def test_entries_of_merged_segments_are_in_one_index() -> None:
     assert consumed(log) == []
 
 
-def test_the_last_batch_of_a_producer_stays_empty_and_so_does_what_it_needs() -> None:
+def test_last_transactional_batch_of_a_producer_keeps_its_index_entry() -> None:
     log = open_log(SimulatedFiles(), **LARGE)
     transactional(log, 9, 0, b"a")
     end(log, 9, ABORT)
@@ -142,7 +146,7 @@ def test_the_last_batch_of_a_producer_stays_empty_and_so_does_what_it_needs() ->
     assert consumed(log) == [2]
 
 
-def test_an_emptied_marker_keeps_its_epoch_and_ends_nothing() -> None:
+def test_emptied_marker_keeps_its_epoch_and_ends_no_transaction() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **LARGE)
     transactional(log, 9, 0, b"a")
@@ -186,7 +190,7 @@ def judged(stable: tuple[int, int]) -> Cleanable:
         ((5, 50), 10, 0),
     ],
 )
-def test_nothing_is_dirty_behind_the_beginning_of_an_open_transaction(
+def test_dirty_part_ends_at_the_start_of_an_open_transaction(
     stable: tuple[int, int], end_offset: int, dirty_bytes: int
 ) -> None:
     found = judged(stable)

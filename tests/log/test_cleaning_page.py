@@ -1,4 +1,4 @@
-"""The worked example of docs/internals/cleaning.md is what a cleaning makes."""
+"""The example of docs/internals/cleaning.md is the result of a cleaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulated_files import SimulatedFiles
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "cleaning.md"
 
 
-def test_the_thinned_batch_of_the_page() -> None:
+def test_cleaned_batch_of_the_page_has_the_documented_bytes() -> None:
     example = PAGE.read_text().partition("## A worked example")[2]
     documented = bytes.fromhex(
         "".join(line for line in example.splitlines() if line.startswith("    "))

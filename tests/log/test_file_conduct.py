@@ -1,6 +1,6 @@
-"""What every file system does alike: the real one, the one in memory, the simulated one.
+"""The common behavior of all file systems: the real one, the one in memory and the simulated one.
 
-The real one says what is right; each case is what the system does, errors included.
+The real one is the reference; each case is what the system does, errors included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
 
 @pytest.fixture
 def at(tmp_path: Path) -> Callable[[str], str]:
-    """The path of a name in the directory that is there."""
+    """The path of a name in the existing directory."""
     return lambda name: str(tmp_path / name)
 
 
@@ -58,7 +58,7 @@ def test_a_file_is_read_where_it_was_written(fs: FileSystem, at: At) -> None:
     file.fsync()
 
 
-def test_a_private_file_is_a_new_one(fs: FileSystem, at: At) -> None:
+def test_create_private_refuses_an_existing_file(fs: FileSystem, at: At) -> None:
     file = fs.create_private(at("f"))
     file.write(0, b"secret")
     assert read_whole(fs, at("f")) == b"secret"
@@ -69,7 +69,7 @@ def test_a_private_file_is_a_new_one(fs: FileSystem, at: At) -> None:
     assert read_whole(fs, at("f")) == b"secret"
 
 
-def test_what_is_skipped_is_zeros(fs: FileSystem, at: At) -> None:
+def test_skipped_bytes_are_zeros(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(3, b"x")
     assert file.read(0, 9) == b"\0\0\0x"
@@ -77,7 +77,7 @@ def test_what_is_skipped_is_zeros(fs: FileSystem, at: At) -> None:
     assert file.size() == 4, "nothing at a distance is nothing"
 
 
-def test_a_file_is_cut_and_padded(fs: FileSystem, at: At) -> None:
+def test_truncate_shortens_or_pads_a_file(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(0, b"abcdef")
     read = file.read_cached(0, 6)
@@ -90,7 +90,7 @@ def test_a_file_is_cut_and_padded(fs: FileSystem, at: At) -> None:
     assert file.size() == 0
 
 
-def test_what_is_reserved_is_not_in_the_file(fs: FileSystem, at: At) -> None:
+def test_reserved_space_is_not_in_the_file(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(0, b"ab")
     file.reserve(100_000)
@@ -100,7 +100,7 @@ def test_what_is_reserved_is_not_in_the_file(fs: FileSystem, at: At) -> None:
     assert file.read(0, 9) == b"abc"
 
 
-def test_two_that_opened_one_file_see_one_file(fs: FileSystem, at: At) -> None:
+def test_two_handles_of_one_file_see_the_same_content(fs: FileSystem, at: At) -> None:
     first, second = fs.open(at("f"), create=True), fs.open(at("f"), create=True)
     first.write(0, b"first")
     second.write(5, b" second")
@@ -109,7 +109,7 @@ def test_two_that_opened_one_file_see_one_file(fs: FileSystem, at: At) -> None:
     assert first.read(0, 99) == b"f"
 
 
-def test_a_file_that_is_missing_can_be_made_and_not_opened(fs: FileSystem, at: At) -> None:
+def test_missing_file_can_be_created_but_not_opened(fs: FileSystem, at: At) -> None:
     for path in (at("f"), at("no/f")):
         with pytest.raises(FileNotFoundError) as caught:
             fs.open(path)
@@ -135,7 +135,7 @@ def test_a_name_has_255_bytes_at_most(fs: FileSystem, at: At) -> None:
     assert fs.list(at("")) == ["n" * 255]
 
 
-def test_a_file_says_when_it_was_modified(fs: FileSystem, at: At) -> None:
+def test_modification_time_of_a_file_is_known(fs: FileSystem, at: At) -> None:
     before_ms = int(time.time() * 1000) - 60_000
     put(fs, at("f"), b"x")
     assert before_ms < fs.modified_ms(at("f")) < before_ms + 120_000
@@ -146,7 +146,7 @@ def test_a_file_says_when_it_was_modified(fs: FileSystem, at: At) -> None:
 # -- names
 
 
-def test_a_file_goes_by_its_new_name(fs: FileSystem, at: At) -> None:
+def test_renamed_handle_has_the_new_name(fs: FileSystem, at: At) -> None:
     file = fs.open(at("old"), create=True)
     file.write(0, b"x")
     fs.rename(at("old"), at("new"), file)
@@ -156,7 +156,7 @@ def test_a_file_goes_by_its_new_name(fs: FileSystem, at: At) -> None:
     assert read_whole(fs, at("new")) == b"xy"
 
 
-def test_a_rename_replaces_what_is_there(fs: FileSystem, at: At) -> None:
+def test_rename_replaces_an_existing_file(fs: FileSystem, at: At) -> None:
     put(fs, at("old"), b"old")
     replaced = fs.open(at("new"), create=True)
     replaced.write(0, b"replaced")
@@ -171,7 +171,7 @@ def test_a_rename_replaces_what_is_there(fs: FileSystem, at: At) -> None:
     assert read_whole(fs, at("new")) == b"old"
 
 
-def test_a_rename_of_nothing_and_to_nowhere(fs: FileSystem, at: At) -> None:
+def test_rename_of_or_to_a_missing_path_fails(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"x")
     with pytest.raises(FileNotFoundError) as caught:
         fs.rename(at("missing"), at("new"))
@@ -183,7 +183,7 @@ def test_a_rename_of_nothing_and_to_nowhere(fs: FileSystem, at: At) -> None:
     assert read_whole(fs, at("f")) == b"x"
 
 
-def test_a_rename_takes_a_directory_with_all_that_is_in_it(fs: FileSystem, at: At) -> None:
+def test_rename_moves_a_directory_with_its_content(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d/sub"))
     put(fs, at("d/f"), b"f")
     put(fs, at("d/sub/g"), b"g")
@@ -198,7 +198,7 @@ def test_a_rename_takes_a_directory_with_all_that_is_in_it(fs: FileSystem, at: A
     assert read_whole(fs, at("e/sub/g")) == b"g"
 
 
-def test_a_rename_of_one_kind_over_the_other(fs: FileSystem, at: At) -> None:
+def test_rename_between_files_and_directories_fails(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"f")
     for name in ("d", "empty", "full"):
         fs.make_directory(at(name))
@@ -216,7 +216,7 @@ def test_a_rename_of_one_kind_over_the_other(fs: FileSystem, at: At) -> None:
     assert fs.list(at("empty")) == ["g"]
 
 
-def test_a_second_name_is_one_of_the_same_file(fs: FileSystem, at: At) -> None:
+def test_link_is_a_second_name_of_the_same_file(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"one")
     fs.link(at("f"), at("g"))
     fs.open(at("g")).write(0, b"two")
@@ -233,16 +233,14 @@ def test_a_second_name_is_one_of_the_same_file(fs: FileSystem, at: At) -> None:
     assert fs.list(at("")) == ["g", "h"]
 
 
-def test_a_rename_to_another_name_of_the_same_file_leaves_both(fs: FileSystem, at: At) -> None:
+def test_rename_to_a_link_of_the_same_file_keeps_both(fs: FileSystem, at: At) -> None:
     put(fs, at("f"), b"one")
     fs.link(at("f"), at("g"))
     fs.rename(at("f"), at("g"))
     assert fs.list(at("")) == ["f", "g"]
 
 
-def test_a_file_that_is_removed_is_read_and_written_on_by_who_has_it(
-    fs: FileSystem, at: At
-) -> None:
+def test_removed_file_stays_usable_through_its_open_handle(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(0, b"mine")
     file.keep()
@@ -259,7 +257,7 @@ def test_a_file_that_is_removed_is_read_and_written_on_by_who_has_it(
     file.fsync()
 
 
-def test_to_remove_what_is_missing_is_no_error(fs: FileSystem, at: At) -> None:
+def test_remove_of_a_missing_file_is_not_an_error(fs: FileSystem, at: At) -> None:
     fs.remove(at("f"))
     fs.remove(at("no/f"))
     fs.make_directory(at("d"))
@@ -271,7 +269,7 @@ def test_to_remove_what_is_missing_is_no_error(fs: FileSystem, at: At) -> None:
 # -- directories
 
 
-def test_directories_are_made_with_their_parents_and_listed(fs: FileSystem, at: At) -> None:
+def test_directories_are_created_with_their_parents_and_listed(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("a/b/c"))
     fs.make_directory(at("a/b/c"))
     put(fs, at("a/b/z"), b"")
@@ -290,7 +288,7 @@ def test_directories_are_made_with_their_parents_and_listed(fs: FileSystem, at: 
         fs.make_directory(at("a/b/z/y"))
 
 
-def test_a_directory_is_removed_with_all_that_is_in_it(fs: FileSystem, at: At) -> None:
+def test_directory_is_removed_with_its_content(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("a/b"))
     put(fs, at("a/b/f"), b"f")
     put(fs, at("ab"), b"stays")
@@ -306,7 +304,7 @@ def test_a_directory_is_removed_with_all_that_is_in_it(fs: FileSystem, at: At) -
         fs.remove_directory(at("ab"))
 
 
-def test_a_directory_is_fsynced_where_there_is_one(fs: FileSystem, at: At) -> None:
+def test_fsync_directory_needs_an_existing_directory(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.fsync_directory(at("d"))
     put(fs, at("f"), b"")
@@ -316,7 +314,7 @@ def test_a_directory_is_fsynced_where_there_is_one(fs: FileSystem, at: At) -> No
         fs.fsync_directory(at("f"))
 
 
-def test_a_directory_is_locked_once(fs: FileSystem, at: At) -> None:
+def test_locked_directory_cannot_be_locked_again(fs: FileSystem, at: At) -> None:
     fs.make_directory(at("d"))
     fs.make_directory(at("e"))
     lock = fs.lock(at("d"))
@@ -326,7 +324,7 @@ def test_a_directory_is_locked_once(fs: FileSystem, at: At) -> None:
     assert fs.list(at("d")) == [".lock"]
     lock.release()
     again = fs.lock(at("d"))
-    lock.release()  # a second time: it is another's now
+    lock.release()  # a second release has no effect: the lock belongs to another now
     with pytest.raises(DirectoryLocked):
         fs.lock(at("d"))
     again.release()
@@ -341,6 +339,6 @@ def test_a_small_file_is_replaced_as_a_whole(fs: FileSystem, at: At) -> None:
     assert fs.list(at("")) == ["f"]
 
 
-def test_the_room_of_a_disk_is_known_or_not(fs: FileSystem, at: At) -> None:
+def test_space_is_unknown_or_consistent(fs: FileSystem, at: At) -> None:
     found = fs.space(at(""))
     assert found is None or 0 <= found.usable_bytes <= found.total_bytes

@@ -1,4 +1,4 @@
-"""Random calls, side by side on the real file system and on the one in memory: the same answers."""
+"""Random calls on the real file system and on the one in memory have the same results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLS = st.one_of(
 
 
 class Caller:
-    """What one file system answers. Files that were opened are known by their number."""
+    """The results of one file system. Open files are identified by number."""
 
     def __init__(self, fs: FileSystem, root: Path) -> None:
         self.fs = fs
@@ -108,7 +108,7 @@ class Caller:
         return file and file.size()
 
     def all_of(self, name: str = "") -> object:
-        """What is below ``name``: names, and the bytes of files."""
+        """The names below ``name``, and the content of files."""
         path = self.path(name)
         try:
             below = [each if not name else f"{name}/{each}" for each in self.fs.list(path)]
@@ -120,7 +120,7 @@ class Caller:
 @pytest.mark.campaign
 @given(st.lists(CALLS, max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_memory_answers_as_the_system_does(calls: list[tuple[Any, ...]]) -> None:
+def test_files_in_memory_behave_as_the_systems(calls: list[tuple[Any, ...]]) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         real, memory = Caller(OsFileSystem(), root), Caller(in_memory(root), root)

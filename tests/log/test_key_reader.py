@@ -1,4 +1,4 @@
-"""Keys read as tables are the keys that reading record by record finds, whatever the shapes."""
+"""Keys read by tables are those found record by record, whatever the shape of the records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def expected(records: list[Record]) -> dict[bytes, int]:
 
 
 def random_records(chance: random.Random) -> list[Record]:
-    """Stretches of one shape, of values or tombstones, with gaps, headers and strangers between."""
+    """Runs of records with one shape, values or tombstones, with gaps, headers and other shapes in
+    between."""
     records: list[Record] = []
     offset = BASE + chance.choice([0, 40, 8000])
     for _ in range(chance.randint(1, 6)):
@@ -55,7 +56,7 @@ def test_keys_and_offsets_are_those_of_the_records(seed: int) -> None:
     assert key_bytes == sum(len(record.key or b"") for record in records)
 
 
-def test_a_long_stretch_is_read_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_run_of_equal_shapes_is_read_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [Record(BASE + n, 5000, b"k%05d" % n, b"value") for n in range(5000)]
     section, count = encode_section(records, BASE, 5000)
     taken: list[int] = []
@@ -91,7 +92,7 @@ def test_damaged_sections_are_refused_or_read_within_their_bytes(seed: int) -> N
     assert all(key in flipped for key in latest)
 
 
-def test_the_map_is_full_before_it_takes_more_than_it_may() -> None:
+def test_offset_map_is_full_before_it_exceeds_its_limit() -> None:
     keys = OffsetMap(10_000)
     assert keys.has_room(10**9, 10**6), "the first batch always"
     section, count = encode_section(

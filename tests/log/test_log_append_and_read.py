@@ -1,4 +1,4 @@
-"""Appending and reading: offsets, times, rolls, and what a fetch gets."""
+"""Appends and reads: offsets, timestamps, rolls, and the results of fetches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_batches_get_the_next_offsets_and_the_leader_epoch() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_is_taken_and_bytes_are_not_changed(kind: type) -> None:
+def test_append_accepts_any_buffer_and_does_not_change_it(kind: type) -> None:
     log = open_log(SimulatedFiles())
     append_values(log, b"before")
     data = batch(0, b"a")
@@ -50,7 +50,7 @@ def test_any_buffer_is_taken_and_bytes_are_not_changed(kind: type) -> None:
     assert values(log)[-1] == (1, b"a")
 
 
-def test_no_batches_are_no_append() -> None:
+def test_append_of_no_batches_writes_nothing() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     fs.calls.clear()
@@ -64,7 +64,7 @@ def test_log_append_time_replaces_the_producers() -> None:
     info = log.append(batch(0, b"a", b"b", timestamp_ms=1), 0, NOW_MS)
 
     assert info.log_append_time_ms == NOW_MS
-    [(buffer, header)] = log.scan()  # the scan compares the new checksum
+    [(buffer, header)] = log.scan()  # the scan verifies the new checksum
     assert header.timestamp_type == LOG_APPEND_TIME
     assert [record.timestamp for record in records_of(buffer, header)] == [NOW_MS, NOW_MS]
     assert log.active.max_timestamp_ms == NOW_MS
@@ -77,7 +77,7 @@ def test_create_time_is_kept() -> None:
     assert (header.timestamp_type, header.max_timestamp) == (CREATE_TIME, 1)
 
 
-def test_a_batch_too_large_for_the_topic_is_refused_and_the_log_untouched() -> None:
+def test_batch_above_max_message_bytes_is_refused() -> None:
     log = open_log(SimulatedFiles(), max_message_bytes=68)
     with pytest.raises(AppendRefused) as caught:
         append_values(log, b"0")
@@ -93,7 +93,7 @@ def test_batches_too_large_for_a_segment_are_refused() -> None:
     assert caught.value.error_code == RECORD_LIST_TOO_LARGE
 
 
-def test_the_coordinators_batches_are_written_as_they_are() -> None:
+def test_encoded_batches_are_written_unchanged() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     data = batch(0, b"a", b"b") + batch(2, b"c")
@@ -107,27 +107,27 @@ def test_the_coordinators_batches_are_written_as_they_are() -> None:
 # -- rolling
 
 
-def test_a_segment_ends_before_it_grows_too_large() -> None:
+def test_segment_rolls_before_segment_bytes() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=138)
     append_values(log, *(b"%d" % offset for offset in range(5)))
     assert bases(log) == [0, 2, 4]
 
 
-def test_a_segment_ends_when_its_records_span_too_long_a_time() -> None:
+def test_segment_rolls_when_its_timestamps_span_segment_ms() -> None:
     log = open_log(SimulatedFiles(), segment_ms=1000)
     for time in (5000, 6000, 6001, 7001, 7002):
         append_values(log, b"v", timestamp_ms=time)
     assert bases(log) == [0, 2, 4]
 
 
-def test_without_timestamps_a_segment_ends_by_the_clock() -> None:
+def test_segment_without_timestamps_rolls_by_the_clock() -> None:
     log = open_log(SimulatedFiles(), segment_ms=1000)
     for now_ms in (5000, 6000, 6001):
         log.append(batch(0, timestamp_ms=-1), 0, now_ms)
     assert bases(log) == [0, 2]
 
 
-def test_the_jitter_ends_segments_earlier_and_never_later() -> None:
+def test_jitter_rolls_segments_earlier_and_never_later() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_ms=1000, segment_jitter_ms=1000)
     for time in range(0, 100_000, 100):
@@ -151,14 +151,14 @@ def test_logs_that_are_opened_together_do_not_roll_together() -> None:
     assert len(ends) > 2
 
 
-def test_a_segment_ends_when_an_index_is_full() -> None:
+def test_segment_rolls_when_an_index_is_full() -> None:
     log = open_log(SimulatedFiles(), segment_index_bytes=36, index_interval_bytes=0)
-    for time in range(1, 9):  # three time entries, of which the last is kept for the roll
+    for time in range(1, 9):  # three time entries; the last is reserved for the roll
         append_values(log, b"v", timestamp_ms=time)
     assert bases(log) == [0, 3, 6]
 
 
-def test_a_segment_ends_where_a_relative_offset_would_not_fit() -> None:
+def test_segment_rolls_when_the_relative_offset_would_overflow() -> None:
     log = open_log(SimulatedFiles())
     log.append_encoded(batch(0), 0, 0, 1)
     log.log_end_offset = 2**31 - 1
@@ -182,7 +182,7 @@ def test_rolling_an_empty_segment_does_nothing() -> None:
 
 @pytest.fixture
 def log() -> PartitionLog:
-    """Two segments: offsets 0-1, 2-3 (77 bytes a batch), then 4-5; indexed at every batch."""
+    """Two segments: offsets 0-1 and 2-3 (77 bytes per batch), then 4-5; every batch is indexed."""
     log = open_log(SimulatedFiles(), segment_bytes=154, index_interval_bytes=0)
     for first in (0, 2, 4):
         log.append(batch(0, b"%d" % first, b"%d" % (first + 1)), 0, NOW_MS)
@@ -198,20 +198,20 @@ def offsets(data: bytes) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("offset", "max_bytes", "found", "size"),
     [
-        (0, 1000, [(0, 1), (2, 3)], 154),  # to the end of the segment, as Kafka reads
-        (1, 1000, [(0, 1), (2, 3)], 154),  # the whole batch that has the offset
+        (0, 1000, [(0, 1), (2, 3)], 154),  # to the end of the segment, as in Kafka
+        (1, 1000, [(0, 1), (2, 3)], 154),  # the whole batch that contains the offset
         (2, 1000, [(2, 3)], 77),
         (3, 1000, [(2, 3)], 77),
         (4, 1000, [(4, 5)], 77),
         (5, 1000, [(4, 5)], 77),
-        (6, 1000, [], 0),  # the end: nothing yet
+        (6, 1000, [], 0),  # the end: no record yet
         (0, 77, [(0, 1)], 77),
-        (0, 100, [(0, 1)], 100),  # the rest is the start of the next batch
-        (0, 1, [(0, 1)], 77),  # one batch is whole however small the limit
+        (0, 100, [(0, 1)], 100),  # the rest is the beginning of the next batch
+        (0, 1, [(0, 1)], 77),  # one whole batch, however small the limit
         (0, 0, [(0, 1)], 77),
     ],
 )
-def test_reads(
+def test_read_returns_whole_batches_up_to_max_bytes(
     log: PartitionLog, offset: int, max_bytes: int, found: list[tuple[int, int]], size: int
 ) -> None:
     info = log.read(offset, max_bytes)
@@ -221,7 +221,7 @@ def test_reads(
     assert (info.log_start_offset, info.log_end_offset) == (0, 6)
 
 
-def test_without_one_whole_batch_the_limit_holds(log: PartitionLog) -> None:
+def test_read_without_min_one_batch_respects_the_limit(log: PartitionLog) -> None:
     info = log.read(0, 50, min_one_batch=False)
     assert len(info.data) == 50
     assert info.first_entry_incomplete
@@ -239,7 +239,7 @@ def test_without_one_whole_batch_the_limit_holds(log: PartitionLog) -> None:
         (0, 0, []),
     ],
 )
-def test_nothing_at_or_above_the_largest_offset_is_read(
+def test_read_returns_nothing_at_or_above_max_offset(
     log: PartitionLog, max_offset: int, offset: int, found: list[tuple[int, int]]
 ) -> None:
     assert offsets(log.read(offset, 1000, max_offset=max_offset).data) == found
@@ -253,7 +253,7 @@ def test_offsets_outside_of_the_log_are_refused(log: PartitionLog, offset: int) 
     assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 6)
 
 
-def test_a_gap_that_a_cleaner_left_is_stepped_over() -> None:
+def test_read_skips_the_gap_of_a_cleaning() -> None:
     fs = SimulatedFiles()
     fs.put("/data/t-0/00000000000000000000.log", batch(0) + batch(5))
     fs.put("/data/t-0/00000000000000000010.log", batch(12))
@@ -264,7 +264,7 @@ def test_a_gap_that_a_cleaner_left_is_stepped_over() -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [61, 100, 4096, 1 << 20])
-def test_a_scan_finds_every_batch_whatever_its_chunks(chunk_bytes: int) -> None:
+def test_scan_finds_every_batch_for_any_chunk_size(chunk_bytes: int) -> None:
     log = open_log(SimulatedFiles(), segment_bytes=4000)
     wanted = [os.urandom(size) for size in (0, 1, 60, 500, 3000, 7, 100, 2)]
     append_values(log, *wanted)
@@ -277,7 +277,7 @@ def test_a_scan_finds_every_batch_whatever_its_chunks(chunk_bytes: int) -> None:
     assert found == list(enumerate(wanted))
 
 
-def test_a_scan_begins_with_the_batch_that_has_the_offset(log: PartitionLog) -> None:
+def test_scan_begins_with_the_batch_that_contains_the_offset(log: PartitionLog) -> None:
     assert [header.base_offset for _, header in log.scan(3)] == [2, 4]
     assert list(log.scan(6)) == []
 
@@ -298,7 +298,7 @@ def test_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_readers_in_other_threads_outlive_rolls_and_deletions(tmp_path: Path) -> None:
+def test_reader_threads_are_not_affected_by_rolls_and_deletions(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=600, retention_bytes=1500, file_delete_delay_ms=0)
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, config)
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Offsets by timestamp: the first record at or after a time, through indexes or without."""
+"""Offsets by timestamp: the first record at or after a time, with and without indexes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def slow_search(log: PartitionLog, timestamp_ms: int) -> TimestampOffset | None:
 
 @settings(max_examples=60, deadline=None)
 @given(batches_of_times, st.integers(0, 4))
-def test_the_index_finds_what_a_search_of_every_record_finds(
-    times: list[list[int]], codec: int
-) -> None:
+def test_offset_by_time_equals_a_search_of_every_record(times: list[list[int]], codec: int) -> None:
     fs, log = log_of(times, codec)
     expected = [slow_search(log, time) for time in range(62)]
     largest = max(max(batch_times) for batch_times in times)
@@ -54,14 +52,16 @@ def test_the_index_finds_what_a_search_of_every_record_finds(
 
 @settings(max_examples=30, deadline=None)
 @given(batches_of_times, st.data())
-def test_nothing_below_the_logs_start_is_found(times: list[list[int]], data: st.DataObject) -> None:
+def test_offset_by_time_is_not_below_the_log_start_offset(
+    times: list[list[int]], data: st.DataObject
+) -> None:
     _, log = log_of(times)
     log.delete_records(data.draw(st.integers(0, log.log_end_offset)))
     for time in range(62):
         assert log.offset_for_timestamp(time) == slow_search(log, time)
 
 
-def test_a_log_without_timestamps_has_no_largest_one() -> None:
+def test_log_without_timestamps_has_no_max_timestamp() -> None:
     log = open_log(SimulatedFiles())
     assert log.offset_of_max_timestamp() is None
     log.append(batch(0, b"v", timestamp_ms=-1), 0, 5)

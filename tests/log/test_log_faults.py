@@ -1,4 +1,5 @@
-"""Failing disks: a failed write is cut back and poisons the log; a failed cut or flush is final."""
+"""Failing disks: a failed write is truncated and poisons the log; a failed truncation or flush is
+final."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 
 @pytest.mark.parametrize("partial_bytes", [0, 1, 61, 69])
-def test_a_failed_write_leaves_no_byte_and_is_told(partial_bytes: int) -> None:
+def test_failed_write_is_truncated_and_raised(partial_bytes: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -31,7 +32,7 @@ def test_a_failed_write_leaves_no_byte_and_is_told(partial_bytes: int) -> None:
     assert (log.log_end_offset, log.size_bytes) == (1, 69)
 
 
-def test_a_poisoned_log_reads_on_and_refuses_appends_with_the_reason() -> None:
+def test_poisoned_log_can_be_read_and_refuses_appends_with_the_reason() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -42,14 +43,14 @@ def test_a_poisoned_log_reads_on_and_refuses_appends_with_the_reason() -> None:
     assert values(log) == [(0, b"0")]
     assert log.poisoned is not None
     assert LOG in log.poisoned
-    for _ in range(2):  # nothing fails any more, but nobody has probed
+    for _ in range(2):  # no fault is left, but no probe has run
         with pytest.raises(LogPoisoned, match="Input/output error"):
             append_values(log, b"1")
         with pytest.raises(LogPoisoned, match="Input/output error"):
             log.append_encoded(batch(1, b"1"), 1, 1, 1)
 
 
-def test_a_probe_that_succeeds_ends_the_poisoning_and_leaves_no_byte() -> None:
+def test_successful_probe_ends_the_poisoning_and_leaves_no_byte() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -68,7 +69,7 @@ def test_a_probe_that_succeeds_ends_the_poisoning_and_leaves_no_byte() -> None:
     assert values(log) == [(0, b"0"), (1, b"1")]
 
 
-def test_a_full_disk_takes_appends_again_when_there_is_room() -> None:
+def test_append_succeeds_after_a_probe_when_the_disk_has_space() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     fs.capacity_bytes = sum(len(inode.data) for inode in fs.names.values()) + 100
@@ -87,7 +88,7 @@ def test_a_full_disk_takes_appends_again_when_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("call", ["append", "probe"])
-def test_a_failed_cut_is_final(call: str) -> None:
+def test_failed_truncation_is_final(call: str) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -135,7 +136,7 @@ def test_a_failed_flush_is_final_even_when_the_next_would_succeed(
     ("operation", "suffix"),
     [("write", ".index"), ("write", ".timeindex"), ("open", ".log"), ("truncate", ".index")],
 )
-def test_a_failed_roll_poisons_and_loses_nothing(operation: str, suffix: str) -> None:
+def test_failed_roll_poisons_the_log_without_loss(operation: str, suffix: str) -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=140, index_interval_bytes=0)
     append_values(log, b"0", b"1")
@@ -166,14 +167,14 @@ def test_one_append_is_one_write() -> None:
     assert fs.calls == [("write", LOG), ("write", LOG)]
 
 
-def test_an_append_with_other_offsets_than_the_next_is_a_bug_and_is_refused() -> None:
+def test_append_encoded_with_other_than_the_next_offset_raises() -> None:
     log = open_log(SimulatedFiles())
     with pytest.raises(ValueError, match="ends at offset 0"):
         log.append_encoded(batch(1), 1, 1, 1)
     assert log.size_bytes == 0
 
 
-def test_a_closed_log_takes_nothing() -> None:
+def test_closed_log_refuses_appends_and_flushes() -> None:
     log = open_log(SimulatedFiles())
     log.close()
     with pytest.raises(LogPoisoned, match="closed"):
@@ -182,7 +183,7 @@ def test_a_closed_log_takes_nothing() -> None:
         log.flush()
 
 
-def test_closing_a_log_that_nobody_wrote_to_waits_for_no_disk() -> None:
+def test_close_of_an_unchanged_log_does_not_fsync() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0", b"1")
@@ -196,7 +197,7 @@ def test_closing_a_log_that_nobody_wrote_to_waits_for_no_disk() -> None:
     assert log.recovery_point == 2
 
 
-def test_closing_brings_all_files_of_what_was_written_to_the_disk() -> None:
+def test_close_fsyncs_all_written_files() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, index_interval_bytes=0)
     append_values(log, b"0", b"1", b"2")
@@ -211,7 +212,7 @@ def test_closing_brings_all_files_of_what_was_written_to_the_disk() -> None:
 
 
 class OutOfMemory(SimulatedFiles):
-    """Files whose next fsync finds no memory to be had, which says nothing about the disk."""
+    """Files whose next fsync fails with a lack of memory, which is not a fault of the disk."""
 
     lacking = ""
 
@@ -223,16 +224,16 @@ class OutOfMemory(SimulatedFiles):
 
 
 class Worst(random.Random):
-    """The chance by which a loss of power takes all that no fsync has seen."""
+    """A random source with which a power loss removes everything that was not fsynced."""
 
     def randint(self, a: int, b: int) -> int:
         return a
 
 
 @pytest.mark.parametrize("operation", ["fsync", "fsync_directory"])
-def test_a_flush_that_lacked_memory_leaves_the_whole_work_to_the_next(operation: str) -> None:
-    """The file, or the directory, was taken for fsynced: a loss of power took acknowledged records
-    with it."""
+def test_flush_after_one_that_lacked_memory_fsyncs_everything(operation: str) -> None:
+    """The file or directory was once taken for fsynced, and a power loss removed acknowledged
+    records."""
     fs = OutOfMemory()
     log = open_log(fs)
     append_values(log, b"0", b"1")
@@ -247,8 +248,8 @@ def test_a_flush_that_lacked_memory_leaves_the_whole_work_to_the_next(operation:
     assert values(open_log(fs, recovery_point=2)) == [(0, b"0"), (1, b"1")]
 
 
-def test_a_directory_named_while_a_flush_begins_is_fsynced_by_this_one_or_the_next() -> None:
-    """The thread that appends had looked them up, and the flush put another in its place."""
+def test_directory_added_during_a_flush_is_fsynced_by_the_next() -> None:
+    """The appending thread added it to a collection that the flush had already replaced."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")
@@ -262,7 +263,7 @@ def test_a_directory_named_while_a_flush_begins_is_fsynced_by_this_one_or_the_ne
     assert ("fsync_directory", DIRECTORY) in fs.calls
 
 
-def test_a_directory_whose_fsync_failed_is_not_forgotten() -> None:
+def test_directory_whose_fsync_failed_stays_unsynced() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

@@ -1,4 +1,5 @@
-"""The real file system: locks, replacements, descriptors that live as long as their readers."""
+"""The real file system: locks, replacements, and descriptors that stay open as long as their
+readers."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ FS = OsFileSystem()
 
 
 def open_here() -> list[str]:
-    """What this process's descriptors lead to, as Linux names it."""
+    """The paths of this process's descriptors, as Linux names them."""
     found = []
     for name in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of the listing itself
+        with suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.append(os.readlink(f"/proc/self/fd/{name}"))
     return found
 
@@ -43,13 +44,13 @@ def test_a_file_is_written_and_read_at_positions(tmp_path: Path) -> None:
     assert file.read(0, 100) == b"ab"
 
 
-def test_a_missing_file_is_not_made_unless_asked(tmp_path: Path) -> None:
+def test_open_creates_a_missing_file_only_with_create(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FS.open(str(tmp_path / "f"))
     assert not FS.exists(str(tmp_path / "f"))
 
 
-def test_a_file_that_is_removed_is_read_as_long_as_somebody_holds_it(tmp_path: Path) -> None:
+def test_removed_file_stays_open_until_its_handle_is_dropped(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     FS.open(path, create=True).write(0, b"abc")
     file = FS.open(path)
@@ -63,7 +64,7 @@ def test_a_file_that_is_removed_is_read_as_long_as_somebody_holds_it(tmp_path: P
     assert path + ".deleted (deleted)" not in open_here()
 
 
-def test_a_whole_replacement_leaves_no_other_file(tmp_path: Path) -> None:
+def test_write_whole_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     write_whole(FS, path, b"first, and longer")
     write_whole(FS, path, b"second", durable=False)
@@ -71,7 +72,7 @@ def test_a_whole_replacement_leaves_no_other_file(tmp_path: Path) -> None:
     assert FS.list(str(tmp_path)) == ["f"]
 
 
-def test_a_replacement_that_is_cut_short_leaves_the_old_bytes() -> None:
+def test_interrupted_write_whole_keeps_the_old_content() -> None:
     fs = SimulatedFiles()
     fs.make_directory("/d")
     write_whole(fs, "/d/f", b"old")
@@ -84,7 +85,7 @@ def test_a_replacement_that_is_cut_short_leaves_the_old_bytes() -> None:
     assert fs.written("/d/f") == b"new"
 
 
-def test_directories(tmp_path: Path) -> None:
+def test_directories_are_created_listed_and_removed(tmp_path: Path) -> None:
     path = str(tmp_path / "a" / "b")
     FS.make_directory(path)
     FS.make_directory(path)
@@ -107,7 +108,7 @@ def test_a_second_lock_on_a_directory_is_refused_until_the_first_is_released(
     FS.lock(str(tmp_path)).release()
 
 
-def test_another_process_is_refused_too(tmp_path: Path) -> None:
+def test_lock_refuses_another_process(tmp_path: Path) -> None:
     script = (
         "import sys; from log.errors import DirectoryLocked; from log.files.filesystem import *\n"
         "try: OsFileSystem().lock(sys.argv[1])\n"
@@ -128,7 +129,7 @@ def test_another_process_is_refused_too(tmp_path: Path) -> None:
     assert other() == "locked"
 
 
-def test_the_lock_keeps_out_java_which_takes_posix_locks(tmp_path: Path) -> None:
+def test_lock_refuses_posix_locks_as_java_takes_them(tmp_path: Path) -> None:
     script = (
         "import fcntl, sys; file = open(sys.argv[1], 'r+')\n"
         "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
@@ -143,8 +144,8 @@ def test_the_lock_keeps_out_java_which_takes_posix_locks(tmp_path: Path) -> None
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_write_that_the_system_cuts_short_is_cut_back_and_told(tmp_path: Path) -> None:
-    """A file size limit lets the system take a part of a write, then refuse the rest."""
+def test_partial_write_is_truncated_and_raised(tmp_path: Path) -> None:
+    """With a file size limit the system accepts a part of a write, then refuses the rest."""
     script = """
 import resource, sys
 from log.config import LogConfig

@@ -1,4 +1,4 @@
-"""The files' formats, against bytes made by hand."""
+"""The formats of files, compared with bytes written by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_names_have_twenty_digits() -> None:
     assert file_name(2**63 - 1, ".index") == "09223372036854775807.index"
 
 
-def test_an_offset_index_is_relative_offsets_and_positions(fs: SimulatedFiles) -> None:
+def test_offset_index_has_relative_offsets_and_positions(fs: SimulatedFiles) -> None:
     index = OffsetIndex(fs, INDEX, 1000, 1024)
     index.append(1005, 4096)
     index.append(1000 + 2**31 - 1, 2**31 - 1)
@@ -45,10 +45,10 @@ def test_an_offset_index_is_relative_offsets_and_positions(fs: SimulatedFiles) -
     assert fs.written(INDEX) == bytes.fromhex("00000005 00001000  7fffffff 7fffffff")
 
 
-def test_a_time_index_is_timestamps_and_relative_offsets(fs: SimulatedFiles) -> None:
+def test_time_index_has_timestamps_and_relative_offsets(fs: SimulatedFiles) -> None:
     index = TimeIndex(fs, TIME_INDEX, 1000, 1024)
     index.append(1, 1000)
-    index.append(1, 1001)  # not larger: not noted
+    index.append(1, 1001)  # not larger: not added
     index.append(-1, 1002)
     index.append(0x18BCFE56800, 1003)
     index.store()
@@ -60,7 +60,7 @@ def test_a_time_index_is_timestamps_and_relative_offsets(fs: SimulatedFiles) -> 
 
 @pytest.mark.parametrize("padding", [0, 1, 7, 8, 16, 1 << 16])
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_an_offset_index_is_read_trimmed_or_padded(
+def test_offset_index_is_loaded_trimmed_or_padded(
     fs: SimulatedFiles, padding: int, in_memory: bool
 ) -> None:
     fs.put(INDEX, bytes.fromhex("00000005 00001000  00000009 00002000") + bytes(padding))
@@ -78,8 +78,8 @@ def test_an_offset_index_is_read_trimmed_or_padded(
 
 
 @pytest.mark.parametrize("padding", [0, 12, 1200])
-def test_a_time_index_is_read_trimmed_or_padded(fs: SimulatedFiles, padding: int) -> None:
-    entries = "0000000000000064 00000005  00000000000000c8 00000100"  # 256: ends with a zero byte
+def test_time_index_is_loaded_trimmed_or_padded(fs: SimulatedFiles, padding: int) -> None:
+    entries = "0000000000000064 00000005  00000000000000c8 00000100"  # 256 ends with a zero byte
     fs.put(TIME_INDEX, bytes.fromhex(entries) + bytes(padding))
     index = TimeIndex(fs, TIME_INDEX, 1000, 1 << 20)
     index.load()
@@ -95,12 +95,12 @@ def test_an_empty_index_begins_at_its_segment(fs: SimulatedFiles) -> None:
     assert (index.lookup(7), index.last()) == (1000, (-1, 1000))
 
 
-def test_entries_come_every_interval_and_point_to_the_batch_that_ends_with_their_offset() -> None:
+def test_index_entries_follow_the_interval_with_last_offsets() -> None:
     log = open_log(SimulatedFiles(), index_interval_bytes=100)
     log.append_encoded(b"".join(batch(offset, timestamp_ms=offset) for offset in range(8)), 0, 7, 7)
 
     index = log.active.index
-    # 69 bytes a batch: more than 100 bytes have passed before every second one.
+    # 69 bytes per batch: more than 100 bytes precede every second one.
     assert [index.entry(number) for number in range(index.count)] == [
         (2, 138),
         (4, 276),
@@ -110,7 +110,7 @@ def test_entries_come_every_interval_and_point_to_the_batch_that_ends_with_their
     assert [times.entry(number) for number in range(times.count)] == [(2, 2), (4, 4), (6, 6)]
 
 
-def test_a_checkpoint_of_offsets_is_lines_of_text(fs: SimulatedFiles) -> None:
+def test_offset_checkpoint_has_kafkas_text_format(fs: SimulatedFiles) -> None:
     offsets = {("t", 0): 5, ("__consumer_offsets", 49): 2**62}
     write_offsets(fs, CHECKPOINT, offsets)
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_offsets_is_lines_of_text(fs: SimulatedFiles) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"0\n0\n"])
-def test_a_checkpoint_may_be_missing_or_empty(fs: SimulatedFiles, data: bytes | None) -> None:
+def test_missing_or_empty_checkpoint_has_no_offsets(fs: SimulatedFiles, data: bytes | None) -> None:
     if data is not None:
         fs.put(CHECKPOINT, data)
     assert read_offsets(fs, CHECKPOINT) == {}
@@ -139,7 +139,7 @@ def test_a_checkpoint_may_be_missing_or_empty(fs: SimulatedFiles, data: bytes | 
         (bytes(20), 0),
     ],
 )
-def test_a_damaged_checkpoint_is_told_with_its_position(
+def test_damaged_checkpoint_is_reported_with_its_position(
     fs: SimulatedFiles, data: bytes, position: int
 ) -> None:
     fs.put(CHECKPOINT, data)
@@ -148,7 +148,7 @@ def test_a_damaged_checkpoint_is_told_with_its_position(
     assert (caught.value.file, caught.value.position) == (CHECKPOINT, position)
 
 
-def test_the_mark_of_a_clean_shutdown(fs: SimulatedFiles) -> None:
+def test_clean_shutdown_marker_is_written_read_and_cleared(fs: SimulatedFiles) -> None:
     assert not read_clean_shutdown(fs, "/i")
     write_clean_shutdown(fs, "/i")
     assert fs.written("/i/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
@@ -175,7 +175,7 @@ def begun_epochs(fs: SimulatedFiles) -> LeaderEpochs:
     ("begins_at", "written"),
     [(9, b"0\n3\n0 0\n3 7\n4 9\n"), (7, b"0\n2\n0 0\n4 7\n")],
 )
-def test_an_epoch_that_begins_is_written_into_the_file_that_is_there(
+def test_new_epoch_is_written_into_the_existing_file(
     fs: SimulatedFiles, begins_at: int, written: bytes
 ) -> None:
     epochs = begun_epochs(fs)
@@ -187,7 +187,7 @@ def test_an_epoch_that_begins_is_written_into_the_file_that_is_there(
     assert fs.names[EPOCHS] is there
 
 
-def test_a_file_of_leader_epochs_that_is_no_sector_or_gets_shorter_is_replaced(
+def test_epoch_file_is_replaced_above_one_sector_or_when_shorter(
     fs: SimulatedFiles,
 ) -> None:
     epochs = begun_epochs(fs)
@@ -203,7 +203,7 @@ def test_a_file_of_leader_epochs_that_is_no_sector_or_gets_shorter_is_replaced(
     assert LeaderEpochs(fs, "/i").load()
 
 
-def test_a_file_that_says_the_same_in_other_words_is_replaced(fs: SimulatedFiles) -> None:
+def test_epoch_file_with_another_notation_is_replaced(fs: SimulatedFiles) -> None:
     fs.put(EPOCHS, b"0\n1\n00 0\n")
     epochs = LeaderEpochs(fs, "/i")
     assert epochs.load()
@@ -212,7 +212,7 @@ def test_a_file_that_says_the_same_in_other_words_is_replaced(fs: SimulatedFiles
 
 
 @pytest.mark.parametrize("partial_bytes", range(16))
-def test_an_epoch_that_could_not_be_written_over_is_not_in_the_file(
+def test_failed_write_of_an_epoch_keeps_the_old_file(
     fs: SimulatedFiles, partial_bytes: int
 ) -> None:
     epochs = begun_epochs(fs)
@@ -230,7 +230,7 @@ def test_an_epoch_that_could_not_be_written_over_is_not_in_the_file(
 
 
 @pytest.mark.parametrize(("epoch", "begins_at"), [(4, 9), (12, 7), (4, 7)])
-def test_a_loss_of_power_while_an_epoch_is_written_over_leaves_no_third_thing(
+def test_power_loss_during_an_epoch_write_leaves_the_old_or_new_epochs(
     fs: SimulatedFiles, epoch: int, begins_at: int
 ) -> None:
     epochs = begun_epochs(fs)
@@ -246,9 +246,7 @@ def test_a_loss_of_power_while_an_epoch_is_written_over_leaves_no_third_thing(
 @pytest.mark.parametrize(
     "data", [b"", bytes(8), b"0\n1\n0 ", b"0\n2\n0 0\n", b"1\n0\n", b"0\n1\n0 1"]
 )
-def test_leader_epochs_that_power_loss_damaged_are_not_believed(
-    fs: SimulatedFiles, data: bytes
-) -> None:
+def test_damaged_leader_epochs_are_not_loaded(fs: SimulatedFiles, data: bytes) -> None:
     fs.put("/i/leader-epoch-checkpoint", data)
     epochs = LeaderEpochs(fs, "/i")
     assert not epochs.load()

@@ -1,4 +1,4 @@
-"""Directories that Apache Kafka wrote open, and hold what its clients were told."""
+"""Directories that Apache Kafka wrote open, and contain the acknowledged records."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_acknowledged_record_is_read_back(kafka: tuple[Path, dict]) -> Non
     assert seen > 1000
 
 
-def test_the_ends_are_those_that_kafka_noted_when_it_stopped(tmp_path: Path) -> None:
+def test_end_offsets_are_those_of_kafkas_checkpoints(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     ends = {place: log.log_end_offset for place, log in open_partitions(data, True).items()}
 
@@ -77,7 +77,7 @@ def test_the_ends_are_those_that_kafka_noted_when_it_stopped(tmp_path: Path) -> 
     assert read_offsets(FS, str(data / LOG_START_OFFSET)) == {}
 
 
-def test_a_killed_kafka_leaves_padded_indexes_which_are_made_again(tmp_path: Path) -> None:
+def test_padded_indexes_of_a_killed_kafka_are_rebuilt(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-killed", tmp_path)
     padded = data / "t-none-0" / "00000000000000000000.index"
     assert padded.stat().st_size == 65536
@@ -90,7 +90,7 @@ def test_a_killed_kafka_leaves_padded_indexes_which_are_made_again(tmp_path: Pat
     assert padded.read_bytes() == bytes.fromhex("00000067 00001397")
 
 
-def test_kafkas_indexes_lead_to_the_same_entries_as_rebuilt_ones(kafka: tuple[Path, dict]) -> None:
+def test_kafkas_indexes_locate_the_same_batches_as_rebuilt_ones(kafka: tuple[Path, dict]) -> None:
     data, expect = kafka
     entries = 0
     for path in sorted(data.glob("*-[0-9]*")):
@@ -105,10 +105,10 @@ def test_kafkas_indexes_lead_to_the_same_entries_as_rebuilt_ones(kafka: tuple[Pa
         assert [*map(theirs.locate, offsets)] == [*map(ours.locate, offsets)]
         assert theirs.max_timestamp_ms == ours.max_timestamp_ms
         if expect["kafka"] == "kafka-0.10.2.2":
-            continue  # it notes the first offset of what it appended, where 4.3.1 notes the last
+            continue  # 0.10.2.2 indexes the first offset of an append, 4.3.1 the last
         assert [*map(theirs.index.lookup, offsets)] == [*map(ours.index.lookup, offsets)]
         times = [theirs.time_index.entry(index) for index in range(theirs.time_index.count)]
-        # Kafka notes the largest timestamp once more when it closes a segment.
+        # Kafka adds the largest timestamp once more when it closes a segment.
         ours.time_index.append(ours.max_timestamp_ms, ours.max_timestamp_offset)
         assert times == [ours.time_index.entry(index) for index in range(len(times))]
         assert theirs.max_timestamp_offset == ours.max_timestamp_offset
@@ -133,7 +133,7 @@ def test_records_are_found_by_the_times_in_them(kafka: tuple[Path, dict]) -> Non
         assert newest.timestamp_ms == latest
 
 
-def test_closing_leaves_the_index_bytes_that_kafka_left(tmp_path: Path) -> None:
+def test_close_writes_the_same_index_bytes_as_kafka(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     kafkas = {path: path.read_bytes() for path in data.glob("*/*index")}
     for path in kafkas:
@@ -146,7 +146,7 @@ def test_closing_leaves_the_index_bytes_that_kafka_left(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in kafkas} == kafkas
 
 
-def test_the_snapshot_of_no_producers_is_kafkas(tmp_path: Path) -> None:
+def test_snapshot_without_producers_has_kafkas_bytes(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     snapshot = data / "t-none-0" / "00000000000000000265.snapshot"
     kafkas = snapshot.read_bytes()
@@ -156,7 +156,7 @@ def test_the_snapshot_of_no_producers_is_kafkas(tmp_path: Path) -> None:
     assert snapshot.read_bytes() == kafkas
 
 
-def test_a_checkpoint_is_written_as_kafka_writes_it(tmp_path: Path) -> None:
+def test_checkpoint_has_kafkas_bytes(tmp_path: Path) -> None:
     data = unpack_kafka_directory("kafka-4.3.1-clean", tmp_path)
     path = str(data / RECOVERY_POINT)
     kafkas = Path(path).read_bytes()

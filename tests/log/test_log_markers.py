@@ -1,7 +1,8 @@
-"""What a log takes from producers of transactions and their coordinators, and what it refuses.
+"""The appends that a log accepts from transactional producers and coordinators, and those it
+refuses.
 
-Each row is a history of producer 7, the last step of which has an answer: "+" when it is appended
-at the end of the log, the offset of the batch that it repeats, or an error code.
+Each row is a history of producer 7. Its last step has an answer: "+" when it is appended at the end
+of the log, the offset of the batch that it repeats, or an error code.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PRODUCER = 7
 
 
 class Send(NamedTuple):
-    """A batch of a transaction; ``sizes`` are the records of each batch of one request."""
+    """A batch of a transaction; ``sizes`` are the numbers of records of each batch of one
+    request."""
 
     epoch: int
     sequence: int
@@ -50,7 +52,7 @@ def plain(epoch: int, sequence: int, *sizes: int) -> Send:
 
 
 def step(log: PartitionLog, what: Send | End) -> int | str:
-    """Do it; the answer as rows have it."""
+    """Performs the step and returns the answer in the form of the rows."""
     end_offset, size = log.log_end_offset, log.size_bytes
     refused: AppendRefused | None = None
     try:
@@ -88,19 +90,19 @@ FENCED, GAP = INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 STATE, OLD_COORDINATOR = INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED
 
 BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
-    # A producer that is not known here may begin anywhere, unless each transaction has an epoch.
+    # A producer unknown to the log can begin at any sequence, unless each transaction has an epoch.
     ([], Send(0, 0), "+"),
     ([], Send(0, 5), "+"),
     ([], Send(0, 5, from_zero=True), GAP),
     ([], Send(0, 0, from_zero=True), "+"),
     ([Send(0, 0)], Send(0, 1, from_zero=True), "+"),
-    # Under TV1 sequence numbers run on over transactions.
+    # Under TV1 sequence numbers continue over transactions.
     ([Send(0, 0), End(0)], Send(0, 1), "+"),
     ([Send(0, 0), End(0)], Send(0, 2), GAP),
-    ([Send(0, 0), End(0)], Send(0, 0), 0),  # a repeat of what is committed by now
+    ([Send(0, 0), End(0)], Send(0, 0), 0),  # repeats a batch that is committed now
     ([Send(0, 0, (3,)), End(0), Send(0, 3)], Send(0, 0, (3,)), 0),
     ([Send(0, 0), End(0)], plain(0, 1), "+"),
-    # A marker alone leaves nothing to go on from: only sequence number 0 may come.
+    # A marker alone leaves no sequence: only sequence number 0 is valid.
     ([End(0)], Send(0, 0), "+"),
     ([End(0)], Send(0, 1), GAP),
     ([End(3)], Send(4, 0), "+"),
@@ -110,21 +112,21 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
     ([Send(0, 0), End(1, 2)], Send(1, 0), "+"),
     ([Send(0, 0), End(1, 2)], Send(1, 1), GAP),
     ([Send(0, 0), End(1, 2)], Send(0, 1), FENCED),
-    ([Send(0, 0), End(1, 2)], Send(0, 0), FENCED),  # the duplicate's batches are forgotten
+    ([Send(0, 0), End(1, 2)], Send(0, 0), FENCED),  # the former epoch's batches are removed
     ([Send(0, 0), End(1, 2)], Send(2, 0), "+"),
     # A higher epoch of the producer itself.
     ([Send(0, 0), End(0)], Send(1, 0), "+"),
     ([Send(0, 0), End(0)], Send(1, 1), GAP),
-    ([Send(0, 0)], Send(1, 0), "+"),  # the open transaction goes on: its marker is to come
+    ([Send(0, 0)], Send(1, 0), "+"),  # the open transaction continues: its marker is expected
     ([Send(1, 0)], Send(0, 0), FENCED),
     ([Send(1, 4), Send(2, 0)], Send(1, 4), FENCED),
-    # Outside of a transaction while one is open.
+    # A plain batch while a transaction is open.
     ([Send(0, 0)], plain(0, 1), STATE),
     ([Send(0, 0)], plain(1, 0), STATE),
-    ([Send(0, 0)], plain(0, 2), GAP),  # sequence numbers are looked at first
-    ([Send(1, 0)], plain(0, 1), FENCED),  # and epochs before them
-    ([Send(0, 0)], plain(0, 0), 0),  # a repeat, whatever it says of itself
-    # Several batches in one request: each as if those before it were in the log.
+    ([Send(0, 0)], plain(0, 2), GAP),  # sequence numbers are checked first
+    ([Send(1, 0)], plain(0, 1), FENCED),  # epochs are checked before them
+    ([Send(0, 0)], plain(0, 0), 0),  # a repeat, whatever its attributes
+    # Several batches in one request are checked as if the previous ones were in the log.
     ([], Send(0, 0, (1, 2, 3)), "+"),
     ([Send(0, 0, (2,))], Send(0, 2, (1, 2)), "+"),
     ([Send(0, 0, (2,))], Send(0, 3, (1, 2)), GAP),
@@ -132,7 +134,7 @@ BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
     ([Send(0, 0, (1, 2, 3))], Send(0, 6), "+"),
     ([End(3)], Send(3, 0, (1, 1)), "+"),
     ([End(3)], Send(3, 1, (1, 1)), GAP),
-    # 2^31-1 is followed by 0, inside of a batch too.
+    # 2^31-1 is followed by 0, also inside a batch.
     ([Send(0, INT_MAX)], Send(0, 0), "+"),
     ([Send(0, INT_MAX - 1, (4,))], Send(0, 2), "+"),
     ([Send(0, INT_MAX - 1, (4,))], Send(0, 3), GAP),
@@ -151,13 +153,18 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
     ([Send(3, 0), End(3)], End(3), "+"),
     ([Send(3, 0), End(3)], End(2), FENCED),
     ([Send(3, 0), End(3)], End(3, committed=False), "+"),
-    # TV2: a higher one; the same once more when nothing is open, or no higher one is left.
+    # TV2: a higher epoch; the same one again when no transaction is open, or no higher epoch
+    # exists.
     ([Send(3, 0)], End(4, 2), "+"),
     ([Send(3, 0)], End(3, 2), FENCED),
     ([Send(3, 0)], End(2, 2), FENCED),
     ([Send(3, 0), End(4, 2)], End(4, 2), "+"),
     ([Send(3, 0), End(4, 2)], End(3, 2), FENCED),
-    ([Send(3, 0), End(4, 2), Send(4, 0)], End(4, 2), FENCED),  # a late marker ends nothing newer
+    (
+        [Send(3, 0), End(4, 2), Send(4, 0)],
+        End(4, 2),
+        FENCED,
+    ),  # a late marker does not end a new transaction
     ([Send(32766, 0)], End(32767, 2), "+"),
     ([Send(32767, 0)], End(32767, 2), "+"),
     ([End(32767, 2)], End(32767, 2), "+"),
@@ -165,17 +172,20 @@ MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
     ([End(0, 1, 5)], End(0, 1, 4), OLD_COORDINATOR),
     ([End(0, 1, 5)], End(0, 1, 5), "+"),
     ([End(0, 1, 5)], End(0, 1, 6), "+"),
-    ([End(3, 1, 5)], End(2, 1, 4), FENCED),  # epochs are looked at first
+    ([End(3, 1, 5)], End(2, 1, 4), FENCED),  # epochs are checked first
     ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 4), OLD_COORDINATOR),
     ([End(0, 1, 5), Send(1, 0)], End(2, 2, 4), OLD_COORDINATOR),  # a new epoch keeps it
-    ([Send(0, 0)], End(0, 1, 0, committed=False), "+"),  # what an operator sends
+    ([Send(0, 0)], End(0, 1, 0, committed=False), "+"),  # as an operator sends it
     ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 5, committed=False), "+"),
 ]
 
 
+@pytest.mark.proves(
+    "transactions 13", "transactions 16", "transactions 22", "transactions 33", "transactions 34"
+)
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("history", "last", "answer"), [*BATCHES, *MARKERS])
-def test_answers(
+def test_append_has_the_answer_of_its_history(
     history: Sequence[Send | End], last: Send | End, answer: int | str, after: str
 ) -> None:
     fs = SimulatedFiles()
@@ -193,8 +203,9 @@ def test_answers(
     assert step(log, last) == answer
 
 
+@pytest.mark.proves("transactions 34")
 @pytest.mark.parametrize(("rules", "epoch"), [(1, 3), (2, 4)])
-def test_what_a_marker_leaves_of_its_producer(rules: int, epoch: int) -> None:
+def test_marker_sets_the_state_of_its_producer(rules: int, epoch: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, Send(3, 0, (2,)))
@@ -213,7 +224,7 @@ def test_what_a_marker_leaves_of_its_producer(rules: int, epoch: int) -> None:
         assert seen.epochs.latest == 1
 
 
-def test_the_bytes_of_a_marker() -> None:
+def test_marker_has_kafkas_bytes() -> None:
     log = open_log(SimulatedFiles())
     log.append_marker(Marker(PRODUCER, 3, 9, True), 4, NOW_MS)
     log.append_marker(Marker(PRODUCER, 3, 9, False), 4, NOW_MS)
@@ -233,9 +244,10 @@ def entries(fs: SimulatedFiles, base_offset: int = 0) -> bytes:
     return fs.written(path) if fs.exists(path) else b""
 
 
-def test_the_index_says_what_was_stable_when_a_transaction_was_aborted() -> None:
-    """The first offset of the oldest transaction that is open still, or the one behind the
-    marker: Kafka's readers stop at the first entry beyond what they read."""
+@pytest.mark.proves("transactions 35")
+def test_index_entry_has_the_last_stable_offset_at_the_abort() -> None:
+    """It is the first offset of the oldest open transaction, or the offset after the marker:
+    Kafka's readers stop at the first entry beyond the read range."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for producer_id in (1, 2, 3):
@@ -249,7 +261,8 @@ def test_the_index_says_what_was_stable_when_a_transaction_was_aborted() -> None
     )
 
 
-def test_a_marker_that_ends_nothing_is_in_no_index() -> None:
+@pytest.mark.proves("transactions 21")
+def test_marker_without_a_transaction_is_not_indexed() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, End(0, committed=False))
@@ -260,7 +273,7 @@ def test_a_marker_that_ends_nothing_is_in_no_index() -> None:
     assert log.aborted_between(0, 10) == []
 
 
-def test_an_entry_lies_beside_its_marker_when_that_begins_a_segment() -> None:
+def test_index_entry_is_in_the_segment_of_its_marker() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100)
     step(log, Send(0, 0))
@@ -272,7 +285,7 @@ def test_an_entry_lies_beside_its_marker_when_that_begins_a_segment() -> None:
 
 @pytest.mark.parametrize("suffix", [".log", ".txnindex"])
 @pytest.mark.parametrize("crash", [False, True])
-def test_an_abort_is_written_whole_or_not_at_all(suffix: str, crash: bool) -> None:
+def test_failed_abort_leaves_no_marker_and_no_index_entry(suffix: str, crash: bool) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, Send(0, 0))
@@ -292,7 +305,7 @@ def test_an_abort_is_written_whole_or_not_at_all(suffix: str, crash: bool) -> No
     assert open_log(fs).aborted_between(0, 9) == [], "the transaction was committed in the end"
 
 
-def test_a_crash_between_entry_and_marker_leaves_neither() -> None:
+def test_index_entry_without_its_marker_is_removed_after_a_crash() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     step(log, Send(0, 0))

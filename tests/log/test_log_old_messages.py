@@ -23,7 +23,7 @@ GZIP = 1
 
 
 def records(first: int, last: int, timestamp_ms: int = NOW_MS) -> list[Record]:
-    """One record an offset, ten milliseconds apart, its value the offset."""
+    """One record per offset, ten milliseconds apart; its value is the offset."""
     return [
         Record(offset, timestamp_ms + 10 * offset, b"k", b"%d" % offset)
         for offset in range(first, last + 1)
@@ -39,13 +39,13 @@ MIXED = PLAIN_0 + WRAPPER_0 + PLAIN_1 + WRAPPER_1 + NEW
 
 
 def opened(data: bytes = MIXED, **settings: int | str) -> PartitionLog:
-    """A log whose segment holds ``data``, opened after an unclean stop."""
+    """A log whose segment contains ``data``, opened after an unclean stop."""
     fs = SimulatedFiles()
     fs.put(FIRST, data)
     return open_log(fs, **settings)
 
 
-def test_all_of_it_is_read_checked_and_added_to() -> None:
+def test_log_of_old_messages_is_checked_read_and_appended_to() -> None:
     log = opened()
     assert log.recovery.cuts == []
     assert log.recovery.checked_bytes == len(MIXED)
@@ -68,7 +68,7 @@ def test_each_offset_is_found_in_its_entry(index_interval_bytes: int) -> None:
     assert [place.position for place in places if place is not None] == begins
     assert log.active.locate(12) is None
     assert log.active.locate(9) == Place(begins[9], begins[10], 9, 9)
-    assert log.read(8, 1).data == WRAPPER_1  # whole, though it begins with offset 7
+    assert log.read(8, 1).data == WRAPPER_1  # whole, although it begins with offset 7
     assert log.read(0, 60).data == MIXED[:60]
 
 
@@ -81,14 +81,14 @@ def test_an_index_entry_holds_the_last_offset_of_its_message() -> None:
     ]
 
 
-def test_a_clean_start_believes_the_index_and_an_index_of_first_offsets() -> None:
+def test_clean_start_accepts_indexes_of_last_or_first_offsets() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, MIXED)
     open_log(fs, index_interval_bytes=50).close()
     index = FIRST.replace(".log", ".index")
     assert open_log(fs, clean=True).recovery.rebuilt == []
 
-    for offset in (7, 8, 9):  # 0.10 notes the first of what it appended: here that of the wrapper
+    for offset in (7, 8, 9):  # 0.10 indexes the first offset of an append: here that of the wrapper
         fs.names[index].data[:] = bytes.fromhex(f"0000000{offset} {len(MIXED) - 151:08x}")
         fs.names[index].data[4:] = len(PLAIN_0 + WRAPPER_0 + PLAIN_1).to_bytes(4, "big")
         assert open_log(fs, clean=True).recovery.rebuilt == []
@@ -99,7 +99,7 @@ def test_a_clean_start_believes_the_index_and_an_index_of_first_offsets() -> Non
 
 
 @pytest.mark.parametrize("cut", range(1, len(PLAIN_1) // 2))
-def test_a_torn_message_is_cut_off(cut: int) -> None:
+def test_torn_message_is_truncated(cut: int) -> None:
     data = PLAIN_0 + WRAPPER_0 + PLAIN_1
     log = opened(data[:-cut])
 
@@ -109,7 +109,7 @@ def test_a_torn_message_is_cut_off(cut: int) -> None:
     assert log.recovery.cuts[0].kept_as is None
 
 
-def test_zeros_behind_the_last_message_are_cut_off() -> None:
+def test_zeros_after_the_last_message_are_truncated() -> None:
     log = opened(WRAPPER_1 + bytes(5000))
     assert [(cut.position, cut.reason, cut.kept_as) for cut in log.recovery.cuts] == [
         (len(WRAPPER_1), "zeros instead of a batch", None)
@@ -117,7 +117,7 @@ def test_zeros_behind_the_last_message_are_cut_off() -> None:
 
 
 @pytest.mark.parametrize("behind", [PLAIN_1, WRAPPER_1, NEW], ids=["plain", "wrapper", "batch"])
-def test_whole_entries_behind_damage_are_kept_beside(behind: bytes) -> None:
+def test_whole_entries_after_damage_are_kept_in_a_cut_file(behind: bytes) -> None:
     damaged = bytearray(PLAIN_0 + WRAPPER_0 + behind)
     damaged[len(PLAIN_0 + WRAPPER_0) - 1] ^= 1
     log = opened(bytes(damaged))
@@ -128,7 +128,7 @@ def test_whole_entries_behind_damage_are_kept_beside(behind: bytes) -> None:
     assert values(log) == [(0, b"0"), (1, b"1")]
 
 
-def test_damage_of_what_was_on_the_disk_is_refused() -> None:
+def test_damage_below_the_recovery_point_is_refused() -> None:
     damaged = bytearray(MIXED)
     damaged[30] ^= 1
     fs = SimulatedFiles()
@@ -137,25 +137,25 @@ def test_damage_of_what_was_on_the_disk_is_refused() -> None:
         open_log(fs, recovery_point=12)
 
 
-def test_a_scan_tells_of_damage() -> None:
+def test_scan_raises_on_damage() -> None:
     log = opened()
     log.fs.open(FIRST).write(len(PLAIN_0) + 40, b"\xff\xff")
     with pytest.raises(CorruptLog, match="CRC"):
         values(log)
 
 
-def test_times_are_those_of_the_records_inside() -> None:
+def test_offsets_by_time_use_the_records_inside_wrappers() -> None:
     log = opened()
     for offset in range(5, 10):
         found = log.offset_for_timestamp(NOW_MS + 10 * offset)
         assert found == (NOW_MS + 10 * offset, offset, -1)
-    assert log.offset_for_timestamp(0) == (NOW_MS + 50, 5, -1)  # magic 0 has no times
+    assert log.offset_for_timestamp(0) == (NOW_MS + 50, 5, -1)  # magic 0 has no timestamps
     assert log.offset_for_timestamp(NOW_MS + 91) == (NOW_MS + 500, 10, 0)
     assert log.offset_of_max_timestamp() == (NOW_MS + 500, 10, 0)
     assert opened(PLAIN_0).offset_of_max_timestamp() is None
 
 
-def test_under_log_append_time_the_wrappers_time_is_that_of_all() -> None:
+def test_log_append_time_of_a_wrapper_applies_to_its_records() -> None:
     data = encode(records(0, 2), 1, GZIP, timestamp_type=LOG_APPEND_TIME, append_time=NOW_MS + 9000)
     log = opened(data)
     assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 9000, 0, -1)
@@ -170,14 +170,14 @@ def test_truncation_drops_whole_entries(offset: int, end: int) -> None:
     assert values(log) == [(kept, b"%d" % kept) for kept in range(end)]
 
 
-def test_retention_goes_by_the_times_of_old_messages() -> None:
+def test_retention_uses_the_timestamps_of_old_messages() -> None:
     log = opened(WRAPPER_1, retention_ms=1000)
     assert log.apply_retention(NOW_MS + 90 + 1000) == []
     assert log.apply_retention(NOW_MS + 90 + 1001) == [0]
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
 
 
-def test_without_times_retention_goes_by_the_file() -> None:
+def test_retention_without_timestamps_uses_the_files_time() -> None:
     fs = SimulatedFiles(now_ms=NOW_MS)
     fs.put(FIRST, PLAIN_0)
     log = open_log(fs, retention_ms=1000)
@@ -187,7 +187,7 @@ def test_without_times_retention_goes_by_the_file() -> None:
 
 
 @pytest.mark.parametrize("data", [PLAIN_0, PLAIN_1, WRAPPER_0, WRAPPER_1])
-def test_a_header_says_what_can_be_known_without_opening(data: bytes) -> None:
+def test_header_of_an_old_message_has_the_fields_known_without_decoding(data: bytes) -> None:
     header = read_stored(data)
     assert header.magic == data[16]
     assert header.base_offset == header.last_offset
@@ -206,7 +206,7 @@ def test_a_header_says_what_can_be_known_without_opening(data: bytes) -> None:
     clean=st.booleans(),
 )
 @settings(max_examples=300)
-def test_whatever_the_bytes_the_log_is_cut_or_refused(
+def test_log_of_any_bytes_is_truncated_or_refused(
     edits: list[tuple[int, bytes, int]], clean: bool
 ) -> None:
     data = MIXED
@@ -216,7 +216,7 @@ def test_whatever_the_bytes_the_log_is_cut_or_refused(
     fs.put(FIRST, data)
     with suppress(CorruptLog):
         log = open_log(fs, clean=clean, index_interval_bytes=50)
-        for offset in range(14):  # no checksum covers offsets: the end may be anywhere
+        for offset in range(14):  # checksums do not cover offsets: the end can be anywhere
             log.active.locate(offset)
         log.offset_of_max_timestamp()
         log.offset_for_timestamp(NOW_MS + 60)

@@ -1,4 +1,4 @@
-"""Any number of files with a bounded number of descriptors, and no reader notices."""
+"""Any number of files with a bounded number of descriptors, invisibly to readers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def open_under(path: Path) -> int:
-    """Descriptors of this process that belong to files below ``path``."""
+    """The descriptors of this process for files below ``path``."""
     gc.collect()
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
             count += os.readlink(f"/proc/self/fd/{name}").startswith(str(path))
-        except FileNotFoundError:  # the descriptor with which the folder was listed
+        except FileNotFoundError:  # the descriptor of the listing itself
             continue
     return count
 
@@ -63,7 +63,7 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
 
 
 def test_a_process_with_few_descriptors_serves_many_logs(tmp_path: Path) -> None:
-    """With connections, as it were, on half of them; and a limit that was set too high."""
+    """Half of the descriptors are in use, as by connections; one limit is set too high."""
     script = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -96,7 +96,7 @@ for limit in (open_files_max(), 10_000):
     assert done.stdout.splitlines() == ["32 {5} {3}", "10000 {5} {3}"]
 
 
-def test_the_descriptor_closed_is_one_that_was_not_used_lately(tmp_path: Path) -> None:
+def test_least_recently_used_descriptor_is_closed(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=3)
     busy = fs.open(str(tmp_path / "busy"), create=True)
     descriptor = busy.opened()
@@ -106,7 +106,7 @@ def test_the_descriptor_closed_is_one_that_was_not_used_lately(tmp_path: Path) -
     assert busy.opened() is descriptor
 
 
-def test_what_was_handed_out_is_read_to_its_end(tmp_path: Path) -> None:
+def test_returned_slices_and_scans_stay_readable(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     [log, other] = logs_in(tmp_path, fs, 2, SMALL)
     append_values(log, *(b"%d" % offset for offset in range(7)))
@@ -130,7 +130,7 @@ def test_what_was_handed_out_is_read_to_its_end(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "t-0").count("00000000000000000000.log.deleted") == 0
 
 
-def test_a_segment_whose_names_a_cleaned_one_has_taken_is_read_on(tmp_path: Path) -> None:
+def test_scan_continues_on_a_segment_replaced_by_a_cleaned_one(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     config = LogConfig(**SETTINGS)
     log = PartitionLog.open(fs, str(tmp_path / "t-0"), "t", 0, config)
@@ -149,7 +149,7 @@ def test_a_segment_whose_names_a_cleaned_one_has_taken_is_read_on(tmp_path: Path
     assert all_records(log)
 
 
-def test_a_file_put_in_the_place_of_another_is_not_taken_for_it(tmp_path: Path) -> None:
+def test_replaced_file_raises_instead_of_other_bytes(tmp_path: Path) -> None:
     fs = OsFileSystem(open_files_max=1)
     path = str(tmp_path / "f")
     file = fs.open(path, create=True)

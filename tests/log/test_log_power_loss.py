@@ -1,6 +1,6 @@
-"""Power lost at any moment: what was flushed is there, what was not is a prefix, never a hole.
+"""After a power loss at any moment, flushed records exist and unflushed ones are a prefix.
 
-And after `kill -9` all that was appended is there. Every run prints its seed when it fails.
+After `kill -9` all appended records exist. Every failure prints its seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def checkpoint(fs: SimulatedFiles, log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_what_was_flushed_survives_a_loss_of_power(seed: int) -> None:
+def test_flushed_records_survive_a_power_loss(seed: int) -> None:
     chance = random.Random(seed)
     fs = SimulatedFiles()
     written: Written = []
@@ -67,7 +67,7 @@ def test_what_was_flushed_survives_a_loss_of_power(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_was_appended_survives_a_kill(seed: int) -> None:
+def test_appended_records_survive_a_kill(seed: int) -> None:
     chance = random.Random(seed)
     fs = SimulatedFiles()
     written: Written = []
@@ -83,8 +83,8 @@ def test_what_was_appended_survives_a_kill(seed: int) -> None:
         fs.kill()
 
 
-def test_without_a_flush_a_loss_of_power_may_take_everything() -> None:
-    """The simulation is worth something only if it does take what was not flushed."""
+def test_power_loss_can_remove_all_unflushed_records() -> None:
+    """The simulation proves something only if it removes unflushed records."""
     left = set()
     for seed in range(30):
         fs = SimulatedFiles()
@@ -97,7 +97,7 @@ def test_without_a_flush_a_loss_of_power_may_take_everything() -> None:
     assert len(left) > 2
 
 
-def test_a_new_segment_is_on_the_disk_before_the_recovery_point_passes_into_it() -> None:
+def test_new_segment_is_fsynced_before_the_recovery_point_enters_it() -> None:
     for seed in range(30):
         fs = SimulatedFiles()
         log = open_log(fs, segment_bytes=150)
@@ -119,7 +119,8 @@ def test_a_new_segment_is_on_the_disk_before_the_recovery_point_passes_into_it()
 def written_and_cut(
     fs: SimulatedFiles, chance: random.Random, written: Written
 ) -> tuple[PartitionLog, int]:
-    """A log that was flushed somewhere, and cut somewhere as a follower does; the new end."""
+    """A log that was flushed and truncated at random offsets, as a follower does; and its
+    new end."""
     log = open_log(fs, **SETTINGS)
     ends = [0]
     for _ in range(chance.randint(1, 8)):
@@ -139,7 +140,7 @@ def opened_after_power_loss(fs: SimulatedFiles, chance: random.Random) -> Partit
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_cut_that_is_not_synced_yet_leaves_a_prefix_of_what_was(seed: int) -> None:
+def test_unsynced_truncation_leaves_a_prefix_of_the_old_log(seed: int) -> None:
     chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
     log, _ = written_and_cut(fs, chance, written)
     kept = log.recovery_point
@@ -151,7 +152,7 @@ def test_a_cut_that_is_not_synced_yet_leaves_a_prefix_of_what_was(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_was_cut_does_not_come_back_behind_new_records(seed: int) -> None:
+def test_truncated_records_do_not_return_after_new_ones(seed: int) -> None:
     chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
     log, end = written_and_cut(fs, chance, written)
     kept = log.recovery_point
@@ -168,7 +169,7 @@ def test_what_was_cut_does_not_come_back_behind_new_records(seed: int) -> None:
     assert len(found) >= kept, f"seed {seed}"
 
 
-def test_a_cut_that_can_not_be_synced_is_the_end_of_the_log() -> None:
+def test_failed_sync_of_a_truncation_is_final() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_some(log, random.Random(1), [])

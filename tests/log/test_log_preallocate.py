@@ -1,4 +1,4 @@
-"""`preallocate`: a disk without room for a whole segment says so when the segment begins."""
+"""`preallocate`: a disk without space for a whole segment is detected when the segment begins."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from tests.simulated_files import SimulatedFiles
 SEGMENT_BYTES = 1000
 
 
-def test_a_full_disk_is_seen_before_a_record_is_taken_and_the_log_goes_on_when_there_is_room() -> (
-    None
-):
+def test_roll_fails_on_a_full_disk_and_succeeds_when_it_has_space() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, preallocate=True, segment_bytes=SEGMENT_BYTES)
     one = batch(0, b"x" * 400)
@@ -33,7 +31,7 @@ def test_a_full_disk_is_seen_before_a_record_is_taken_and_the_log_goes_on_when_t
     assert [header.base_offset for _, header in log.scan()] == [0, 1, 2]
 
 
-def test_a_disk_without_room_refuses_the_first_segment() -> None:
+def test_first_segment_fails_on_a_full_disk() -> None:
     fs = SimulatedFiles()
     fs.capacity_bytes = SEGMENT_BYTES // 2
 

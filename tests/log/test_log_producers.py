@@ -1,4 +1,4 @@
-"""Idempotent producers: duplicates are recognised, gaps and old epochs refused, as Kafka does."""
+"""Idempotent producers: duplicates are recognized, gaps and old epochs refused, as in Kafka."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def sent(epoch: int, sequence: int, records: int = 1, producer_id: int = 7) -> b
     return batch(0, *[b"v"] * records, producer=(producer_id, epoch, sequence))
 
 
-# What producer 7 has written (epoch, first sequence, records), then what it sends, and the answer:
-# "+" appended at the end, a number the offset of the duplicate, or the error code.
+# The batches that producer 7 has written (epoch, first sequence, records), its next batch, and the
+# answer: "+" for appended at the end, the offset of the duplicate, or the error code.
 ROWS = [
     ([], (0, 0, 1), "+"),
-    ([], (0, 5, 1), "+"),  # unknown here: its records may have gone
+    ([], (0, 5, 1), "+"),  # unknown to the log: its records can have been deleted
     ([(0, 0, 1)], (0, 1, 1), "+"),
     ([(0, 0, 3)], (0, 3, 2), "+"),
     ([(0, 0, 1)], (0, 0, 1), 0),
@@ -37,7 +37,11 @@ ROWS = [
     ([(0, 0, 1)], (0, 2, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),
     ([(0, n, 1) for n in range(5)], (0, 0, 1), 0),
     ([(0, n, 1) for n in range(6)], (0, 1, 1), 1),
-    ([(0, n, 1) for n in range(6)], (0, 0, 1), OUT_OF_ORDER_SEQUENCE_NUMBER),  # five are kept
+    (
+        [(0, n, 1) for n in range(6)],
+        (0, 0, 1),
+        OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ),  # only five batches are remembered
     ([(1, 0, 1)], (0, 1, 1), INVALID_PRODUCER_EPOCH),
     ([(1, 0, 1)], (0, 0, 1), INVALID_PRODUCER_EPOCH),
     ([(0, 0, 1)], (1, 0, 1), "+"),
@@ -50,9 +54,10 @@ ROWS = [
 ]
 
 
+@pytest.mark.proves("transactions 13")
 @pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
 @pytest.mark.parametrize(("written", "sends", "answer"), ROWS)
-def test_answers(
+def test_append_has_the_answer_of_its_history(
     written: list[tuple[int, int, int]],
     sends: tuple[int, int, int],
     answer: int | str,
@@ -104,7 +109,7 @@ def test_producers_are_kept_apart() -> None:
     assert log.producers.highest_id == 2
 
 
-def test_a_refused_batch_leaves_its_producer_as_it_was() -> None:
+def test_refused_batch_does_not_change_its_producer() -> None:
     log = open_log(SimulatedFiles())
     log.append(sent(0, 0), 0, NOW_MS)
     for epoch, sequence in ((0, 5), (1, 5)):
@@ -113,7 +118,7 @@ def test_a_refused_batch_leaves_its_producer_as_it_was() -> None:
     assert log.append(sent(0, 1), 0, NOW_MS).first_offset == 1
 
 
-def test_a_failed_write_leaves_its_producer_as_it_was() -> None:
+def test_failed_write_does_not_change_its_producer() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -125,7 +130,7 @@ def test_a_failed_write_leaves_its_producer_as_it_was() -> None:
     assert (info.first_offset, info.duplicate) == (1, False)
 
 
-def test_a_producer_that_was_silent_too_long_is_forgotten() -> None:
+def test_idle_producer_expires() -> None:
     log = open_log(SimulatedFiles(), producer_id_expiration_ms=1000, retention_ms=-1)
     log.append(sent(0, 0), 0, NOW_MS)
 
@@ -137,7 +142,7 @@ def test_a_producer_that_was_silent_too_long_is_forgotten() -> None:
     assert log.append(sent(0, 8), 0, NOW_MS).first_offset == 1
 
 
-def test_a_snapshot_is_written_on_a_roll_and_read_instead_of_the_log() -> None:
+def test_snapshot_is_written_at_a_roll_and_restored() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -151,14 +156,14 @@ def test_a_snapshot_is_written_on_a_roll_and_read_instead_of_the_log() -> None:
     assert snapshot_of(again.producers) == snapshot_of(log.producers)
 
 
-def test_a_log_that_never_had_records_has_no_snapshot() -> None:
+def test_log_without_records_has_no_snapshot() -> None:
     fs = SimulatedFiles()
     open_log(fs).close()
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".snapshot")]
 
 
 @pytest.mark.parametrize("cut", range(0, 56, 5))
-def test_a_damaged_snapshot_is_not_believed_and_the_log_is_read_instead(cut: int) -> None:
+def test_damaged_snapshot_is_replaced_by_reading_the_log(cut: int) -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append(sent(0, 0), 0, NOW_MS)
@@ -177,7 +182,7 @@ def test_a_damaged_snapshot_is_not_believed_and_the_log_is_read_instead(cut: int
     assert log.append(sent(0, 0), 0, NOW_MS).duplicate
 
 
-def test_truncation_takes_producers_back() -> None:
+def test_truncation_restores_the_earlier_producer_state() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):
@@ -192,7 +197,7 @@ def test_truncation_takes_producers_back() -> None:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_deleted_records_leave_no_gap_in_their_producers_sequence(start: int, clean: bool) -> None:
-    """The log begins behind the newest snapshot, inside or at the end of the active segment."""
+    """The log begins after the newest snapshot, inside or at the end of the active segment."""
     fs = SimulatedFiles()
     log = open_log(fs)
     for sequence in range(3):
@@ -209,7 +214,7 @@ def test_deleted_records_leave_no_gap_in_their_producers_sequence(start: int, cl
     assert again.append(sent(0, 3), 0, NOW_MS).first_offset == 3
 
 
-def test_a_snapshot_from_before_the_first_segment_says_nothing() -> None:
+def test_snapshot_before_the_first_segment_is_removed() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, file_delete_delay_ms=0)
     for sequence in range(4):
@@ -228,7 +233,7 @@ def test_a_snapshot_from_before_the_first_segment_says_nothing() -> None:
     assert again.append(sent(0, 9), 0, NOW_MS).first_offset == 4
 
 
-def test_lost_leader_epochs_of_deleted_records_begin_with_the_log() -> None:
+def test_rebuilt_leader_epochs_begin_at_the_log_start_offset() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     for epoch in (0, 2, 2, 3):
@@ -241,7 +246,7 @@ def test_lost_leader_epochs_of_deleted_records_begin_with_the_log() -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_older_epoch_in_the_log_lowers_nothing_and_is_open_until_its_marker(kept: bool) -> None:
+def test_older_epoch_in_the_log_does_not_lower_the_producers_epoch(kept: bool) -> None:
     """An earlier version of this broker, and Kafka before KIP-890, could append such a batch."""
     fs = SimulatedFiles()
     log = open_log(fs)

@@ -1,4 +1,5 @@
-"""After an unclean stop: a torn tail is cut and told, damage of what was safe is refused."""
+"""After an unclean stop a torn tail is truncated and reported; damage of flushed records is
+refused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.simulated_files import SimulatedFiles
 
 FIRST = f"{DIRECTORY}/00000000000000000000.log"
 SECOND = f"{DIRECTORY}/00000000000000000003.log"
-SMALL = {"segment_bytes": 220, "index_interval_bytes": 0}  # three batches of 69 bytes a segment
+SMALL = {"segment_bytes": 220, "index_interval_bytes": 0}  # three batches of 69 bytes per segment
 
 
 def three_batches() -> bytes:
@@ -33,7 +34,7 @@ def two_segments() -> SimulatedFiles:
     return fs
 
 
-def test_a_log_without_damage_is_checked_whole_and_reports_nothing() -> None:
+def test_undamaged_log_is_checked_and_not_truncated() -> None:
     fs = two_segments()
     log = open_log(fs, **SMALL)
 
@@ -44,7 +45,7 @@ def test_a_log_without_damage_is_checked_whole_and_reports_nothing() -> None:
 
 
 @pytest.mark.parametrize("end", range(207))
-def test_a_tail_torn_at_any_byte_is_cut_to_whole_batches(end: int) -> None:
+def test_torn_tail_is_truncated_to_whole_batches(end: int) -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches()[:end])
 
@@ -66,7 +67,7 @@ def test_a_tail_torn_at_any_byte_is_cut_to_whole_batches(end: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(207))
-def test_a_bit_flipped_anywhere_never_yields_a_record_that_was_not_written(position: int) -> None:
+def test_flipped_bit_never_yields_an_unwritten_record(position: int) -> None:
     data = bytearray(three_batches())
     data[position] ^= 0x01
     fs = SimulatedFiles()
@@ -77,9 +78,9 @@ def test_a_bit_flipped_anywhere_never_yields_a_record_that_was_not_written(posit
     written = [(offset, b"%d" % offset) for offset in range(3)]
     found = values(log)
     in_batch, field = divmod(position, 69)
-    if 12 <= field < 16:  # the leader epoch is outside of the checksum
+    if 12 <= field < 16:  # the checksum does not cover the leader epoch
         assert found == written
-    elif field < 8:  # so is the base offset; that it ascends is checked, gaps are the cleaner's
+    elif field < 8:  # nor the base offset; ascending order is checked, and a cleaner leaves gaps
         assert found[:in_batch] == written[:in_batch]
         assert [value for _, value in found] == [value for _, value in written[: len(found)]]
         assert len(found) == 3 or log.recovery.cuts
@@ -89,7 +90,7 @@ def test_a_bit_flipped_anywhere_never_yields_a_record_that_was_not_written(posit
 
 
 @pytest.mark.parametrize("count", [1, 12, 60, 61, 4096, 3_000_000])
-def test_zeros_behind_the_last_batch_are_a_torn_tail(count: int) -> None:
+def test_zeros_after_the_last_batch_are_truncated(count: int) -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches() + bytes(count))
 
@@ -99,7 +100,7 @@ def test_zeros_behind_the_last_batch_are_a_torn_tail(count: int) -> None:
     assert log.recovery.bytes_cut == count
 
 
-def test_a_cut_takes_the_segments_behind_it_along() -> None:
+def test_truncation_removes_the_later_segments() -> None:
     fs = two_segments()
     fs.names[FIRST].data[170] ^= 0xFF
 
@@ -114,7 +115,7 @@ def test_a_cut_takes_the_segments_behind_it_along() -> None:
 
 
 @pytest.mark.parametrize("position", [69 + 20, 69 + 10, 69 + 16, 69 + 65])
-def test_whole_batches_behind_damage_are_cut_but_kept_beside(position: int) -> None:
+def test_whole_batches_after_damage_are_kept_in_a_cut_file(position: int) -> None:
     fs = SimulatedFiles()
     data = bytearray(three_batches())
     data[position] ^= 0x10
@@ -132,7 +133,7 @@ def test_whole_batches_behind_damage_are_cut_but_kept_beside(position: int) -> N
     assert fs.written(cut.kept_as) == data[69:]
 
 
-def test_later_segments_are_kept_beside_too() -> None:
+def test_later_segments_are_kept_in_cut_files() -> None:
     fs = two_segments()
     second = fs.written(SECOND)
     fs.names[FIRST].data[170] ^= 0xFF
@@ -182,10 +183,10 @@ def test_segments_below_the_recovery_point_are_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("producer_id", [-1, 7])
-def test_headers_that_recovery_has_read_are_read_again_for_producers_alone(
+def test_headers_are_read_again_only_for_logs_with_producers(
     producer_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Producers have their order and their snapshots; most logs have none."""
+    """The state of producers depends on order and snapshots; most logs have no producers."""
     files = SimulatedFiles()
     log = open_log(files)
     log.append(batch(0, b"a", producer=(producer_id, 0, 0)), 0, 1)
@@ -205,7 +206,7 @@ def test_headers_that_recovery_has_read_are_read_again_for_producers_alone(
     assert again.producers.highest_id == 8, "what recovery knew is not used for what came later"
 
 
-def test_after_a_clean_stop_nothing_is_checked() -> None:
+def test_batches_are_not_checked_after_a_clean_stop() -> None:
     fs = two_segments()
     open_log(fs, **SMALL).close()
 
@@ -225,7 +226,7 @@ def test_a_clean_stop_with_half_a_batch_at_the_end_is_refused() -> None:
     assert caught.value.position == 138
 
 
-def test_scanning_tells_a_damaged_batch_even_after_a_clean_stop() -> None:
+def test_scan_raises_on_damage_after_a_clean_stop() -> None:
     fs = SimulatedFiles()
     data = bytearray(three_batches())
     data[69 + 65] ^= 0x01
@@ -240,9 +241,7 @@ def test_scanning_tells_a_damaged_batch_even_after_a_clean_stop() -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "zeros", "foreign", "half an entry"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_indexes_are_made_again_when_missing_or_wrong(
-    suffix: str, damage: str, clean: bool
-) -> None:
+def test_missing_or_wrong_indexes_are_rebuilt(suffix: str, damage: str, clean: bool) -> None:
     fs = two_segments()
     open_log(fs, **SMALL).close()
     path = FIRST.removesuffix(".log") + suffix
@@ -267,7 +266,7 @@ def test_indexes_are_made_again_when_missing_or_wrong(
 
 
 @pytest.mark.parametrize("recovery_point", [0, 2])
-def test_a_segment_behind_a_hole_that_power_loss_left_is_cut(recovery_point: int) -> None:
+def test_segment_after_a_gap_of_a_power_loss_is_truncated(recovery_point: int) -> None:
     fs = two_segments()
     del fs.names[FIRST].data[138:]
 
@@ -280,7 +279,7 @@ def test_a_segment_behind_a_hole_that_power_loss_left_is_cut(recovery_point: int
     assert values(log)[-1] == (2, b"new")
 
 
-def test_in_a_compacted_topic_a_hole_is_a_cleaners() -> None:
+def test_gap_in_a_compacted_log_is_accepted() -> None:
     fs = two_segments()
     del fs.names[FIRST].data[138:]
 
@@ -290,9 +289,9 @@ def test_in_a_compacted_topic_a_hole_is_a_cleaners() -> None:
     assert log.recovery.cuts == []
 
 
-def test_a_hole_that_a_cleaner_left_is_none() -> None:
+def test_gap_inside_a_segment_is_accepted() -> None:
     fs = two_segments()
-    fs.names[FIRST].data[:] = batch(1, b"1")  # offsets 0 and 2 were cleaned away
+    fs.names[FIRST].data[:] = batch(1, b"1")  # offsets 0 and 2 were removed by a cleaning
 
     log = open_log(fs, **SMALL)
 
@@ -300,7 +299,7 @@ def test_a_hole_that_a_cleaner_left_is_none() -> None:
     assert log.recovery.cuts == []
 
 
-def test_leftovers_of_deletions_and_cleanings_are_settled() -> None:
+def test_leftovers_of_deletions_and_cleanings_are_completed() -> None:
     fs = two_segments()
     base = os.path.splitext(SECOND)[0]
     cleaned = batch(3, b"3") + batch(4, b"4")
@@ -319,7 +318,7 @@ def test_leftovers_of_deletions_and_cleanings_are_settled() -> None:
     assert not fs.exists(f"{DIRECTORY}/00000000000000000000.log.deleted")
 
 
-def test_a_cleaning_that_had_not_ended_is_dropped() -> None:
+def test_unfinished_cleaning_is_dropped() -> None:
     fs = two_segments()
     fs.put(f"{DIRECTORY}/00000000000000000000.log.cleaned", b"half")
     fs.put(f"{DIRECTORY}/00000000000000000003.log.swap", b"half")
@@ -333,7 +332,7 @@ def test_a_cleaning_that_had_not_ended_is_dropped() -> None:
     ]
 
 
-def test_a_log_below_its_start_offset_begins_anew_there() -> None:
+def test_log_below_its_start_offset_is_reset_to_it() -> None:
     fs = SimulatedFiles()
     fs.put(FIRST, three_batches())
 
@@ -345,8 +344,8 @@ def test_a_log_below_its_start_offset_begins_anew_there() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_loss_of_power_brings_an_epoch_back_that_was_begun(seed: int) -> None:
-    """Markers in other partitions have it, and these refuse a lower one."""
+def test_begun_epoch_survives_a_power_loss(seed: int) -> None:
+    """Markers in other partitions have the epoch, and these partitions refuse a lower one."""
     chance = random.Random(seed)
     fs = SimulatedFiles()
     begun = []

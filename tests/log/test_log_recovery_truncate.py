@@ -1,4 +1,4 @@
-"""Damage that no crash explains is refused, unless the log is ordered to end there."""
+"""Damage that a crash does not explain is refused, unless a setting orders the log to end there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.simulated_files import SimulatedFiles
 
 FIRST = f"{DIRECTORY}/00000000000000000000.log"
 SECOND = f"{DIRECTORY}/00000000000000000003.log"
-SMALL = {"segment_bytes": 220, "index_interval_bytes": 0}  # three batches of 69 bytes a segment
+SMALL = {"segment_bytes": 220, "index_interval_bytes": 0}  # three batches of 69 bytes per segment
 
 
 def flushed_log() -> SimulatedFiles:
-    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, all on the disk."""
+    """Offsets 0 to 2 in the first segment, 3 to 4 in the second, all flushed."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     append_values(log, *(b"%d" % offset for offset in range(5)))
@@ -26,7 +26,7 @@ def flushed_log() -> SimulatedFiles:
 @pytest.mark.parametrize(
     ("file", "position", "left"), [(FIRST, 10, 0), (FIRST, 69 + 65, 1), (SECOND, 69 + 20, 4)]
 )
-def test_the_log_ends_where_it_was_damaged(
+def test_damaged_log_is_truncated_at_the_damage_when_ordered(
     file: str, position: int, left: int, clean: bool
 ) -> None:
     fs = flushed_log()
@@ -46,7 +46,7 @@ def test_the_log_ends_where_it_was_damaged(
     assert values(open_log(fs, **SMALL))[-1] == (left, b"new")
 
 
-def test_a_log_that_ends_below_its_recovery_point_is_taken_as_it_is() -> None:
+def test_log_below_its_recovery_point_opens_when_ordered() -> None:
     fs = flushed_log()
     del fs.names[SECOND].data[69:]
     with pytest.raises(CorruptLog, match="recovery point 5"):
@@ -57,7 +57,7 @@ def test_a_log_that_ends_below_its_recovery_point_is_taken_as_it_is() -> None:
     assert (log.log_end_offset, log.recovery_point) == (4, 4)
 
 
-def test_a_segment_that_begins_inside_the_one_before_it_is_cut_off() -> None:
+def test_segment_that_overlaps_the_previous_one_is_truncated_when_ordered() -> None:
     fs = flushed_log()
     fs.names[FIRST].data += batch(3, b"3") + batch(4, b"another 4")
     with pytest.raises(CorruptLog, match="ends at offset 5") as refused:

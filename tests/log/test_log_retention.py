@@ -1,4 +1,5 @@
-"""What leaves a log: segments by time, size and start; truncation; deletion in two steps."""
+"""Removal of records: segments by time, size and start offset; truncation; deletion in two
+steps."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 def four_segments(**settings: int | str) -> tuple[SimulatedFiles, PartitionLog]:
-    """A batch of 69 bytes in each of four segments, stamped 1000, 2000, 3000 and 4000."""
+    """A batch of 69 bytes in each of four segments, with timestamps 1000, 2000, 3000 and 4000."""
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, **settings)
     for offset in range(4):
@@ -29,7 +30,7 @@ def bases(log: PartitionLog) -> list[int]:
     ("now_ms", "left"),
     [(1500, [0, 1, 2, 3]), (1501, [1, 2, 3]), (3500, [2, 3]), (4500, [3]), (4501, [4])],
 )
-def test_segments_go_when_their_latest_record_is_too_old(now_ms: int, left: list[int]) -> None:
+def test_segments_expire_when_their_latest_record_is_too_old(now_ms: int, left: list[int]) -> None:
     _, log = four_segments(retention_ms=500)
 
     deleted = log.apply_retention(now_ms)
@@ -45,7 +46,7 @@ def test_segments_go_when_their_latest_record_is_too_old(now_ms: int, left: list
     ("retention_bytes", "left"),
     [(276, [0, 1, 2, 3]), (275, [0, 1, 2, 3]), (207, [1, 2, 3]), (70, [2, 3]), (69, [3]), (0, [4])],
 )
-def test_the_oldest_segments_go_while_the_rest_is_large_enough(
+def test_oldest_segments_are_deleted_above_retention_bytes(
     retention_bytes: int, left: list[int]
 ) -> None:
     _, log = four_segments(retention_bytes=retention_bytes, retention_ms=-1)
@@ -55,7 +56,7 @@ def test_the_oldest_segments_go_while_the_rest_is_large_enough(
 
 @pytest.mark.parametrize(("start", "left"), [(0, [0, 1, 2, 3]), (1, [1, 2, 3]), (4, [4])])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_segments_below_the_logs_start_go_whatever_the_policy(
+def test_segments_below_the_log_start_offset_are_deleted_by_any_policy(
     start: int, left: list[int], policy: str
 ) -> None:
     _, log = four_segments(cleanup_policy=policy, retention_ms=-1)
@@ -72,22 +73,22 @@ def test_a_compacted_topic_has_no_retention(settings: dict[str, int]) -> None:
     assert bases(log) == [0, 1, 2, 3]
 
 
-def test_both_policies_together_delete() -> None:
+def test_compact_and_delete_policy_deletes_segments() -> None:
     _, log = four_segments(cleanup_policy="compact,delete", retention_ms=1)
     assert log.apply_retention(DAY_MS) == [0, 1, 2, 3]
 
 
-def test_without_limits_nothing_goes() -> None:
+def test_nothing_is_deleted_without_limits() -> None:
     _, log = four_segments(retention_ms=-1, retention_bytes=-1)
     assert log.apply_retention(2**60) == []
 
 
-def test_what_consumers_do_not_see_yet_stays() -> None:
+def test_segments_above_the_high_watermark_are_kept() -> None:
     _, log = four_segments(retention_ms=1)
     assert log.apply_retention(DAY_MS, max_offset=2) == [0, 1]
 
 
-def test_records_without_timestamps_go_by_the_files_age() -> None:
+def test_records_without_timestamps_expire_by_the_files_time() -> None:
     fs = SimulatedFiles(now_ms=10_000)
     log = open_log(fs, segment_bytes=100, retention_ms=500)
     append_values(log, b"0", b"1", timestamp_ms=-1)
@@ -130,7 +131,7 @@ def test_files_renamed_before_a_crash_are_removed_by_the_next_process() -> None:
     assert not [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_whoever_reads_a_deleted_segment_reads_on() -> None:
+def test_deleted_segment_stays_readable_for_open_reads() -> None:
     _, log = four_segments(retention_ms=1)
     info = log.read(1, 1000)
     place = log.segments[1]
@@ -145,7 +146,7 @@ def test_whoever_reads_a_deleted_segment_reads_on() -> None:
         log.read(1, 1000)
 
 
-def test_delete_records_hides_them_at_once() -> None:
+def test_deleted_records_are_hidden_at_once() -> None:
     _, log = four_segments()
     assert log.delete_records(2) == 2
     assert [offset for offset, _ in values(log)] == [2, 3]
@@ -164,7 +165,7 @@ def test_delete_records_beyond_the_end_is_refused(offset: int) -> None:
     assert log.log_start_offset == 0
 
 
-def test_a_start_offset_inside_a_segment_outlives_a_restart_by_its_checkpoint() -> None:
+def test_start_offset_inside_a_segment_is_restored_from_its_checkpoint() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0", b"1", b"2")
@@ -212,7 +213,7 @@ def test_leader_epochs_follow_the_ends_of_the_log() -> None:
     assert fs.written(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n5 3\n"
 
 
-def test_lost_leader_epochs_are_found_in_the_batches() -> None:
+def test_lost_leader_epochs_are_rebuilt_from_the_batches() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     for epoch in (0, 3, 3, 4):
@@ -223,11 +224,11 @@ def test_lost_leader_epochs_are_found_in_the_batches() -> None:
 
 
 def leftovers(fs: SimulatedFiles) -> list[str]:
-    """Files of segments that no log has."""
+    """The files of segments that are not in the log."""
     return [name for name in fs.list(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_a_file_that_cannot_be_removed_keeps_no_other_and_is_tried_again() -> None:
+def test_failed_removal_of_a_file_is_repeated_and_affects_no_other() -> None:
     fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=0)
     log.apply_retention(4500)
     assert len(leftovers(fs)) == 6
@@ -242,7 +243,7 @@ def test_a_file_that_cannot_be_removed_keeps_no_other_and_is_tried_again() -> No
     assert log.segments.undeleted is None
 
 
-def test_a_file_that_cannot_be_renamed_keeps_no_other_and_goes_by_the_name_it_has() -> None:
+def test_file_whose_rename_failed_is_removed_under_its_old_name() -> None:
     fs, log = four_segments(retention_ms=2000, file_delete_delay_ms=0)
     fs.fail("rename", "0.log.deleted")
 
@@ -255,7 +256,7 @@ def test_a_file_that_cannot_be_renamed_keeps_no_other_and_goes_by_the_name_it_ha
     assert log.segments.undeleted is None
 
 
-def test_leader_epochs_that_cannot_be_written_keep_no_file() -> None:
+def test_failed_write_of_leader_epochs_does_not_block_deletion() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=100, retention_ms=-1, file_delete_delay_ms=0)
     for epoch in (0, 2, 5):
@@ -273,8 +274,8 @@ def test_leader_epochs_that_cannot_be_written_keep_no_file() -> None:
     assert [name for name in fs.list(DIRECTORY) if name.endswith(".log")] == [f"{2:020d}.log"]
 
 
-def test_on_a_full_disk_the_segments_before_the_active_one_go_all_the_same() -> None:
-    """All of them are too old, and there is no room to roll the active one."""
+def test_closed_segments_are_deleted_when_the_active_one_cannot_roll() -> None:
+    """All segments are too old, and the disk has no space to roll the active one."""
     fs, log = four_segments(retention_ms=1)
     fs.fail("open", f"{4:020d}.log")
 

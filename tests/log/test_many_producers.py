@@ -1,6 +1,7 @@
-"""A partition with many producers: its snapshots are written off the loop, and some are forgotten.
+"""A partition with many producers: snapshots are written outside the loop, and idle ones are
+removed.
 
-Time is the thread's own CPU time, so that a busy machine is no failure.
+Durations are the thread's own CPU time, so that a busy machine does not fail the test.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from tests.uncollected import uncollected
 
 MANY = 100_000
 STEP_S = 0.01
-"""So long may a piece of work hold the loop (law 9)."""
+"""The longest time for which a piece of work can block the loop (law 9)."""
 
 
 def enter(producers: ProducerStates, count: int, timestamp_ms: int = NOW_MS) -> None:
-    """Let so many producers have a batch each."""
+    """Gives ``count`` producers one batch each."""
     header = read_header(
         encode_batch(
             [Record(0, timestamp_ms, None, b"v")],
@@ -51,7 +52,7 @@ def send(log: PartitionLog, producer: int, sequence: int, transactional: bool = 
 
 
 def longest_step(steps: Iterator[None]) -> float:
-    """CPU seconds of the longest step."""
+    """The CPU seconds of the longest step."""
     longest = 0.0
     with uncollected():
         while True:
@@ -63,7 +64,7 @@ def longest_step(steps: Iterator[None]) -> float:
 
 
 def write(log: PartitionLog, image: ProducerImage | None) -> None:
-    """What the broker does with an image."""
+    """Writes an image as the broker does."""
     assert image is not None
     for _ in image.pack():
         pass
@@ -82,7 +83,7 @@ def _every_log_has_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rolled(fs: SimulatedFiles) -> PartitionLog:
-    """A log that has rolled at offset 4, whose snapshot is not written yet."""
+    """A log that has rolled at offset 4 and whose snapshot is not written yet."""
     log = open_log(fs, segment_bytes=1000)
     for producer in range(4):
         send(log, producer, 0)
@@ -92,7 +93,7 @@ def rolled(fs: SimulatedFiles) -> PartitionLog:
     return log
 
 
-def test_the_snapshot_of_100_000_producers_never_holds_the_loop_for_10_ms() -> None:
+def test_snapshot_of_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     send(log, 0, 0)
@@ -119,7 +120,7 @@ def test_the_snapshot_of_100_000_producers_never_holds_the_loop_for_10_ms() -> N
     assert len(log.producers) == MANY + 300
 
 
-def test_going_through_100_000_producers_never_holds_the_loop_for_10_ms() -> None:
+def test_iterating_100_000_producers_blocks_the_loop_for_less_than_10_ms() -> None:
     producers = ProducerStates()
     enter(producers, MANY)
 
@@ -130,9 +131,9 @@ def test_going_through_100_000_producers_never_holds_the_loop_for_10_ms() -> Non
     assert len(producers) == 0
 
 
-def test_the_memory_of_producers_goes_with_their_log() -> None:
-    """What is loaded is frozen, and the collector never looks at it again."""
-    while gc.collect():  # finalizers of what other tests left may leave garbage of their own
+def test_memory_of_producers_is_freed_with_their_log() -> None:
+    """The garbage collector does not free them: it never visits objects frozen after loading."""
+    while gc.collect():  # finalizers of objects of other tests can leave garbage
         pass
     with uncollected():
         producers = ProducerStates()
@@ -143,7 +144,7 @@ def test_the_memory_of_producers_goes_with_their_log() -> None:
         assert gc.collect() == 0
 
 
-def test_few_producers_are_written_at_the_roll() -> None:
+def test_snapshot_of_few_producers_is_written_at_the_roll() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     send(log, 0, 0)
@@ -170,7 +171,7 @@ def test_a_crash_before_the_snapshot_is_written_loses_no_producer() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_a_snapshot_says_what_was_so_at_the_roll() -> None:
+def test_snapshot_has_the_state_at_the_roll() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     then = snapshot_of(log.producers)
@@ -193,7 +194,7 @@ def test_a_snapshot_says_what_was_so_at_the_roll() -> None:
 
 @pytest.mark.usefixtures("_every_log_has_many")
 @pytest.mark.parametrize("cut_to", [4, 3, 0])
-def test_the_snapshot_of_a_log_that_was_cut_is_never_written(cut_to: int) -> None:
+def test_snapshot_of_a_truncated_log_is_not_written(cut_to: int) -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -212,7 +213,7 @@ def test_the_snapshot_of_a_log_that_was_cut_is_never_written(cut_to: int) -> Non
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_a_log_closed_meanwhile_writes_its_last_snapshot_alone() -> None:
+def test_log_closed_before_the_snapshot_writes_only_its_last_one() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -227,7 +228,7 @@ def test_a_log_closed_meanwhile_writes_its_last_snapshot_alone() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_rolls_meanwhile_get_one_snapshot_for_them_all() -> None:
+def test_rolls_during_a_snapshot_share_the_next_one() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     first = log.image
@@ -249,7 +250,7 @@ def test_rolls_meanwhile_get_one_snapshot_for_them_all() -> None:
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_a_snapshot_that_cant_be_written_is_given_up_until_the_next_roll() -> None:
+def test_failed_snapshot_is_skipped_until_the_next_roll() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     image = log.image
@@ -269,7 +270,7 @@ def test_a_snapshot_that_cant_be_written_is_given_up_until_the_next_roll() -> No
 
 
 @pytest.mark.usefixtures("_every_log_has_many")
-def test_retention_keeps_what_a_start_needs_until_the_snapshot_is_written() -> None:
+def test_retention_keeps_segments_needed_until_the_snapshot_is_written() -> None:
     fs = SimulatedFiles()
     log = rolled(fs)
     write(log, log.image)
@@ -295,7 +296,7 @@ def test_retention_keeps_what_a_start_needs_until_the_snapshot_is_written() -> N
     assert log.apply_retention(NOW_MS) == [4, 5]
 
 
-def test_the_idlest_are_forgotten_first_and_never_one_with_an_open_transaction() -> None:
+def test_forget_idlest_keeps_producers_with_an_open_transaction() -> None:
     log = open_log(SimulatedFiles())
     numbers = list(range(10_000))
     random.Random(3).shuffle(numbers)
@@ -325,7 +326,7 @@ def enter_one(
     producers.note(read_header(data))
 
 
-def test_of_equally_idle_ones_no_more_go_than_must() -> None:
+def test_forget_idlest_removes_no_more_than_necessary() -> None:
     producers = ProducerStates()
     enter(producers, 5000)
     for _ in producers.forget_idlest(4000):

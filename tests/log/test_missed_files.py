@@ -1,4 +1,4 @@
-"""Files of a log that are gone are missed by name: nothing that was there is read as empty."""
+"""Missing files of a log are named: no lost record is read as if it had not existed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from log.errors import CorruptLog, MissingFiles
 from tests.log.log_tools import DIRECTORY, append_values, open_log, values
 from tests.simulated_files import SimulatedFiles
 
+pytestmark = pytest.mark.proves("faults 6")
+
 SMALL = {"segment_bytes": 100}
 DAY_MS = 24 * 3_600_000
 
 
 def five_segments(clean: bool = True) -> SimulatedFiles:
-    """Offsets 0 to 4, each in a segment of its own; stopped in order, or killed and all flushed."""
+    """Offsets 0 to 4, each in its own segment; closed cleanly, or killed after a flush."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     append_values(log, b"0", b"1", b"2", b"3", b"4")
@@ -29,7 +31,7 @@ def five_segments(clean: bool = True) -> SimulatedFiles:
 
 
 def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
-    """Somebody removes a segment's files; those with all suffixes unless some are named."""
+    """Removes the files of a segment: all of them unless suffixes are given."""
     for suffix in suffixes or (".log", ".index", ".timeindex", ".snapshot"):
         path = f"{DIRECTORY}/{base:020d}{suffix}"
         if fs.exists(path):
@@ -49,8 +51,8 @@ def test_a_log_without_a_segment_is_refused(clean: bool, suffixes: tuple[str, ..
     assert "log.recovery.missing=t-0" in str(caught.value.with_advice("t-0"))
 
 
-def test_a_log_without_a_segment_is_refused_though_nothing_was_ever_flushed() -> None:
-    """The recovery point stays at 0 until the first roll; how far the log had got is known."""
+def test_unflushed_log_without_a_segment_is_refused_by_its_high_watermark() -> None:
+    """The recovery point stays at 0 until the first roll, but the high watermark is known."""
     fs = SimulatedFiles()
     append_values(open_log(fs), b"0", b"1")
     remove(fs, 0)
@@ -59,7 +61,7 @@ def test_a_log_without_a_segment_is_refused_though_nothing_was_ever_flushed() ->
         open_log(fs, high_watermark=2)
 
 
-def test_a_log_that_never_had_a_record_is_made_again() -> None:
+def test_empty_log_without_a_segment_is_created_again() -> None:
     fs = SimulatedFiles()
     open_log(fs)
     remove(fs, 0)
@@ -67,7 +69,7 @@ def test_a_log_that_never_had_a_record_is_made_again() -> None:
     assert open_log(fs).log_end_offset == 0
 
 
-def test_known_to_be_gone_it_begins_where_it_had_got_and_no_offset_comes_twice() -> None:
+def test_lost_log_begins_at_its_former_end_when_accepted() -> None:
     fs = five_segments()
     for base in range(5):
         remove(fs, base)
@@ -109,7 +111,7 @@ def test_a_segment_missing_at_the_beginning_is_named(clean: bool) -> None:
     assert open_log(fs, clean=True, recovery_point=5, **SMALL).log_start_offset == 1
 
 
-def test_without_the_leader_epochs_the_checkpoint_of_log_starts_tells_the_beginning() -> None:
+def test_missing_first_segments_are_detected_by_the_log_start_checkpoint() -> None:
     fs = five_segments()
     remove(fs, 0)
     remove(fs, 1)
@@ -123,7 +125,7 @@ def test_without_the_leader_epochs_the_checkpoint_of_log_starts_tells_the_beginn
 
 @pytest.mark.parametrize("gone", [0, 2, 4])
 def test_an_index_without_its_segment_names_it(gone: int) -> None:
-    """It was taken for what a deletion had left, and removed too."""
+    """The index was once taken for the leftover of a deletion, and removed as well."""
     fs = five_segments()
     remove(fs, gone, ".log")
 
@@ -131,7 +133,7 @@ def test_an_index_without_its_segment_names_it(gone: int) -> None:
         open_log(fs, clean=True, recovery_point=5, cleaned_to=5, **SMALL)
 
 
-def test_what_a_cleaner_took_out_is_not_missed() -> None:
+def test_segment_removed_by_the_cleaner_is_not_missed() -> None:
     fs = five_segments()
     remove(fs, 2)
 
@@ -141,8 +143,8 @@ def test_what_a_cleaner_took_out_is_not_missed() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_gap_in_a_compacted_log_is_not_missed_wherever_the_cleaner_ended(clean: bool) -> None:
-    """A cleaning that is cut short leaves gaps above the cleaner's checkpoint."""
+def test_gap_in_a_compacted_log_is_not_reported_as_a_missing_file(clean: bool) -> None:
+    """An interrupted cleaning leaves gaps above the cleaner's checkpoint."""
     fs = five_segments(clean)
     remove(fs, 2)
 
@@ -155,8 +157,8 @@ def test_a_gap_in_a_compacted_log_is_not_missed_wherever_the_cleaner_ended(clean
 
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("step", range(30))
-def test_no_moment_of_a_deletion_makes_anything_seem_lost(step: int, removed: bool) -> None:
-    """Whether the process is killed or the power is lost between any two of its steps."""
+def test_crash_during_a_deletion_makes_no_segment_missed(step: int, removed: bool) -> None:
+    """The process is killed, or power is lost, between any two steps."""
     fs = SimulatedFiles()
     log = open_log(fs, retention_ms=1, file_delete_delay_ms=0, **SMALL)
     append_values(log, *(b"%d" % number for number in range(4)))
@@ -192,12 +194,12 @@ def test_no_moment_of_a_deletion_makes_anything_seem_lost(step: int, removed: bo
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
 @pytest.mark.parametrize("bytes_left", range(1, 27))
-def test_a_torn_tail_of_any_length_is_damage_and_no_error_of_ours(bytes_left: int) -> None:
-    """17 bytes are enough to see that it is an old message, and too few to read one."""
+def test_torn_tail_of_any_length_is_reported_as_damage(bytes_left: int) -> None:
+    """17 bytes show an old message, and are too few to read one."""
     fs = SimulatedFiles()
     log = open_log(fs)
     append_values(log, b"0")

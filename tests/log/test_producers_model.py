@@ -1,7 +1,8 @@
-"""Random producers, transactions, restarts, cuts and failing disks: the log answers as the model.
+"""Random producers, transactions, restarts, truncations and disk failures: the log answers as its
+model.
 
-A play is a list of numbers; each step draws what it does from them. The log is opened again after
-kills and losses of power, and must know what its files say, no more and no less.
+A play is a list of numbers, from which each step draws its actions. The log is reopened after kills
+and power losses, and must have exactly the state of its files.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PRODUCERS = (3, 5, 8)
 
 
 class Play:
-    """A log and its model, side by side."""
+    """A log and its model."""
 
     def __init__(self, numbers: list[int]) -> None:
         self.chance = random.Random(repr(numbers))
@@ -63,7 +64,7 @@ class Play:
     # -- appends
 
     def _drawn(self) -> Batch:
-        """A batch that may come next, or nearly."""
+        """A batch that is valid next, or nearly so."""
         chance, model = self.chance, self.model
         producer = chance.choice(PRODUCERS)
         epoch = max(0, model.epoch(producer) + chance.choice([0, 0, 0, 0, 1, -1]))
@@ -81,7 +82,7 @@ class Play:
         self._append(self._drawn())
 
     def repeat(self) -> None:
-        """A batch that was sent before, the last one or an older one."""
+        """Repeats an earlier batch, the last one or an older one."""
         sent = [each for each in self.model.batches if each.outcome is None]
         if sent:
             self._append(self.chance.choice(sent[-6:])._replace(offset=self.model.end))
@@ -101,7 +102,7 @@ class Play:
         else:
             answer = info.first_offset if info.duplicate else "+"
         if answer == GAP and isinstance(expected, int) and expected < self.model.forgotten:
-            return  # a restart has forgotten all but the last batch of each producer
+            return  # a restart keeps only the last batch of each producer
         assert answer == expected, drawn
         if answer == "+":
             self.model.batches.append(drawn)
@@ -133,7 +134,7 @@ class Play:
             model.batches.append(drawn)
 
     def fail(self) -> None:
-        """The disk fails at the next end of a transaction, in one file or the other."""
+        """Fails the disk at the next end of a transaction, in one of two files."""
         self.fs.fail("write", self.chance.choice([".log", ".txnindex"]), partial_bytes=20)
         self.end()
         self.fs.heal()
@@ -171,7 +172,7 @@ class Play:
         self.model.forgotten = self.model.end
 
     def lose_index(self) -> None:
-        """The index of a segment that was not flushed is lost or torn by a crash."""
+        """A crash loses or tears the index of an unflushed segment."""
         path = self.log.active.path(".txnindex")
         self.fs.kill()
         if self.fs.exists(path):
@@ -192,7 +193,7 @@ class Play:
         self.model.forgotten = self.model.end
 
     def write_image(self) -> None:
-        """The snapshot of a roll is made in pieces: it says what was so at the roll."""
+        """Writes the snapshot of a roll in pieces; it has the state at the roll."""
         image = self.image or self.log.image
         if image is None:
             return
@@ -222,7 +223,7 @@ class Play:
         for producer in PRODUCERS:
             self._compare_producer(producer, then, states)
 
-    # -- the same, or not
+    # -- comparison
 
     def compare(self) -> None:
         log, model = self.log, self.model
@@ -258,7 +259,7 @@ class Play:
 
 
 def play(numbers: list[int]) -> None:
-    """With snapshots that are written at once, and with such as are written in pieces."""
+    """Plays with snapshots written at once, and with snapshots written in pieces."""
     Play(numbers).run(numbers)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(producer_table, "SPREAD_ABOVE", 1)
@@ -270,18 +271,19 @@ def numbers_of(seed: int, count: int = 90) -> list[int]:
     return [chance.randrange(1 << 20) for _ in range(count)]
 
 
+@pytest.mark.proves("transactions 36")
 @pytest.mark.parametrize("seed", range(60))
-def test_a_log_knows_what_a_slow_reader_knows(seed: int) -> None:
+def test_log_has_the_state_of_its_model(seed: int) -> None:
     play(numbers_of(seed))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, (1 << 20) - 1), max_size=60))
-def test_short_plays(numbers: list[int]) -> None:
+def test_log_has_the_state_of_its_model_in_short_plays(numbers: list[int]) -> None:
     play(numbers)
 
 
-# -- planted faults: each must be found by some play
+# -- planted faults: some play must find each
 
 
 def _stable_past_a_commit(patch: pytest.MonkeyPatch) -> None:
@@ -352,7 +354,7 @@ def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
         _nothing_is_frozen,
     ],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_differs_from_the_model(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

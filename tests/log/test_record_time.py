@@ -1,4 +1,4 @@
-"""The time of the first unread record: exact where that is cheap, else its batch's, and said so."""
+"""The time of the first unread record: exact where that is cheap, otherwise its batch's time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ GZIP = 1
 
 
 def records(count: int) -> list[Record]:
-    """One a second."""
+    """One record per second."""
     return [Record(index, NOW_MS + 1000 * index, None, b"v" * 10) for index in range(count)]
 
 
 def first_record_time(log: PartitionLog, offset: int) -> tuple[int, bool] | None:
-    """What a reader says that has read nothing yet."""
+    """The result of a reader that has read nothing yet."""
     return shown(TimeReader(log.segments).first_at(offset))
 
 
 def shown(found: RecordTime | None) -> tuple[int, bool] | None:
-    """Without what only the metrics put into it."""
+    """The result without the fields that only metrics use."""
     return None if found is None else (found.timestamp_ms, found.approximate)
 
 
-def test_every_record_of_every_segment() -> None:
+def test_time_of_every_record_is_found_in_every_segment() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=300)
     for start in range(0, 40, 4):
         log.append(encode_batch(records(40)[start : start + 4], base_offset=start), 0, NOW_MS)
@@ -46,7 +46,7 @@ def test_every_record_of_every_segment() -> None:
     assert first_record_time(log, 40) is None, "nothing is unread"
 
 
-def test_records_that_were_cleaned_away_are_passed_over() -> None:
+def test_time_of_a_removed_record_is_that_of_the_next() -> None:
     log = open_log(SimulatedFiles())
     kept = [records(10)[index] for index in (2, 7)]
     log.append_encoded(encode_batch(kept, base_offset=0, last_offset=9), 0, 9, NOW_MS)
@@ -59,7 +59,7 @@ def test_records_that_were_cleaned_away_are_passed_over() -> None:
     assert first_record_time(log, 8) == (NOW_MS + 99, False)
 
 
-def test_a_base_timestamp_that_is_a_deletes_horizon_is_no_records_time() -> None:
+def test_delete_horizon_is_not_taken_for_a_record_time() -> None:
     log = open_log(SimulatedFiles())
     horizon = encode_batch(records(3), delete_horizon_ms=NOW_MS + 86_400_000)
     log.append_encoded(horizon, 0, 2, NOW_MS)
@@ -67,7 +67,7 @@ def test_a_base_timestamp_that_is_a_deletes_horizon_is_no_records_time() -> None
     assert first_record_time(log, 0) == (NOW_MS, False)
 
 
-def test_markers_of_transactions_are_no_records() -> None:
+def test_transaction_markers_are_skipped() -> None:
     log = open_log(SimulatedFiles())
     marker = encode_batch(records(1), is_control=True)
     log.append_encoded(marker, 0, 0, NOW_MS)
@@ -80,7 +80,7 @@ def test_markers_of_transactions_are_no_records() -> None:
     assert first_record_time(log, 0) == (NOW_MS + 5, False)
 
 
-def test_log_append_time_is_that_of_the_whole_batch() -> None:
+def test_log_append_time_applies_to_every_record_of_the_batch() -> None:
     log = open_log(SimulatedFiles())
     stamped = encode_batch(
         records(5), timestamp_type=LOG_APPEND_TIME, max_timestamp=NOW_MS + 77_000
@@ -91,7 +91,7 @@ def test_log_append_time_is_that_of_the_whole_batch() -> None:
 
 
 @pytest.mark.parametrize("limit", ["COMPRESSED_BYTES_MAX", "OPENED_BYTES_MAX", "RECORDS_MAX"])
-def test_inside_a_large_compressed_batch_its_first_timestamp_serves(
+def test_time_inside_a_large_compressed_batch_is_its_first_timestamp(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = open_log(SimulatedFiles())
@@ -103,7 +103,7 @@ def test_inside_a_large_compressed_batch_its_first_timestamp_serves(
     assert first_record_time(log, 0) == (NOW_MS, False), "the first one is exact all the same"
 
 
-def test_old_formats() -> None:
+def test_time_of_old_messages_is_found_except_magic_0() -> None:
     log = open_log(SimulatedFiles())
     old = [OldRecord(index, NOW_MS + index, None, b"v") for index in range(3)]
     log.append_encoded(encode_set(old, 1), 0, 2, NOW_MS)
@@ -114,7 +114,7 @@ def test_old_formats() -> None:
     assert first_record_time(log, 3) is None, "magic 0 has no timestamps"
 
 
-def test_a_log_of_one_record_batches_is_found_by_its_index() -> None:
+def test_time_in_a_log_of_small_batches_is_found() -> None:
     log = open_log(SimulatedFiles(), index_interval_bytes=100)
     for index in range(50):
         append_values(log, b"v", timestamp_ms=NOW_MS + index)
@@ -141,18 +141,18 @@ def mixed_log() -> PartitionLog:
 
 
 @given(wanted=st.lists(st.integers(0, 125), max_size=40))
-def test_one_reader_for_many_offsets_finds_what_a_new_one_for_each_does(wanted: list[int]) -> None:
-    """In whatever order they come."""
+def test_shared_reader_finds_the_times_of_separate_readers(wanted: list[int]) -> None:
+    """The offsets are in any order."""
     reader = TimeReader(LOG.segments)
     assert [shown(reader.first_at(each)) for each in wanted] == [ALONE[each] for each in wanted]
 
 
-def test_a_reader_that_met_damage_may_be_asked_again() -> None:
+def test_reader_can_be_used_after_damage() -> None:
     files = SimulatedFiles()
     log = open_log(files)
     whole = encode_batch(records(9))
     cut = bytearray(whole)
-    cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each length leads beyond the end
+    cut[61 + 40 :] = b"\xfe" * (len(whole) - 61 - 40)  # each length points beyond the end
     log.append_encoded(bytes(cut), 0, 8, NOW_MS)
     append_values(log, b"v", timestamp_ms=NOW_MS + 77)
     reader = TimeReader(log.segments)

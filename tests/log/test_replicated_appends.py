@@ -1,4 +1,4 @@
-"""A leader's batches in a follower's log: the bytes as they are, checked, and what they mean."""
+"""A leader's batches in a follower's log: stored unchanged, checked, and interpreted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def follower(**config: Any) -> PartitionLog:
 
 
 def stored(log: PartitionLog) -> bytes:
-    """All batches' bytes, in their order."""
+    """The bytes of all batches, in order."""
     found = b""
     for segment in log.segments:
         found += segment.file.read(0, segment.size)
@@ -37,7 +37,7 @@ def message(offset: int, value: bytes = b"v", magic: int = 1) -> bytes:
     return encode([Record(offset, NOW_MS, None, value)], magic)
 
 
-def test_the_bytes_are_the_leaders() -> None:
+def test_replicated_bytes_are_the_leaders() -> None:
     log = follower()
     data = batch(0, b"a", b"b", leader_epoch=3) + batch(2, b"c", leader_epoch=5)
 
@@ -48,7 +48,7 @@ def test_the_bytes_are_the_leaders() -> None:
     assert log.epochs.entries[-2:] == [(3, 0), (5, 2)]
 
 
-def test_offsets_may_leave_gaps_where_a_cleaner_was() -> None:
+def test_replicated_offsets_can_have_gaps() -> None:
     log = follower()
     log.append_replicated(batch(0, b"a") + batch(7, b"b"), NOW_MS)
     log.append_replicated(batch(20, b"c"), NOW_MS)
@@ -57,14 +57,14 @@ def test_offsets_may_leave_gaps_where_a_cleaner_was() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 12, 17, 40, 61, 66])
-def test_what_the_end_of_an_answer_cuts_off_is_left_out(cut: int) -> None:
+def test_partial_batch_at_the_end_of_a_response_is_ignored(cut: int) -> None:
     log = follower()
     first = batch(0, b"a")
     assert log.append_replicated(first + batch(1, b"b")[:cut], NOW_MS) == len(first)
     assert log.log_end_offset == 1
 
 
-def test_nothing_comes_of_an_empty_answer() -> None:
+def test_empty_response_appends_nothing() -> None:
     log = follower()
     assert log.append_replicated(b"", NOW_MS) == 0
 
@@ -87,7 +87,7 @@ def flipped(data: bytes, position: int) -> bytes:
         (batch(5)[:16] + b"\x07" + batch(5)[17:], "magic 7"),
     ],
 )
-def test_what_no_leader_sends_is_refused_and_nothing_appended(data: bytes, why: str) -> None:
+def test_invalid_response_is_refused_and_nothing_appended(data: bytes, why: str) -> None:
     log = follower()
     log.append_replicated(batch(0, *[b"v"] * 5, leader_epoch=2), NOW_MS)
     before = stored(log)
@@ -99,8 +99,8 @@ def test_what_no_leader_sends_is_refused_and_nothing_appended(data: bytes, why: 
     assert (stored(log), log.log_end_offset, log.epochs.latest) == (before, 5, 2)
 
 
-def test_a_batch_over_the_logs_end_says_where_it_begins() -> None:
-    """A log that is begun anew at its leader's start, in the middle of the leader's batch."""
+def test_batch_that_begins_below_the_end_raises_below_end() -> None:
+    """The log is reset to its leader's start offset, in the middle of the leader's batch."""
     log = follower()
     log.start_at(5, NOW_MS)
     with pytest.raises(BelowEnd) as below:
@@ -121,7 +121,7 @@ def test_messages_of_magic_0_and_1_have_no_epoch() -> None:
     assert log.epochs.latest == 0
 
 
-def test_segments_end_as_the_followers_settings_say() -> None:
+def test_segments_roll_by_the_followers_settings() -> None:
     one = batch(0, b"x" * 100)
     log = follower(segment_bytes=3 * len(one))
     log.append_replicated(b"".join(batch(n, b"x" * 100) for n in range(10)), NOW_MS)
@@ -129,7 +129,7 @@ def test_segments_end_as_the_followers_settings_say() -> None:
     assert [header.base_offset for _, header in log.scan()] == list(range(10))
 
 
-def test_many_batches_take_more_than_one_call() -> None:
+def test_many_batches_need_several_calls() -> None:
     log = follower()
     data = b"".join(batch(n) for n in range(AT_ONCE + 10))
     taken = log.append_replicated(data, NOW_MS)
@@ -145,7 +145,8 @@ def test_one_batch_may_be_larger_than_a_segment() -> None:
 
 
 def led_log() -> PartitionLog:
-    """A leader's, with a committed, an aborted and an open transaction and an idempotent batch."""
+    """A leader's log with a committed, an aborted and an open transaction, and an
+    idempotent batch."""
     log = follower()
     for producer_id, committed in ((7, True), (8, False)):
         log.append(batch(0, b"t", producer=(producer_id, 0, 0), transactional=True), 4, NOW_MS)
@@ -156,7 +157,7 @@ def led_log() -> PartitionLog:
 
 
 def facts(log: PartitionLog) -> Any:
-    """What batches' headers add up to."""
+    """The state derived from the headers of batches."""
     producers = log.producers
     image = producers.freeze(0)
     for _ in image.pack():
@@ -184,7 +185,7 @@ def test_producers_markers_and_epochs_are_the_leaders(at_once: bool) -> None:
     assert log.aborted_between(0, 9) == [(8, 3)]
 
 
-def test_they_are_the_same_when_the_log_is_opened_again() -> None:
+def test_replicated_state_survives_reopening() -> None:
     fs = SimulatedFiles()
     open_log(fs).append_replicated(stored(led_log()), NOW_MS)
     assert facts(open_log(fs)) == facts(led_log())
@@ -202,7 +203,7 @@ def test_a_truncated_follower_fetches_the_rest_again(offset: int) -> None:
     assert stored(log) == stored(leader)
 
 
-def test_a_marker_that_a_cleaner_emptied_still_fences() -> None:
+def test_emptied_marker_raises_the_producers_epoch() -> None:
     emptied = encode_batch(
         [], base_offset=0, last_offset=0, base_timestamp=NOW_MS, max_timestamp=NOW_MS,
         producer_id=7, producer_epoch=4, is_transactional=True, is_control=True,
@@ -214,7 +215,7 @@ def test_a_marker_that_a_cleaner_emptied_still_fences() -> None:
     assert (producer.epoch, dict(log.producers.open_transactions)) == (4, {})
 
 
-def test_a_full_disk_poisons_it_and_a_probe_frees_it() -> None:
+def test_full_disk_poisons_a_replicated_log_until_a_probe() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
     log.append_replicated(batch(0), NOW_MS)
@@ -227,8 +228,8 @@ def test_a_full_disk_poisons_it_and_a_probe_frees_it() -> None:
     assert log.log_end_offset == 2
 
 
-def test_epochs_of_batches_that_found_no_room_are_not_known() -> None:
-    """Else the older of them would be refused for ever, as behind the newer."""
+def test_epochs_of_batches_that_were_not_written_are_not_kept() -> None:
+    """Otherwise the older of them would be refused for ever, as lower than the newer one."""
     fs = SimulatedFiles(capacity_bytes=4_000)
     log = open_log(fs)
     log.append_replicated(batch(0, leader_epoch=1), NOW_MS)
@@ -257,7 +258,7 @@ def test_a_new_epoch_is_written_before_its_first_batch() -> None:
     assert log.epochs.latest == 2
 
 
-def test_beginning_anew_drops_all() -> None:
+def test_start_at_drops_records_producers_and_transactions() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=200)
     log.append_replicated(b"".join(batch(n, b"x" * 50) for n in range(10)), NOW_MS)
@@ -269,7 +270,7 @@ def test_beginning_anew_drops_all() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (500, 500)
 
 
-def test_a_log_whose_segments_are_exchanged_is_not_cut() -> None:
+def test_truncation_is_refused_during_a_segment_exchange() -> None:
     log = follower()
     log.append_replicated(batch(0) + batch(1), NOW_MS)
     log.segments.swapping = True
@@ -283,8 +284,8 @@ def test_a_log_whose_segments_are_exchanged_is_not_cut() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_damage_of_an_answer_is_refused_or_the_leaders_bytes_stay(data: st.DataObject) -> None:
-    """No flipped byte is stored: a checksum, or the order of what it does not cover, tells."""
+def test_damaged_byte_of_a_response_is_never_stored(data: st.DataObject) -> None:
+    """A checksum finds a flipped byte, or the order of the offsets that it does not cover."""
     whole = batch(0, b"a", b"b", leader_epoch=1) + batch(2, b"c", leader_epoch=1)
     position = data.draw(st.integers(0, len(whole) - 1))
     damaged = flipped(whole, position)

@@ -1,4 +1,4 @@
-"""The index of aborted transactions: what it finds, its file, and what leaves it."""
+"""The index of aborted transactions: its lookups, its file, and its truncation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATH = f"{DIRECTORY}/00000000000000000000.txnindex"
 
 
 def entries(count: int, seed: int = 0) -> list[Aborted]:
-    """Transactions that overlap: some begin long before they end."""
+    """Overlapping transactions: some begin long before they end."""
     chance = random.Random(seed)
     made = []
     for number in range(1, count + 1):
@@ -36,7 +36,7 @@ def made(count: int, fs: SimulatedFiles) -> tuple[TransactionIndex, list[Aborted
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 129, 4096, 4097, 9000])
-def test_it_finds_what_a_plain_search_finds(count: int) -> None:
+def test_index_finds_the_entries_of_a_linear_search(count: int) -> None:
     fs = SimulatedFiles()
     index, aborted = made(count, fs)
     loaded = TransactionIndex(fs, PATH)
@@ -50,8 +50,9 @@ def test_it_finds_what_a_plain_search_finds(count: int) -> None:
         assert loaded.overlapping(offset, end) == expected
 
 
-def test_it_looks_at_few_entries_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first 64 behind the offset, and those beside what is found: not all that come later."""
+def test_index_lookup_reads_a_bounded_number_of_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the first 64 entries after the offset and those near the result, not all
+    later ones."""
     index = TransactionIndex(SimulatedFiles(), PATH)
     index._take(bytearray(b"".join(_packed(n) for n in range(100_000))))
     looked = 0
@@ -74,7 +75,7 @@ def _packed(number: int) -> bytes:
 
 @pytest.mark.parametrize("count", [70, 5000])
 @pytest.mark.parametrize("offset", [0, 5, 10, 11, 640, 650, 49_990, 50_001])
-def test_a_truncation_drops_the_markers_from_an_offset_on(count: int, offset: int) -> None:
+def test_index_truncation_drops_markers_from_an_offset_on(count: int, offset: int) -> None:
     fs = SimulatedFiles()
     index, aborted = made(count, fs)
     index.truncate_to(offset)
@@ -87,7 +88,7 @@ def test_a_truncation_drops_the_markers_from_an_offset_on(count: int, offset: in
 
 
 @pytest.mark.parametrize("cut", [0, 1, 33, 34, 35, 67, 68, 69])
-def test_of_a_torn_file_the_whole_entries_are_taken(cut: int) -> None:
+def test_torn_index_file_keeps_its_whole_entries(cut: int) -> None:
     fs = SimulatedFiles()
     _, aborted = made(2, fs)
     data = fs.written(PATH)
@@ -104,7 +105,7 @@ def ended(log: PartitionLog, producer_id: int, committed: bool = False) -> None:
     log.append_marker(Marker(producer_id, 0, 0, committed), 0, NOW_MS)
 
 
-def test_what_leaves_the_log_leaves_the_index() -> None:
+def test_index_entries_are_removed_with_their_segments() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, segment_bytes=150, file_delete_delay_ms=0)
     for producer_id in range(1, 7):
@@ -119,7 +120,8 @@ def test_what_leaves_the_log_leaves_the_index() -> None:
     assert len([name for name in fs.list(DIRECTORY) if ".txnindex" in name]) == 4
 
 
-def test_a_transaction_that_was_begun_segments_earlier_is_found_from_each_of_them() -> None:
+@pytest.mark.proves("transactions 17")
+def test_aborted_transaction_over_several_segments_is_found_from_each() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=150)
     log.append(batch(producer=(99, 0, 0), transactional=True), 0, NOW_MS)
     for producer_id in range(1, 5):
@@ -132,7 +134,7 @@ def test_a_transaction_that_was_begun_segments_earlier_is_found_from_each_of_the
         assert log.aborted_in(info, offset, log.log_end_offset) == [(99, 0)]
 
 
-def test_a_reader_of_a_segment_that_a_cleaner_replaced_knows_what_was_aborted_in_it() -> None:
+def test_open_read_of_a_replaced_segment_has_its_aborted_transactions() -> None:
     log = open_log(SimulatedFiles(), segment_bytes=150)
     ended(log, 1)
     ended(log, 2, committed=True)
@@ -144,8 +146,8 @@ def test_a_reader_of_a_segment_that_a_cleaner_replaced_knows_what_was_aborted_in
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_who_reads_a_part_is_told_of_what_begins_in_it_and_of_little_more(sealed: bool) -> None:
-    """The index of offsets says where the bytes end, in memory and in its file."""
+def test_partial_read_returns_only_overlapping_aborted_transactions(sealed: bool) -> None:
+    """The offset index gives the end of the bytes, in memory and in its file."""
     log = open_log(SimulatedFiles(), index_interval_bytes=300)
     for producer_id in range(1, 101):
         ended(log, producer_id)

@@ -1,7 +1,7 @@
-"""A log with transactions that another broker wrote: what is stable, and what was aborted.
+"""Logs with transactions of another broker: the last stable offset and the aborted transactions.
 
-A consumer is modelled as Java's is: it fetches up to the last stable offset, passes over batches
-of producers whose aborted transaction has begun, and goes back to reading them at their marker.
+The model of a consumer follows Java's: it fetches up to the last stable offset, skips batches of
+producers whose aborted transaction has begun, and reads them again after their marker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.log.test_cleaner import end, transactional
 from tests.simulated_files import SimulatedFiles
 
 SMALL: dict[str, Any] = {"segment_bytes": 900, "index_interval_bytes": 150}
-INDEX_ENTRY = struct.Struct(">hqqqq")  # as Kafka's AbortedTxn has it
+INDEX_ENTRY = struct.Struct(">hqqqq")  # the format of Kafka's AbortedTxn
 SEEDS = range(15)
 
 
@@ -50,7 +50,7 @@ def _consumed(log: PartitionLog, max_bytes: int) -> Iterator[int]:
 
 
 def due(log: PartitionLog) -> list[int]:
-    """The same, by reading the whole log."""
+    """The same offsets, found by reading the whole log."""
     stable = first_open(log)
     return sorted(record.offset for record in committed(log) if record.offset < stable)
 
@@ -78,7 +78,7 @@ def aborted(log: PartitionLog) -> Iterator[tuple[int, int, int]]:
 
 
 def in_files(fs: SimulatedFiles, log: PartitionLog) -> list[tuple[int, int, int]]:
-    """The entries of the index files, which are what the log has in memory."""
+    """The entries of the index files, which equal those in memory."""
     entries: list[tuple[int, int, int]] = []
     for segment in log.segments:
         path = segment.path(".txnindex")
@@ -95,8 +95,9 @@ def remove(fs: SimulatedFiles, suffix: str) -> None:
             fs.remove(f"{DIRECTORY}/{name}")
 
 
+@pytest.mark.proves("transactions 16")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transactions_are_found_in_the_batches(seed: int) -> None:
+def test_transactions_are_rebuilt_from_the_batches(seed: int) -> None:
     fs = SimulatedFiles()
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
@@ -115,11 +116,11 @@ def test_transactions_are_found_in_the_batches(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_transactions_are_found_in_kafkas_files(seed: int) -> None:
+def test_transactions_are_loaded_from_kafkas_files(seed: int) -> None:
     fs = SimulatedFiles()
     written = open_log(fs, **SMALL)
     RandomLog(written, random.Random(seed)).append(60)
-    for segment in written.segments[:-1]:  # of the last one the killed broker had written nothing
+    for segment in written.segments[:-1]:  # a killed broker has not written the last one's index
         entries = [e for e in aborted(written) if written.segments.at(e[2]) is segment]
         path = segment.path(".txnindex")
         fs.remove(path)
@@ -132,7 +133,7 @@ def test_transactions_are_found_in_kafkas_files(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_cleaned_away_is_overlooked(seed: int) -> None:
+def test_cleaned_transactions_read_as_committed_records_only(seed: int) -> None:
     fs = SimulatedFiles()
     settings: dict[str, Any] = {**SMALL, "cleanup_policy": "compact", "delete_retention_ms": 1}
     writer = RandomLog(open_log(fs, **settings), random.Random(seed))
@@ -140,7 +141,7 @@ def test_what_was_cleaned_away_is_overlooked(seed: int) -> None:
     remove(fs, ".snapshot")
     writer.log = open_log(fs, **settings)
     seen = set(due(writer.shadow))
-    for ms in (0, 10):  # the second time markers go
+    for ms in (0, 10):  # markers are removed the second time
         writer.log.roll()
         clean_log(writer.log, 0, writer.now_ms + ms)
         assert set(consumed(writer.log)) == {
@@ -150,14 +151,15 @@ def test_what_was_cleaned_away_is_overlooked(seed: int) -> None:
         assert consumed(log) == consumed(writer.log)
 
 
+@pytest.mark.proves("transactions 16")
 @pytest.mark.parametrize(
     "stops",
     ["in order", "in order, and it is gone with .index", "in order, and all are gone", "killed"],
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_an_index_that_is_lost_or_torn_is_made_again(seed: int, stops: str) -> None:
-    """Sentence 16. After a stop in order the file of a segment is either torn, or gone with its
-    other indexes: a segment without aborted transactions has none, here and in Kafka."""
+def test_lost_or_torn_transaction_index_is_rebuilt(seed: int, stops: str) -> None:
+    """Sentence 16. After a clean stop the file of a segment is torn, or missing together with its
+    other indexes: a segment without aborted transactions has no such file, here and in Kafka."""
     fs = SimulatedFiles()
     log = open_log(fs, **SMALL)
     RandomLog(log, random.Random(seed)).append(60)
@@ -184,7 +186,7 @@ def test_an_index_that_is_lost_or_torn_is_made_again(seed: int, stops: str) -> N
     assert consumed(again) == visible == due(again)
 
 
-def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
+def test_producer_with_an_open_transaction_does_not_expire() -> None:
     fs = SimulatedFiles()
     transactional(open_log(fs), 9, 0, b"a")
     reopened = open_log(fs)

@@ -1,10 +1,10 @@
-"""A second reader of the offsets log: slow, obvious, sharing no code with what it judges.
+"""A second reader of the offsets log: slow, simple, and without code of the reader it checks.
 
-It takes the bytes of record batches as they lie in a segment and says what they mean: for every
-key the last value. What a transaction has committed counts from its marker on, where its record is
-further on in the log than the value's. Nothing of ``offsets/`` or ``protocol/`` is imported, so
-that a mistake there cannot hide here. Uncompressed batches of magic 2 only: what the coordinator
-writes.
+It takes record batches as a segment stores them and returns the last value of every key. An
+offset that a transaction commits counts from its commit marker on, if its record is further on
+in the log than the record of the present value. Nothing of ``offsets/`` or ``protocol/`` is
+imported, so a mistake there cannot hide here. Uncompressed batches of magic 2 only: the
+coordinator writes no others.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class ModelGroup(NamedTuple):
 
 
 class ModelRecord(NamedTuple):
-    """One record, as it lies in the log."""
+    """One record, as the log stores it."""
 
     log_offset: int
     key: bytes
     value: bytes | None
     producer_id: int = -1
-    """Whose transaction it belongs to."""
+    """The producer of the transaction that the record belongs to."""
     is_marker: bool = False
-    """It ends the transaction; its key says how."""
+    """Whether the record ends the transaction; its key says COMMIT or ABORT."""
 
     @property
     def commits(self) -> bool:
-        """Whether a marker says COMMIT."""
+        """Returns whether a marker says COMMIT."""
         return self.is_marker and self.key == b"\0\0\0\1"
 
 
@@ -72,18 +72,18 @@ OffsetKey = tuple[str, str, int]
 
 @dataclass
 class ModelState:
-    """What the log says. ``feed`` takes further batches; nothing is ever taken back."""
+    """The state after the batches read so far. ``feed`` takes further batches; none is undone."""
 
     offsets: dict[str, dict[tuple[str, int], ModelOffset]] = field(default_factory=dict)
     groups: dict[str, ModelGroup] = field(default_factory=dict)
     pending: dict[int, dict[OffsetKey, ModelOffset]] = field(default_factory=dict)
-    """By producer, of transactions that have not ended; no producer without any."""
+    """By producer, the offsets of open transactions; a producer without any is absent."""
     records: int = 0
     unknown_keys: int = 0
     next_log_offset: int = 0
 
     def feed(self, data: bytes) -> list[ModelRecord]:
-        """Fold in whole batches; the records they held."""
+        """Reads whole batches and returns their records."""
         seen = []
         for record in records_of_batches(data):
             assert record.log_offset >= self.next_log_offset, "log offsets go back"
@@ -122,7 +122,8 @@ class ModelState:
             self.unknown_keys += 1
 
     def _end(self, marker: ModelRecord) -> None:
-        """A transaction is over: the younger of two values counts, wherever the marker is."""
+        """Ends a transaction: of two values the one further on in the log counts, not the
+        marker."""
         for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
             of_group = self.offsets.get(group, {})
             kept = of_group.get((key[0], key[1]))
@@ -130,7 +131,7 @@ class ModelState:
                 self.offsets.setdefault(group, {})[key[0], key[1]] = value
 
     def _delete(self, group: str, topic: str, partition: int) -> None:
-        """What was committed and what is pending; no marker brings it back."""
+        """Deletes the committed and the pending offset; no marker restores them."""
         of_group = self.offsets.get(group, {})
         of_group.pop((topic, partition), None)
         if not of_group:
@@ -142,14 +143,14 @@ class ModelState:
 
 
 def read_log(data: bytes) -> ModelState:
-    """What a whole log says."""
+    """Returns the state after a whole log."""
     state = ModelState()
     state.feed(data)
     return state
 
 
 class Bytes:
-    """A place in some bytes; every read moves it and must stay inside."""
+    """A position in a byte string; every read advances it and must stay inside."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -208,7 +209,7 @@ class Bytes:
 
 
 def records_of_batches(data: bytes) -> list[ModelRecord]:
-    """Every record of whole, uncompressed batches of magic 2, their checksums checked."""
+    """Returns every record of whole, uncompressed batches of magic 2, after a CRC check."""
     rest = Bytes(data)
     records: list[ModelRecord] = []
     while not rest.is_at_end():
@@ -219,7 +220,7 @@ def records_of_batches(data: bytes) -> list[ModelRecord]:
 
 @lru_cache(maxsize=4096)
 def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
-    """The records of one batch, which is often read again: after each simulated crash."""
+    """Returns the records of one batch; cached, as each simulated crash reads it again."""
     body = Bytes(data)
     records = []
     body.number(4)  # partition leader epoch
@@ -256,7 +257,7 @@ def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
 
 
 def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:
-    """An offset value of version 0 to 4."""
+    """Decodes an offset value of version 0 to 4."""
     value = Bytes(data)
     version = value.number(2)
     assert 0 <= version <= 4
@@ -274,7 +275,7 @@ def offset_of_value(data: bytes, log_offset: int) -> ModelOffset:
 
 
 def group_of_value(data: bytes) -> ModelGroup:
-    """A group value of version 0 to 3, or 4, the flexible one."""
+    """Decodes a group value of version 0 to 3, or 4, the flexible one."""
     value = Bytes(data)
     version = value.number(2)
     assert 0 <= version <= 4
@@ -340,7 +341,7 @@ _TABLE = _crc_table()
 
 
 def slow_crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli), a byte at a time."""
+    """Computes CRC-32C (Castagnoli), a byte at a time."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

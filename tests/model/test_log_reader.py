@@ -1,4 +1,4 @@
-"""The judge is judged: golden records and batches of Apache Kafka, and bytes written by hand."""
+"""The model of the log reader against records of Apache Kafka and batches written by hand."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def golden(record: str) -> list[dict]:
     return [row for row in rows if row["record"] == record]
 
 
-def test_crc32c_has_the_known_check_value() -> None:
+def test_slow_crc32c_returns_the_standard_check_value() -> None:
     assert slow_crc32c(b"123456789") == 0xE3069283
 
 
 @pytest.mark.parametrize("row", golden("OffsetCommitValue"), ids=lambda row: f"v{row['version']}")
-def test_offset_values_of_every_version(row: dict) -> None:
+def test_offset_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
     data = row["version"].to_bytes(2, "big") + bytes.fromhex(row["hex"])
     value = row["value"]
     assert offset_of_value(data, 7) == (
@@ -43,7 +43,7 @@ def test_offset_values_of_every_version(row: dict) -> None:
 
 
 @pytest.mark.parametrize("row", golden("GroupMetadataValue"), ids=lambda row: f"v{row['version']}")
-def test_group_values_of_every_version(row: dict) -> None:
+def test_group_of_value_decodes_kafka_values_of_every_version(row: dict) -> None:
     data = row["version"].to_bytes(2, "big") + bytes.fromhex(row["hex"])
     value = row["value"]
     group = group_of_value(data)
@@ -70,7 +70,7 @@ def test_group_values_of_every_version(row: dict) -> None:
 
 
 def batch(base_offset: int, *records: bytes) -> bytes:
-    """A batch written out by hand."""
+    """Encodes one batch by hand."""
     checked = (
         bytes(2)
         + (len(records) - 1).to_bytes(4, "big")
@@ -92,18 +92,18 @@ KEY = b"\0\x01" + b"\0\x01g" + b"\0\x01t" + bytes(4)
 VALUE_0 = bytes(2) + (42).to_bytes(8, "big") + b"\0\x02hi" + (9).to_bytes(8, "big")
 
 
-def test_the_last_value_of_a_key_wins_and_a_tombstone_ends_it() -> None:
+def test_read_log_keeps_the_last_value_until_a_tombstone() -> None:
     once = batch(0, record(0, KEY, VALUE_0), record(1, KEY, VALUE_0))
     assert read_log(once).offsets == {"g": {("t", 0): (42, -1, "hi", 9, -1, 1)}}
     assert read_log(once + batch(2, record(0, KEY, None))).offsets == {}
 
 
-def test_unknown_kinds_of_keys_are_counted() -> None:
+def test_read_log_counts_keys_of_unknown_types() -> None:
     state = read_log(batch(0, record(0, b"\0\x10" + b"\0\x01g", b"")))
     assert (state.unknown_keys, state.offsets, state.groups) == (1, {}, {})
 
 
-def test_a_flipped_bit_is_seen() -> None:
+def test_read_log_raises_on_a_flipped_bit() -> None:
     data = bytearray(batch(0, record(0, KEY, VALUE_0)))
     data[-2] ^= 1
     with pytest.raises(AssertionError, match="CRC"):

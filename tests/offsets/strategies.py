@@ -94,7 +94,7 @@ def runs(groups=names, partitions=int32) -> st.SearchStrategy[Run]:
 
 
 def model_group(value: GroupValue) -> ModelGroup:
-    """A group's value as the second reader tells it."""
+    """A group's value as the second reader shows it."""
     return ModelGroup(
         value.protocol_type,
         value.generation_id,

@@ -1,4 +1,4 @@
-"""The values, written and read, beside the codec that walks Kafka's schema tables."""
+"""The values, written and read, compared with the codec that walks Kafka's schema tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ versions = st.integers(0, 4)
 
 
 @given(versions, int64, int32, names, int64, int64)
-def test_offset_values(version, offset, leader_epoch, metadata, committed, expires) -> None:
+def test_offset_value_is_read_and_written_as_by_the_reference(
+    version, offset, leader_epoch, metadata, committed, expires
+) -> None:
     value = {
         "offset": offset,
         "leader_epoch": leader_epoch,
@@ -36,7 +38,9 @@ def test_offset_values(version, offset, leader_epoch, metadata, committed, expir
 
 
 @given(versions, group_values)
-def test_group_values(version: int, group: GroupValue) -> None:
+def test_group_value_is_read_and_written_as_by_the_reference(
+    version: int, group: GroupValue
+) -> None:
     value = {
         "protocol_type": group.protocol_type,
         "generation": group.generation_id,
@@ -65,7 +69,7 @@ def test_group_values(version: int, group: GroupValue) -> None:
 
 
 def as_version_has_it(group: GroupValue, version: int) -> GroupValue:
-    """What is left of a group in a version that lacks some fields."""
+    """The group without the fields that a version lacks."""
     return GroupValue(
         group.protocol_type,
         group.generation_id,

@@ -1,4 +1,4 @@
-"""The cache is a fold of the log: it equals a dict that is told the same."""
+"""The cache is a fold of the log: it equals a dict that gets the same records."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class CacheAgainstDict(RuleBasedStateMachine):
         assert self.cache.count() == sum(map(len, self.model.values()))
 
     @invariant()
-    def every_way_of_reading_says_the_same(self) -> None:
+    def every_way_of_reading_has_the_same_entries(self) -> None:
         for group_id in ("a", "b", "group-1", "never heard of"):
             entries = self.model.get(group_id, {})
             assert self.cache.has_offsets(group_id) == bool(entries)
@@ -116,7 +116,7 @@ TestCacheAgainstDict = CacheAgainstDict.TestCase
 TestCacheAgainstDict.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_a_partition_named_twice_keeps_its_last_value() -> None:
+def test_partition_named_twice_in_a_run_keeps_its_last_value() -> None:
     cache = OffsetCache()
     run = commit("g", "t", {}, partitions=[4, 4], offsets=[1, 2], leader_epochs=[0, 0])
     cache.replay(run, 10)
@@ -124,7 +124,7 @@ def test_a_partition_named_twice_keeps_its_last_value() -> None:
     assert cache.count() == 1
 
 
-def test_empty_metadata_is_told_as_none() -> None:
+def test_column_of_empty_metadata_is_none() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {0: 1, 1: 2}, metadata=["", "mine"]), 0)
     assert cache.fetch("g", "t", [0]).metadata is None
@@ -133,14 +133,14 @@ def test_empty_metadata_is_told_as_none() -> None:
     assert cache.fetch("g", "t", [0, 1]).metadata is None
 
 
-def test_a_huge_partition_number_takes_the_memory_of_one_entry() -> None:
+def test_huge_partition_number_takes_the_memory_of_one_entry() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {2**31 - 1: 7}), 0)
     assert cache.fetch("g", "t", [2**31 - 1]).offsets == [7]
     assert bytes_of(cache) < 2000
 
 
-def test_many_entries_are_small() -> None:
+def test_entry_takes_less_than_40_bytes_on_average() -> None:
     cache = OffsetCache()
     for group in range(100):
         cache.replay(commit(f"g{group}", "t", dict.fromkeys(range(1000), 5)), 1000 * group)
@@ -149,7 +149,7 @@ def test_many_entries_are_small() -> None:
 
 
 def bytes_of(cache: OffsetCache) -> int:
-    """Of the columns and what hangs on them."""
+    """The size of the columns and of all that hangs on them."""
     import sys
 
     total = 0
@@ -170,7 +170,7 @@ def expired(
     return [key[:2] for key in cache.expiring("g", condition, retention_ms, wall_ms)]
 
 
-def test_expired_keys_are_those_the_rule_lets_go() -> None:
+def test_expired_keys_follow_the_rule_of_the_group() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "old", {0: 1, 1: 1}, commit_timestamp_ms=1_000), 0)
     cache.replay(commit("g", "new", {0: 1}, commit_timestamp_ms=5_000), 2)
@@ -181,7 +181,7 @@ def test_expired_keys_are_those_the_rule_lets_go() -> None:
     assert set(expired(cache, simple, 3_000, 9_000)) == set(cache.keys("g"))
 
 
-def test_a_group_that_rebalances_loses_nothing() -> None:
+def test_offsets_of_a_rebalancing_group_do_not_expire() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {0: 1}), 0)
     rebalancing = GroupCondition(protocol_type="consumer", empty=False)
@@ -189,7 +189,7 @@ def test_a_group_that_rebalances_loses_nothing() -> None:
 
 
 @given(st.integers(0, 4), st.integers(0, 200))
-def test_removing_everything_leaves_nothing(topics: int, partitions: int) -> None:
+def test_removal_of_all_offsets_leaves_an_empty_cache(topics: int, partitions: int) -> None:
     cache = OffsetCache()
     for topic in range(topics):
         if partitions:
@@ -199,7 +199,7 @@ def test_removing_everything_leaves_nothing(topics: int, partitions: int) -> Non
 
 
 @pytest.mark.parametrize("group_id", ["", "g"])
-def test_unknown_groups_and_topics_answer_minus_one(group_id: str) -> None:
+def test_offset_of_an_unknown_group_or_topic_is_minus_one(group_id: str) -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {0: 1}), 0)
     fetched = cache.fetch(group_id, "other", [0, 1])
@@ -210,7 +210,7 @@ def test_unknown_groups_and_topics_answer_minus_one(group_id: str) -> None:
     )
 
 
-def test_partitions_that_start_far_apart_and_fill_up_become_their_own_slots() -> None:
+def test_partitions_that_begin_far_apart_and_fill_up_become_their_own_slots() -> None:
     cache = OffsetCache()
     cache.replay(commit("g", "t", {990: 1, 995: 2}, metadata=["", "mine"]), 0)
     cache.replay(commit("g", "t", {700: 3}, expire_timestamp_ms=77), 2)

@@ -1,4 +1,4 @@
-"""What will expire is foretold: the same offsets, at the same time, as are dropped then."""
+"""Offsets that will expire are foretold: they are dropped at the time that was foretold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ commits = st.lists(
 
 
 @given(conditions, commits)
-def test_an_offset_is_dropped_from_the_foretold_time_on_and_not_before(
+def test_offset_is_dropped_from_its_foretold_time_on_and_not_before(
     condition: GroupCondition, committed: list[tuple[str, int, int, int, bool]]
 ) -> None:
     cache = OffsetCache()

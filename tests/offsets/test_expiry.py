@@ -1,4 +1,4 @@
-"""The table of retention, row by row; -  stands for "never"."""
+"""The table of retention, row by row; - means "never"."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def expired(group: GroupCondition, topic: str, committed: int, named: int, wall_
 
 
 @pytest.mark.parametrize(("group", "topic", "committed", "named", "at"), TABLE)
-def test_an_offset_expires_at_its_time_and_not_before(group, topic, committed, named, at) -> None:
+def test_offset_expires_at_its_time_and_not_before(group, topic, committed, named, at) -> None:
     if at is None:
         assert not expired(group, topic, committed, named, wall_ms=2**62)
     else:
@@ -69,7 +69,7 @@ def test_an_offset_expires_at_its_time_and_not_before(group, topic, committed, n
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_huge_retentions_never_overflow(committed: int, wall_ms: int) -> None:
+def test_huge_retention_does_not_overflow(committed: int, wall_ms: int) -> None:
     rule = rule_for(SIMPLE)
     assert rule is not None
     retention_ms = (2**31 - 1) * 60_000  # offsets.retention.minutes at its maximum
@@ -77,7 +77,7 @@ def test_huge_retentions_never_overflow(committed: int, wall_ms: int) -> None:
     assert gone == (wall_ms >= committed + retention_ms)
 
 
-def test_a_clock_that_goes_back_expires_nothing() -> None:
+def test_no_offset_expires_when_the_clock_goes_back() -> None:
     rule = rule_for(SIMPLE)
     assert rule is not None
     for wall_ms in (0, -WEEK_MS):

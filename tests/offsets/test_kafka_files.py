@@ -1,4 +1,4 @@
-"""The offsets topic as Apache Kafka 4.3.1 wrote it, read whole: nothing acknowledged is missing.
+"""The offsets topic as Apache Kafka 4.3.1 wrote it, read whole: each acknowledged commit is there.
 
 Its offset values are of version 4 (flexible, with a tagged topic id), read here and never written.
 """
@@ -24,7 +24,7 @@ DIRECTORIES = Path(__file__).parent.parent / "data" / "kafka-dirs"
 
 
 def logs_of_offsets(directory: Path) -> dict[int, bytes]:
-    """Partition to the bytes of its segments, in order."""
+    """The bytes of the segments of each partition, in order."""
     logs: dict[int, bytes] = {}
     with tarfile.open(directory / "data.tar.xz") as archive:
         for name in sorted(archive.getnames()):
@@ -38,7 +38,7 @@ def logs_of_offsets(directory: Path) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("name", ["kafka-4.3.1-clean", "kafka-4.3.1-killed"])
-def test_every_acknowledged_commit_is_read(name: str) -> None:
+def test_every_commit_that_kafka_acknowledged_is_read(name: str) -> None:
     directory = DIRECTORIES / name
     expected = json.loads((directory / "expect.json").read_text())["groups"]
     caches = {partition: OffsetCache() for partition in range(4)}

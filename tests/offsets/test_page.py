@@ -1,4 +1,4 @@
-"""docs/formats/consumer-offsets.md is true: its worked example is read from the page."""
+"""docs/formats/consumer-offsets.md is true: its worked example is read and written."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def examples() -> list[bytes]:
     ]
 
 
-def test_the_example_is_what_we_write_and_read() -> None:
+def test_example_of_the_offsets_page_is_read_and_written() -> None:
     records = examples()[: len(EXAMPLE)]
     assert [run_records(run, 0) for run in EXAMPLE] == records
     assert [read(data) for data in records] == EXAMPLE
 
 
-def test_the_transaction_is_what_we_write_and_read() -> None:
+def test_transaction_of_the_offsets_page_is_read_and_written() -> None:
     batches = examples()[len(EXAMPLE) :]
     pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
     marker = MarkerRun(4001, 3, 5, True)
@@ -60,7 +60,7 @@ def test_the_transaction_is_what_we_write_and_read() -> None:
 
 
 def read(section: bytes) -> Run:
-    """The only run of a section; its columns as lists."""
+    """The only run of a section, with its columns as lists."""
     [(_, run)] = runs_of_section(section, 0, 1)
     if not isinstance(run, OffsetRun):
         return run
@@ -68,7 +68,7 @@ def read(section: bytes) -> Run:
     return replace(run, partitions=partitions, offsets=offsets, leader_epochs=epochs)
 
 
-def test_every_file_that_the_page_names_exists() -> None:
+def test_every_file_that_the_offsets_page_names_exists() -> None:
     root = PAGE.parents[2]
     named = re.findall(r"`(offsets/\w+\.py)`", PAGE.read_text())
     assert len(named) >= 5

@@ -1,10 +1,11 @@
-"""Pending offsets: a fold of the log like the cache, held against dicts."""
+"""Pending offsets after a replay of the log, compared with a model of dicts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,19 +41,20 @@ def offset(cache: OffsetCache, partition: int = 0) -> int:
     return cache.fetch("g", "t", [partition]).offsets[0]
 
 
-def test_the_record_further_on_in_the_log_wins_whenever_its_transaction_ends() -> None:
+@pytest.mark.proves("transactions 26")
+def test_commit_with_the_higher_log_offset_wins_whenever_its_transaction_ends() -> None:
     plain, transactional = run({0: 10}), pending(7, run({0: 8}))
     end = marker(7, committed=True)
     assert offset(folded(transactional, plain, end)) == 10
     assert offset(folded(plain, transactional, end)) == 8
 
 
-def test_a_plain_commit_leaves_what_is_pending() -> None:
+def test_plain_commit_leaves_pending_offsets() -> None:
     cache = folded(pending(7, run({0: 8})), run({0: 10}))
     assert cache.pending.producers("g", "t") == {0: (7,)}
 
 
-def test_a_later_offset_of_the_transaction_takes_the_place_of_the_earlier() -> None:
+def test_later_offset_of_a_transaction_replaces_its_earlier_one() -> None:
     runs = [pending(7, run({0: 1, 1: 2}, text="first")), pending(7, run({0: 5}))]
     cache = folded(*runs)
     assert cache.pending.count() == 2
@@ -63,7 +65,7 @@ def test_a_later_offset_of_the_transaction_takes_the_place_of_the_earlier() -> N
     ]
 
 
-def test_two_producers_may_have_an_offset_pending_in_one_partition() -> None:
+def test_two_producers_have_offsets_pending_in_one_partition() -> None:
     runs = [pending(7, run({0: 1})), pending(8, run({0: 2, 1: 3})), marker(8, committed=True)]
     cache = folded(*runs[:2])
     assert cache.pending.producers("g", "t") == {0: (7, 8), 1: (8,)}
@@ -74,13 +76,13 @@ def test_two_producers_may_have_an_offset_pending_in_one_partition() -> None:
     assert not cache.pending
 
 
-def test_a_tombstone_takes_what_is_pending_along() -> None:
+def test_tombstone_removes_the_pending_offset() -> None:
     runs = [pending(7, run({0: 1, 1: 2})), OffsetTombstones("g", [("t", 0)])]
     cache = folded(*runs, marker(7, committed=True))
     assert cache.keys("g") == [("t", 1)]
 
 
-def test_metadata_and_expiry_come_with_a_committed_offset_and_go_with_the_next() -> None:
+def test_metadata_and_expiry_come_with_an_offset_and_go_with_the_next() -> None:
     expiring = run({0: 4}, text="mine")
     expiring.expire_timestamp_ms = 99
     cache = folded(run({0: 1, 1: 1}, text="old"), pending(7, expiring), marker(7, committed=True))
@@ -91,12 +93,12 @@ def test_metadata_and_expiry_come_with_a_committed_offset_and_go_with_the_next()
     assert cache.get("g", "t", 0) == (5, 3, "", 9, -1, 4)
 
 
-def test_partitions_far_apart_cost_no_more_than_others() -> None:
+def test_pending_offsets_of_partitions_far_apart_are_committed() -> None:
     cache = folded(run({0: 1}), pending(7, run({2**31 - 1: 2, 5: 3})), marker(7, committed=True))
     assert cache.keys("g") == [("t", 0), ("t", 5), ("t", 2**31 - 1)]
 
 
-def test_what_may_be_deleted_below_a_log_offset_has_nothing_younger() -> None:
+def test_deletable_partitions_have_no_commit_above_the_log_offset() -> None:
     cache = folded(
         run({0: 1, 1: 1, 2: 1}),  # log offsets 0 to 2
         pending(7, run({1: 2, 3: 2})),  # 3 and 4
@@ -110,7 +112,7 @@ def test_what_may_be_deleted_below_a_log_offset_has_nothing_younger() -> None:
     assert cache.deletable("h", "t", partitions, 9) == []
 
 
-def test_whose_transactions_a_group_waits_for() -> None:
+def test_pending_transactions_of_a_group_are_listed_by_producer() -> None:
     cache = folded(pending(9, run({0: 1}), run({0: 1}, topic="u")), pending(7, run({0: 1})))
     assert cache.pending.of_group("g") == [(7, 0, 1), (9, 0, 2)]
     assert cache.pending.of_group("h") == []
@@ -120,11 +122,11 @@ def test_whose_transactions_a_group_waits_for() -> None:
 
 
 class Model:
-    """What the runs come to, entry by entry."""
+    """The state after the replayed runs, in dicts."""
 
     def __init__(self) -> None:
         self.committed: dict[Key, tuple[int, int]] = {}
-        """Offset and log offset."""
+        """The committed offset and the log offset of its record, by key."""
         self.pending: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def replay(self, each: Run | OwnBatch, at: int) -> None:
@@ -182,7 +184,7 @@ STEPS: st.SearchStrategy[Run | OwnBatch] = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=25))
-def test_any_order_of_runs_comes_to_what_dicts_come_to(steps: Sequence[Run | OwnBatch]) -> None:
+def test_any_order_of_runs_gives_the_same_entries_as_dicts(steps: Sequence[Run | OwnBatch]) -> None:
     cache, model, at = OffsetCache(), Model(), 0
     for step in steps:
         cache.replay(step, at)

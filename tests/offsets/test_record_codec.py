@@ -1,4 +1,4 @@
-"""Runs to bytes and back: Kafka's own bytes, a second reader, and what is refused."""
+"""Runs to bytes and back: Kafka's own bytes, a second reader, and refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def batch(run_or_runs: Run | list[Run], base_offset: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("row", golden("OffsetCommitKey"))
-def test_offset_keys_are_kafkas(row: dict) -> None:
+def test_offset_key_of_kafka_is_read_and_written(row: dict) -> None:
     value = row["value"]
     run = commit(1, value["group"], value["topic"], partitions=[value["partition"]])
     (record,) = records_of_batches(batch(run))
@@ -75,14 +75,14 @@ def test_offset_keys_are_kafkas(row: dict) -> None:
 
 
 @pytest.mark.parametrize("row", golden("GroupMetadataKey"))
-def test_group_keys_are_kafkas(row: dict) -> None:
+def test_group_key_of_kafka_is_read_and_written(row: dict) -> None:
     (record,) = records_of_batches(batch(GroupRun(row["value"]["group"], None)))
     key = b"\0\x02" + bytes.fromhex(row["hex"])
     assert (record.key, record.value) == (key, None)
 
 
 @pytest.mark.parametrize("row", golden("OffsetCommitValue") + golden("LegacyOffsetCommitValue"))
-def test_offset_values_are_kafkas(row: dict) -> None:
+def test_offset_value_of_kafka_is_read_and_written(row: dict) -> None:
     value = row["value"]
     stored = read_offset_value(body(row))
     assert stored == (
@@ -97,7 +97,7 @@ def test_offset_values_are_kafkas(row: dict) -> None:
 
 
 @pytest.mark.parametrize("row", golden("GroupMetadataValue"))
-def test_group_values_are_kafkas(row: dict) -> None:
+def test_group_value_of_kafka_is_read_and_written(row: dict) -> None:
     value = row["value"]
     stored = read_group_value(body(row))
     assert stored == GroupValue(
@@ -124,7 +124,7 @@ def test_group_values_are_kafkas(row: dict) -> None:
         assert group_value(stored, row["version"]) == body(row)
 
 
-def test_keys_of_all_other_golden_kinds_are_skipped_and_counted() -> None:
+def test_records_with_other_keys_are_skipped_and_counted() -> None:
     types = {"GroupMetadataKey": 2, "OffsetCommitKey": 1, "LegacyOffsetCommitKey": 0}
     others = [row for row in ROWS if row["record"].endswith("Key") and row["record"] not in types]
     records = [
@@ -140,7 +140,7 @@ def test_keys_of_all_other_golden_kinds_are_skipped_and_counted() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 100, 200])
 @pytest.mark.parametrize("first_delta", [0, 1, 60, 63, 64, 200, 8100, 8191, 8192, 20_000])
-def test_the_fast_path_writes_what_a_plain_encoder_writes(count: int, first_delta: int) -> None:
+def test_fast_path_writes_the_bytes_of_a_plain_encoder(count: int, first_delta: int) -> None:
     run = commit(count, "группа", "orders")
     plain = [
         Record(
@@ -156,7 +156,7 @@ def test_the_fast_path_writes_what_a_plain_encoder_writes(count: int, first_delt
 
 @pytest.mark.campaign
 @given(offset_runs())
-def test_offsets_mean_the_same_to_the_second_reader(run: OffsetRun) -> None:
+def test_second_reader_reads_the_same_offsets(run: OffsetRun) -> None:
     meant = {
         (run.topic, partition): ModelOffset(
             run.offsets[i],
@@ -172,14 +172,14 @@ def test_offsets_mean_the_same_to_the_second_reader(run: OffsetRun) -> None:
 
 
 @given(group_runs())
-def test_groups_mean_the_same_to_the_second_reader(run: GroupRun) -> None:
+def test_second_reader_reads_the_same_group(run: GroupRun) -> None:
     meant = {} if run.value is None else {run.group_id: model_group(run.value)}
     assert read_log(batch(run)).groups == meant
 
 
 @pytest.mark.campaign
 @given(tombstones())
-def test_tombstones_have_the_key_and_no_value(run: OffsetTombstones) -> None:
+def test_tombstone_has_the_key_and_a_null_value(run: OffsetTombstones) -> None:
     offsets = [commit(1, run.group_id, topic, partitions=[n]) for topic, n in run.keys]
     state = read_log(batch([*offsets]))
     assert set(state.offsets[run.group_id]) == set(run.keys)
@@ -188,7 +188,7 @@ def test_tombstones_have_the_key_and_no_value(run: OffsetTombstones) -> None:
 
 
 def flattened(based_runs) -> list:
-    """What runs say, record by record: how the records were grouped does not matter."""
+    """The entries of the runs, record by record: their grouping does not matter."""
     said = []
     for base_offset, run in based_runs:
         for i in range(len(run)):
@@ -208,7 +208,7 @@ def flattened(based_runs) -> list:
 
 @pytest.mark.campaign
 @given(st.lists(runs(), min_size=1, max_size=5), st.integers(0, 10_000))
-def test_a_batch_is_read_back_as_the_runs_it_was_made_of(many: list[Run], base: int) -> None:
+def test_batch_is_read_as_the_runs_that_it_was_made_of(many: list[Run], base: int) -> None:
     based, count = [], 0
     for run in many:
         based.append((base + count, run))
@@ -222,7 +222,7 @@ def test_a_batch_is_read_back_as_the_runs_it_was_made_of(many: list[Run], base: 
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 100, 10_000])
-def test_a_commit_comes_back_as_one_run(count: int) -> None:
+def test_commit_is_read_as_one_run(count: int) -> None:
     ((base_offset, run),) = runs_of_section(run_records(commit(count), 0), 7, count)
     assert base_offset == 7
     assert isinstance(run, OffsetRun)
@@ -244,7 +244,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("first_delta", [0, 40, 8100])
 @pytest.mark.parametrize("changes", NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_neighbours_are_read_as_one_by_one(changes: dict, first_delta: int) -> None:
+def test_run_of_similar_records_is_read_as_one_by_one(changes: dict, first_delta: int) -> None:
     based, section, delta = [], b"", first_delta
     for run in (commit(1, "before"), commit(150, **changes), commit(1, "behind")):
         based.append((delta, run))
@@ -254,7 +254,7 @@ def test_neighbours_are_read_as_one_by_one(changes: dict, first_delta: int) -> N
 
 
 @pytest.mark.parametrize("place", range(43))
-def test_a_record_that_is_not_like_its_neighbours_is_told_by_each_of_its_bytes(place: int) -> None:
+def test_record_that_differs_from_its_neighbours_in_one_byte_is_read_as_alone(place: int) -> None:
     section = bytearray(run_records(commit(40), 0))
     size = len(section) // 40
     section[20 * size + place % size] ^= 1
@@ -266,14 +266,14 @@ def test_a_record_that_is_not_like_its_neighbours_is_told_by_each_of_its_bytes(p
     assert flattened(runs_of_section(bytes(section), 0, 40)) == flattened(one_by_one)
 
 
-def test_gaps_that_a_cleaner_left_end_a_run() -> None:
+def test_gap_left_by_the_cleaner_ends_a_run() -> None:
     kept = [record for record in records_of_section(commit(6)) if record.offset in (0, 1, 4, 5)]
     section, count = encode_section(kept, 0, 0)
     found = runs_of_section(section, 100, count)
     assert [(base, list(run.partitions)) for base, run in found] == [(100, [0, 1]), (104, [4, 5])]
 
 
-def test_an_unknown_record_between_offsets_does_not_shift_them() -> None:
+def test_unknown_record_between_offsets_does_not_shift_them() -> None:
     first, unknown, last = records_of_section(commit(3))
     unknown = unknown._replace(key=b"\0\x10" + b"\0\x01x")
     section, count = encode_section([first, unknown, last], 0, 0)
@@ -291,7 +291,7 @@ def records_of_section(run: Run) -> list[Record]:
 # ------------------------------------------------------------------------------- what is refused
 
 
-def test_an_unknown_value_version_is_not_skipped() -> None:
+def test_unknown_version_of_a_value_is_refused() -> None:
     record = records_of_section(commit(1))[0]
     for version in (5, 30_000, -1):
         value = version.to_bytes(2, "big", signed=True) + record.value[2:]
@@ -301,7 +301,7 @@ def test_an_unknown_value_version_is_not_skipped() -> None:
 
 @pytest.mark.campaign
 @given(runs(), st.data())
-def test_any_cut_or_flip_of_a_section_is_an_answer_or_a_corrupt_record(run, data) -> None:
+def test_changed_section_is_read_or_is_a_corrupt_record(run, data) -> None:
     section = bytearray(run_records(run, 0))
     if data.draw(st.booleans()):
         del section[data.draw(st.integers(0, len(section))) :]
@@ -314,14 +314,14 @@ def test_any_cut_or_flip_of_a_section_is_an_answer_or_a_corrupt_record(run, data
     assert sum(len(run) for _, run in found) <= len(run)
 
 
-def test_a_section_with_more_or_fewer_records_than_claimed_is_refused() -> None:
+def test_section_with_another_count_of_records_is_refused() -> None:
     section = run_records(commit(3), 0)
     for count in (2, 4, 2**31 - 1):
         with pytest.raises(CorruptRecord):
             runs_of_section(section, 0, count)
 
 
-def test_a_record_without_a_key_is_refused() -> None:
+def test_record_without_a_key_is_refused() -> None:
     with pytest.raises(CorruptRecord, match="key is missing"):
         list(runs_of_records([Record(0, 0, None, b"")]))
 
@@ -338,7 +338,7 @@ def test_a_record_without_a_key_is_refused() -> None:
     ],
     ids=["group", "topic", "metadata", "protocol", "group-key", "tombstone"],
 )
-def test_what_the_formats_cannot_hold_is_known_before_it_is_written(run: Run) -> None:
+def test_run_that_the_formats_cannot_hold_is_refused_before_it_is_written(run: Run) -> None:
     for refusing in (run_bytes_at_most, lambda run: run_records(run, 0)):
         with pytest.raises(UnwritableRun, match="at most 32767 bytes"):
             refusing(run)
@@ -346,7 +346,7 @@ def test_what_the_formats_cannot_hold_is_known_before_it_is_written(run: Run) ->
 
 @pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
-def test_the_bound_is_above_the_bytes_and_not_far(run: Run, first_delta: int) -> None:
+def test_size_bound_is_above_the_size_and_close_to_it(run: Run, first_delta: int) -> None:
     size = len(run_records(run, first_delta))
     members = len(run.value.members) if isinstance(run, GroupRun) and run.value else 0
     assert size <= run_bytes_at_most(run) <= size + 20 * len(run) + 8 * members

@@ -1,4 +1,4 @@
-"""A snapshot says what the cache and the groups' records were, whole and exact, or is refused."""
+"""A snapshot has the cache and the groups' records whole and exact, or is refused."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def example() -> bytes:
     return image_of(cache, {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))})
 
 
-def test_the_pages_example_is_what_we_write_and_read() -> None:
+@pytest.mark.proves("transactions 39")
+def test_example_of_the_snapshot_page_is_read_and_written() -> None:
     [block] = re.findall(r"```hex\n(.*?)```", PAGE.read_text(), re.DOTALL)
     written = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
 
@@ -125,9 +126,10 @@ def test_the_pages_example_is_what_we_write_and_read() -> None:
     assert cache.get("shop", "orders", 1) == (8, -1, "", AT_MS, -1, 39)
 
 
+@pytest.mark.proves("transactions 39")
 @pytest.mark.campaign
 @given(histories, histories)
-def test_what_is_read_equals_what_was_written_and_goes_on_alike(
+def test_restored_cache_equals_the_written_one_and_replays_the_same(
     before: list[Run | OwnBatch], after: list[Run | OwnBatch]
 ) -> None:
     cache = cache_of(before)
@@ -144,7 +146,7 @@ def test_what_is_read_equals_what_was_written_and_goes_on_alike(
 
 @pytest.mark.campaign
 @given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
-def test_group_records_come_back_as_they_were(
+def test_group_records_of_a_snapshot_are_read_as_written(
     groups: dict[str, tuple[int, GroupValue]],
 ) -> None:
     image = read_image(image_of(cache_of([]), groups))
@@ -173,14 +175,14 @@ RICH = image_of(
 
 
 @given(st.integers(0, len(RICH) - 1), st.integers(1, 255))
-def test_a_changed_byte_is_refused(position: int, change: int) -> None:
+def test_snapshot_with_a_changed_byte_is_refused(position: int, change: int) -> None:
     data = bytearray(RICH)
     data[position] ^= change
     with pytest.raises(BadImage):
         read_image(bytes(data))
 
 
-def test_any_part_of_it_and_anything_behind_it_is_refused() -> None:
+def test_snapshot_that_is_cut_or_has_more_bytes_is_refused() -> None:
     for size in range(len(RICH)):
         with pytest.raises(BadImage):
             read_image(RICH[:size])
@@ -189,7 +191,7 @@ def test_any_part_of_it_and_anything_behind_it_is_refused() -> None:
             read_image(RICH + more)
 
 
-def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
+def test_snapshot_with_a_missing_or_foreign_block_is_refused() -> None:
     sizes = []
     position = 0
     while position < len(RICH):
@@ -207,7 +209,7 @@ def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_another_version_is_refused_in_so_many_words(version: int) -> None:
+def test_snapshot_of_another_version_is_refused_by_its_version(version: int) -> None:
     head = bytearray(RICH[:71])
     head[13] = version
     head[67:71] = crc32c(bytes(4) + bytes(head[:67])).to_bytes(4, "little")
@@ -224,7 +226,7 @@ ENTRY = encode_columns(
 
 
 @given(st.integers(0, len(ENTRY) - 1), st.integers(0, 255))
-def test_lies_behind_a_right_checksum_are_refused_or_read_within_their_bytes(
+def test_false_block_with_a_right_checksum_is_refused_or_read_within_its_bytes(
     position: int, value: int
 ) -> None:
     data = bytearray(ENTRY)
@@ -237,20 +239,20 @@ def test_lies_behind_a_right_checksum_are_refused_or_read_within_their_bytes(
     assert columns.count * 8 <= len(data)
 
 
-def test_a_claimed_count_takes_no_memory() -> None:
+def test_false_count_of_offsets_takes_no_memory() -> None:
     data = bytearray(ENTRY)
     data[5:9] = (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(BadImage, match="4294967295 offsets"):
         decode_columns(memoryview(bytes(data)), 0)
 
 
-def test_a_full_column_that_says_one_thing_is_stored_once() -> None:
+def test_full_column_of_one_value_is_stored_as_one_value() -> None:
     run = OffsetRun("g", "t", list(range(50)), list(range(50)), [-1] * 50, None, AT_MS)
     [(topic, columns)] = cache_of([run]).columns("g")
     assert len(encode_columns("g", topic, columns)) == 9 + 2 + 8 * 50 + 4 + 8 + 8
 
 
-def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
+def test_entry_that_is_restored_twice_is_refused() -> None:
     cache = OffsetCache()
     [entry] = read_image(example()).offsets()
     cache.restore(*entry)
@@ -260,7 +262,7 @@ def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
 
 @pytest.mark.campaign
 @given(st.lists(histories, min_size=2, max_size=4))
-def test_an_entry_that_was_kept_since_the_last_snapshot_is_as_one_made_now(
+def test_encoded_entry_that_is_kept_equals_one_that_is_made_now(
     rounds: list[list[Run | OwnBatch]],
 ) -> None:
     kept = OffsetCache()
@@ -272,7 +274,7 @@ def test_an_entry_that_was_kept_since_the_last_snapshot_is_as_one_made_now(
         assert image_of(kept, {}) == image_of(cache_of(so_far), {})
 
 
-def test_only_what_has_changed_is_encoded_again() -> None:
+def test_snapshot_encodes_changed_topics_only() -> None:
     one = OffsetRun("a", "t", [0, 1], [5, 6], [-1, -1], None, AT_MS)
     cache = cache_of([one, replace(one, group_id="b")])
     before = {group: encoded(cache, group) for group in cache.groups()}
@@ -286,7 +288,7 @@ def encoded(cache: OffsetCache, group_id: str) -> bytes:
     return encode_columns(group_id, topic, columns)
 
 
-def test_group_runs_leave_the_cache_alone() -> None:
+def test_replayed_group_record_does_not_change_the_offset_cache() -> None:
     cache = cache_of([])
     cache.replay(GroupRun("g", None), 1)
     assert list(restored(image_of(cache, {})).groups()) == []

@@ -32,7 +32,7 @@ ALL = [
     for version in api.versions
     for is_request in (True, False)
 ]
-"""Every message there is."""
+"""All messages."""
 
 
 def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
@@ -40,7 +40,7 @@ def fields_of(api: Api, is_request: bool) -> Sequence[Field]:
 
 
 def struct_value(fields: Sequence[Field], version: int, chance: random.Random) -> dict[str, Any]:
-    """Every field, those that the version does not have as their defaults: what decoding gives."""
+    """Every field as decoding gives it: the fields that the version lacks have their defaults."""
     value = {}
     for field in fields:
         if version in version_range(field.versions):

@@ -40,17 +40,17 @@ def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
     assert deadlines.next_ms is None
 
 
-def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before() -> None:
+def test_deadline_that_is_moved_later_fires_then_and_not_before() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 10)
-    session.due_ms = 25  # what a heartbeat does
+    session.due_ms = 25  # as a heartbeat does
     assert fired(deadlines, 20) == []
     assert deadlines.next_ms == 25, "the heap was put right when the old entry fell due"
     assert fired(deadlines, 25) == ["a"]
 
 
-def test_an_earlier_deadline_makes_the_later_entry_void() -> None:
+def test_earlier_deadline_makes_the_later_entry_void() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 300)
@@ -59,7 +59,7 @@ def test_an_earlier_deadline_makes_the_later_entry_void() -> None:
     assert fired(deadlines, 300) == []
 
 
-def test_a_disarmed_timer_never_fires_and_may_be_armed_again() -> None:
+def test_disarmed_timer_does_not_fire_until_it_is_armed_again() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 10)
@@ -70,7 +70,7 @@ def test_a_disarmed_timer_never_fires_and_may_be_armed_again() -> None:
     assert session.due_ms == NEVER, "who fired is armed no more"
 
 
-def test_void_entries_do_not_pile_up() -> None:
+def test_void_entries_of_the_heap_are_removed() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     live = timer("live")
     deadlines.arm(live, 10**9)
@@ -83,7 +83,7 @@ def test_void_entries_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_moves_agree_with_a_plain_list(seed: int) -> None:
+def test_timers_fire_in_the_same_order_as_in_a_plain_list(seed: int) -> None:
     chance = random.Random(seed)
     deadlines: Deadlines[Named] = Deadlines()
     timers = [timer(str(i)) for i in range(20)]

@@ -1,4 +1,4 @@
-"""Counting what a request names, before anything is made of it."""
+"""The count of a request's elements, before any object is made of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def entries(value: Any) -> int:
 
 @given(request=requests, seed=st.integers(0, 2**32))
 @settings(max_examples=300, deadline=None)
-def test_what_is_counted_are_the_entries_of_all_arrays_and_the_tagged_fields(
+def test_element_count_covers_all_arrays_and_tagged_fields(
     request: tuple[str, int], seed: int
 ) -> None:
     name, version = request
@@ -50,7 +50,9 @@ def test_what_is_counted_are_the_entries_of_all_arrays_and_the_tagged_fields(
 
 @given(request=requests, seed=st.integers(0, 2**32))
 @settings(max_examples=200, deadline=None)
-def test_any_mutation_is_counted_or_a_protocol_error(request: tuple[str, int], seed: int) -> None:
+def test_element_count_of_mutated_request_covers_every_decoded_element(
+    request: tuple[str, int], seed: int
+) -> None:
     name, version = request
     api = BY_NAME[name]
     chance = random.Random(seed)
@@ -68,7 +70,7 @@ def test_any_mutation_is_counted_or_a_protocol_error(request: tuple[str, int], s
             assert entries(value) <= counted
 
 
-def test_half_a_million_empty_names_cost_no_memory_until_they_are_allowed() -> None:
+def test_half_a_million_empty_names_take_no_memory_until_they_are_allowed() -> None:
     data = DESCRIBE_GROUPS.encode_request(
         6, {"groups": [""] * 500_000, "include_authorized_operations": False}
     )

@@ -1,4 +1,4 @@
-"""Frames come out whole, however the stream is cut, and false lengths are refused at once."""
+"""Frames are read whole from any cuts of the stream, and false lengths are refused at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def framed(*bodies: bytes) -> bytes:
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
 
 
-def test_a_stream_byte_by_byte() -> None:
+def test_frames_are_read_from_a_stream_byte_by_byte() -> None:
     framer = Framer(5000)
     out: list[bytes] = []
     for fed, byte in enumerate(framed(*BODIES), 1):
@@ -28,7 +28,7 @@ def test_a_stream_byte_by_byte() -> None:
     assert out == BODIES
 
 
-def test_all_frames_of_one_chunk() -> None:
+def test_all_frames_of_one_chunk_are_read() -> None:
     framer = Framer(5000)
     assert framer.feed(framed(*BODIES)) == BODIES
     assert len(framer.partial) == 0
@@ -39,7 +39,7 @@ def test_all_frames_of_one_chunk() -> None:
     bodies=st.lists(st.binary(min_size=8, max_size=60), max_size=12),
     cuts=st.lists(st.integers(0, 800), max_size=12),
 )
-def test_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_read_from_any_cuts_of_the_stream(bodies: list[bytes], cuts: list[int]) -> None:
     stream = framed(*bodies)
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     framer = Framer(60)
@@ -63,9 +63,7 @@ def test_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None
     ],
 )
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_a_false_length_is_refused_as_soon_as_it_is_there(
-    length: int, reason: str, step: int
-) -> None:
+def test_false_length_is_refused_when_it_has_arrived(length: int, reason: str, step: int) -> None:
     framer = Framer(100)
     stream = struct.pack(">i", length)
     for start in range(0, 4 - step, step):
@@ -74,7 +72,7 @@ def test_a_false_length_is_refused_as_soon_as_it_is_there(
         framer.feed(stream[-(-4 // step) * step - step :])
 
 
-def test_frames_before_a_false_length_are_not_lost() -> None:
+def test_frames_before_a_false_length_are_read() -> None:
     framer = Framer(100)
     with pytest.raises(BadFrame) as caught:
         framer.feed(framed(b"a" * 8, b"b" * 8) + b"GET / HTTP/1.1\r\n")
@@ -86,7 +84,7 @@ def test_frames_before_a_false_length_are_not_lost() -> None:
     assert caught.value.frames == [b"a" * 8]
 
 
-def test_memory_follows_what_arrived_not_what_was_claimed() -> None:
+def test_memory_of_a_frame_grows_with_its_bytes_and_not_its_claimed_length() -> None:
     framer = Framer(2**31 - 1)
     tracemalloc.start()
     framer.feed(struct.pack(">i", 2**31 - 1))
@@ -98,5 +96,5 @@ def test_memory_follows_what_arrived_not_what_was_claimed() -> None:
     assert peak < 300_000
 
 
-def test_responses_may_be_shorter_than_requests() -> None:
+def test_response_may_be_shorter_than_a_request() -> None:
     assert Framer(100, min_bytes=4).feed(framed(b"\0\0\0\1")) == [b"\0\0\0\1"]

@@ -1,4 +1,4 @@
-"""The straight-line codecs say what the reference says, on good bytes and on bad ones."""
+"""The straight-line codecs have the results of the reference, on good bytes and on bad ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def golden(name: str, kind: str, version: int) -> list[bytes]:
 
 
 def reference(module: ModuleType, version: int, data: bytes) -> Any:
-    """What the reference makes of a request, in the generated shape."""
+    """A request, decoded by the reference, in the generated shape."""
     try:
         return module._shape(version, module.API.decode_request(version, data))
     except ProtocolError:
@@ -101,7 +101,7 @@ def test_any_request_is_decoded_as_by_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_prefixes_of_golden_requests_are_taken_as_by_the_reference(
+def test_prefix_of_a_golden_request_has_the_result_of_the_reference(
     module: ModuleType, version: int
 ) -> None:
     data = golden(module.API.name, "request", version)[0]
@@ -111,9 +111,7 @@ def test_prefixes_of_golden_requests_are_taken_as_by_the_reference(
 
 
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
-def test_a_claimed_count_is_refused_before_anything_is_made_of_it(
-    module: ModuleType, version: int
-) -> None:
+def test_false_count_is_refused_before_an_object_is_made(module: ModuleType, version: int) -> None:
     codec = module.API.message(version, is_request=True)
     for path in array_paths(tuple(module.API.request), version):
         flexible = module.API.is_flexible(version)
@@ -156,7 +154,7 @@ def commit(metadata: list[str | None]) -> dict[str, Any]:
     ],
     ids=["null", "empty", "mixed", "last", "first", "none", "many"],
 )
-def test_a_commit_is_decoded_in_columns_whatever_its_metadata(
+def test_commit_is_decoded_in_columns_with_any_metadata(
     version: int, metadata: list[str | None]
 ) -> None:
     data = offset_commit.API.encode_request(version, commit(metadata))
@@ -287,7 +285,7 @@ def test_any_response_is_encoded_as_by_the_reference(
 
 @pytest.mark.parametrize("version", offset_commit.API.versions)
 @pytest.mark.parametrize("code", [0, 25, -1])
-def test_one_error_code_stands_for_a_column(version: int, code: int) -> None:
+def test_one_error_code_is_encoded_for_a_whole_column(version: int, code: int) -> None:
     topic: Any = bytes(16) if version >= 10 else "orders"
     partitions = (5, 1, 2**31 - 1)
     commit_reply = offset_commit.ENCODE_RESPONSE[version]
@@ -318,12 +316,12 @@ def test_one_error_code_stands_for_a_column(version: int, code: int) -> None:
         (offset_fetch.ENCODE_RESPONSE[7], (1, 0, [])),
     ],
 )
-def test_what_cannot_be_said_is_a_protocol_error(encode: Any, arguments: Any) -> None:
+def test_response_that_cannot_be_encoded_is_a_protocol_error(encode: Any, arguments: Any) -> None:
     with pytest.raises(ProtocolError):
         encode(*arguments)
 
 
-def test_kept_structs_are_bounded() -> None:
+def test_cached_structs_are_bounded() -> None:
     unpackers = offset_commit._partitions_iqi
     for count in range(1, 600):
         assert len(unpackers[count](bytes(18 * count), 0)) == 3 * count

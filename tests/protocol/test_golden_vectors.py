@@ -28,7 +28,7 @@ def test_every_vector_is_read_and_written_back() -> None:
 
 @pytest.mark.planted("golden bytes")
 @pytest.mark.parametrize("name", FILES)
-def test_a_wrong_byte_or_value_is_noticed(name: str, tmp_path: Path) -> None:
+def test_vector_with_a_wrong_byte_or_value_is_found(name: str, tmp_path: Path) -> None:
     # Not the last byte: it may belong to records, whose bytes the golden values do not say.
     lines = (GOLDEN / name).read_text().splitlines()
     vectors = [json.loads(line) for line in lines[:30]]
@@ -49,7 +49,7 @@ def test_a_wrong_byte_or_value_is_noticed(name: str, tmp_path: Path) -> None:
     assert done.stdout.count("damaged.jsonl:") == 30
 
 
-def test_what_is_no_vector_is_bad_and_what_is_no_file_is_an_error(tmp_path: Path) -> None:
+def test_malformed_vector_is_bad_and_a_missing_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_text(
         '{"api": "Nonsense", "type": "request", "version": 0, "hex": ""}\nnot json\n{}\n'

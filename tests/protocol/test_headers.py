@@ -37,7 +37,7 @@ from tests.protocol.message_values import ALL, BY_NAME
         (b"\x03\xe7\0\0\0\0\0\7\0\2meBODY", RequestHeader(999, 0, 7, "me", 12)),
     ],
 )
-def test_request_headers(frame: bytes, header: RequestHeader) -> None:
+def test_request_header_is_read_and_written(frame: bytes, header: RequestHeader) -> None:
     assert decode_request_header(frame) == header
     assert frame[header.position :] == b"BODY"
 
@@ -61,7 +61,7 @@ def test_request_headers(frame: bytes, header: RequestHeader) -> None:
         ),
     ],
 )
-def test_what_is_no_header_is_refused(frame: bytes, reason: str) -> None:
+def test_malformed_header_is_refused(frame: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_request_header(frame)
 
@@ -86,7 +86,7 @@ def test_what_is_encoded_is_decoded_the_same(
 
 
 @given(st.binary(max_size=40))
-def test_junk_is_a_header_or_a_protocol_error(junk: bytes) -> None:
+def test_random_bytes_are_a_header_or_a_protocol_error(junk: bytes) -> None:
     try:
         header = decode_request_header(junk)
     except ProtocolError:
@@ -94,7 +94,7 @@ def test_junk_is_a_header_or_a_protocol_error(junk: bytes) -> None:
     assert 8 <= header.position <= len(junk)
 
 
-def test_the_answer_to_api_versions_never_has_tagged_fields() -> None:
+def test_header_of_an_api_versions_response_has_no_tagged_fields() -> None:
     assert response_header(api_keys.API_VERSIONS, 4, 7) == b"\0\0\0\7"
     assert response_header(api_keys.HEARTBEAT, 4, 7) == b"\0\0\0\7\0"
     assert response_header(api_keys.HEARTBEAT, 3, 7) == b"\0\0\0\7"

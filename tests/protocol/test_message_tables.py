@@ -1,4 +1,4 @@
-"""The tables say exactly what Apache Kafka's client libraries say, version by version."""
+"""The tables have the fields of Apache Kafka's client libraries, version by version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_nullable_records(type_: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_a_table_spelled_out_is_kafkas_schema(name: str) -> None:
+def test_message_table_is_kafkas_schema(name: str) -> None:
     api = BY_NAME[name]
     assert api.key == APIS[name]["key"]
     assert list(map(str, api.versions)) == list(APIS[name]["versions"])
@@ -51,7 +51,7 @@ def test_a_table_spelled_out_is_kafkas_schema(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", APIS)
-def test_header_versions_are_kafkas(name: str) -> None:
+def test_header_versions_are_those_of_kafka(name: str) -> None:
     for text, schema in APIS[name]["versions"].items():
         key, version = APIS[name]["key"], int(text)
         assert headers.request_header_version(key, version) == schema["request_header"]
@@ -59,7 +59,7 @@ def test_header_versions_are_kafkas(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_log_records_table_is_kafkas_schema(name: str) -> None:
+def test_table_of_a_log_record_is_kafkas_schema(name: str) -> None:
     record = log_records.BY_NAME[name]
     assert record.record_type == RECORDS[name]["apiKey"]
     assert list(map(str, record.versions)) == list(RECORDS[name]["versions"])
@@ -78,7 +78,7 @@ def test_apis_are_found_by_key_and_by_name() -> None:
         BY_KEY[93]
 
 
-def test_keys_have_names() -> None:
+def test_each_api_key_has_a_name() -> None:
     assert api_keys.OFFSET_COMMIT == BY_NAME["OffsetCommit"].key == 8
     flexible = {
         k: api.first_flexible for k, api in BY_KEY.items() if api.first_flexible is not None
@@ -86,7 +86,7 @@ def test_keys_have_names() -> None:
     assert flexible == api_keys.FIRST_FLEXIBLE
 
 
-def test_errors_are_kafkas() -> None:
+def test_error_codes_are_those_of_kafka() -> None:
     assert {e["code"]: e["name"] for e in ERRORS} == errors.NAMES
     assert {e["code"] for e in ERRORS if e["retriable"]} == errors.RETRIABLE
     for code, name in errors.NAMES.items():
@@ -127,14 +127,14 @@ def test_errors_are_kafkas() -> None:
         ("InitProducerId", 0, {}, {"producer_id": -1, "producer_epoch": -1}),
     ],
 )
-def test_what_a_version_does_not_have_is_its_default(
+def test_field_that_a_version_lacks_has_its_default(
     api: str, version: int, value: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     decoded = BY_NAME[api].decode_request(version, BY_NAME[api].encode_request(version, value))
     assert expected.items() <= decoded.items()
 
 
-def test_defaults_within_structs() -> None:
+def test_field_that_a_struct_lacks_has_its_default() -> None:
     commit = BY_NAME["OffsetCommit"]
     part = {"partition_index": 1, "committed_offset": 2, "committed_metadata": None}
     value = {"topics": [{"name": "t", "partitions": [part]}]}
@@ -179,7 +179,7 @@ def walk(fields: Any, prefix: str) -> Any:
     ("text", "versions"),
     [("", []), ("0", [0]), ("2-4", [2, 3, 4]), ("3", [3])],
 )
-def test_version_ranges(text: str, versions: list[int]) -> None:
+def test_range_of_versions_is_read(text: str, versions: list[int]) -> None:
     assert list(version_range(text)) == versions
     assert 32767 in version_range("5+")
     assert 4 not in version_range("5+")
@@ -194,7 +194,7 @@ def test_unknown_versions_are_refused() -> None:
         log_records.encode("Nonsense", 0, {})
 
 
-def test_a_table_is_imported_when_it_is_first_asked_for() -> None:
+def test_message_table_is_imported_at_its_first_use() -> None:
     program = (
         "import sys; from protocol.messages import BY_KEY; "
         "before = len(sys.modules); assert 'protocol.messages.fetch' not in sys.modules; "
@@ -204,7 +204,7 @@ def test_a_table_is_imported_when_it_is_first_asked_for() -> None:
 
 
 @pytest.mark.parametrize("tool", ["make_messages", "make_codecs"])
-def test_what_is_checked_in_is_what_the_tools_write(tool: str, tmp_path: Path) -> None:
+def test_generated_files_are_as_their_tools_write_them(tool: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for folder in ("protocol", "tools", "tests/data/schema"):
         for source in (TOP / folder).rglob("*"):

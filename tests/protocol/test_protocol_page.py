@@ -1,4 +1,4 @@
-"""docs/internals/protocol.md says what the code does: its worked example is read and written."""
+"""docs/internals/protocol.md is true: its worked example is read and written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def examples() -> list[bytes]:
     return [bytes.fromhex(re.sub("#.*", "", block)) for block in blocks]
 
 
-def test_the_pages_request_is_read_and_written() -> None:
+def test_request_of_the_protocol_page_is_read_and_written() -> None:
     (frame,) = Framer(1000).feed(examples()[0])
     header = decode_request_header(frame)
     assert (header.api_key, header.api_version, header.correlation_id) == (9, 6, 7)
@@ -34,7 +34,7 @@ def test_the_pages_request_is_read_and_written() -> None:
     )
 
 
-def test_the_pages_answer_is_written_and_read() -> None:
+def test_response_of_the_protocol_page_is_written_and_read() -> None:
     paid = ("paid", (0, 2), (41, -1), (3, -1), None, 0)
     frame = offset_fetch.ENCODE_RESPONSE[6](7, 0, [("orders", 0, [paid])])
     assert frame == examples()[1]
@@ -44,7 +44,7 @@ def test_the_pages_answer_is_written_and_read() -> None:
     assert [part["committed_offset"] for part in topic["partitions"]] == [41, -1]
 
 
-def test_every_module_that_the_page_names_exists() -> None:
+def test_every_module_that_the_protocol_page_names_exists() -> None:
     protocol = Path(__file__).parent.parent.parent / "protocol"
     table = PAGE.split("## A table")[0]
     named = re.findall(r"`(\w+(?:\.py|/))`", table)

@@ -38,7 +38,7 @@ def test_what_is_encoded_is_decoded_the_same(message: tuple[str, int, bool], see
 
 @given(message=messages, seed=st.integers(0, 2**32))
 @settings(max_examples=300, deadline=None)
-def test_any_mutation_is_an_answer_or_a_protocol_error(
+def test_mutated_message_is_decoded_or_a_protocol_error(
     message: tuple[str, int, bool], seed: int
 ) -> None:
     name, version, is_request = message
@@ -56,7 +56,7 @@ def test_any_mutation_is_an_answer_or_a_protocol_error(
         assert codec.encode(codec.decode(again)) == again
 
 
-def test_every_prefix_of_golden_bytes_is_refused() -> None:
+def test_prefix_of_golden_bytes_is_refused() -> None:
     # Every fifth vector, every cut: an exact decoder cannot be content with less.
     for line in GOLDEN.read_text().splitlines()[::5]:
         vector = json.loads(line)
@@ -71,7 +71,7 @@ def test_every_prefix_of_golden_bytes_is_refused() -> None:
 
 @given(junk=st.binary(max_size=200), message=messages)
 @settings(max_examples=300, deadline=None)
-def test_random_bytes_are_an_answer_or_a_protocol_error(
+def test_random_bytes_are_decoded_or_a_protocol_error(
     junk: bytes, message: tuple[str, int, bool]
 ) -> None:
     name, version, is_request = message
@@ -86,7 +86,7 @@ def test_random_bytes_are_an_answer_or_a_protocol_error(
 
 
 @pytest.mark.parametrize("name", [api.name for api in BY_KEY.values()])
-def test_a_claimed_count_is_refused_before_anything_is_made_of_it(name: str) -> None:
+def test_false_count_is_refused_before_an_object_is_made(name: str) -> None:
     api = BY_NAME[name]
     tried = 0
     for version in api.versions:
@@ -104,7 +104,7 @@ def test_a_claimed_count_is_refused_before_anything_is_made_of_it(name: str) -> 
     assert tried == sum(len(array_paths(tuple(api.request), v)) for v in api.versions)
 
 
-def test_counts_are_held_against_the_least_that_elements_take() -> None:
+def test_count_above_the_least_size_of_its_elements_is_refused() -> None:
     # Ten topics of OffsetCommit v2 take at least 6 bytes each; 30 bytes cannot hold them.
     data = b"\0\x01g" + b"\0\0\0\1" + b"\0\0" + bytes(8) + b"\0\0\0\x0a" + bytes(30)
     with pytest.raises(ProtocolError, match="an array of 10 elements, but 30 bytes are left"):
@@ -139,13 +139,15 @@ def heartbeat(version: int, data: bytes) -> dict[str, Any]:
         (4, b"\2g\0\0\0\1\2m\0\x7f\5\0", "127 tagged fields, but 2 bytes are left"),
     ],
 )
-def test_what_is_not_in_the_format_is_refused(version: int, data: bytes, reason: str) -> None:
+def test_malformed_heartbeat_is_refused_with_the_reason(
+    version: int, data: bytes, reason: str
+) -> None:
     with pytest.raises(ProtocolError, match=f"^Heartbeat request v{version}: {reason}"):
         heartbeat(version, data)
 
 
-def test_bytes_after_a_request_are_not_looked_at_but_those_after_a_response_are() -> None:
-    # What librdkafka 2.16 sends to ask for all topics: null, two flags, no tags, and three more.
+def test_bytes_after_a_request_are_ignored_and_after_a_response_refused() -> None:
+    # librdkafka 2.16 asks for all topics like this: null, two flags, no tags, and three more.
     asked = BY_NAME["Metadata"].decode_request(13, bytes(7))
     assert asked["topics"] is None
     assert asked == BY_NAME["Metadata"].decode_request(13, bytes(4))
@@ -154,12 +156,12 @@ def test_bytes_after_a_request_are_not_looked_at_but_those_after_a_response_are(
         BY_NAME["Heartbeat"].decode_response(0, answer + b"\0")
 
 
-def test_a_varint_may_be_longer_than_it_need_be_as_in_kafka() -> None:
+def test_varint_may_be_longer_than_necessary_as_in_kafka() -> None:
     expected = heartbeat(4, b"\2g\0\0\0\1\2m\0\0")
     assert heartbeat(4, b"\x82\0g\0\0\0\1\x82\x80\x80\0m\x80\0\0") == expected
 
 
-def test_negative_counts_other_than_null_are_refused() -> None:
+def test_negative_count_other_than_null_is_refused() -> None:
     metadata = BY_NAME["Metadata"]
     assert metadata.decode_request(1, b"\xff\xff\xff\xff")["topics"] is None
     with pytest.raises(ProtocolError, match="array of -2 elements"):
@@ -177,7 +179,7 @@ def test_unknown_tagged_fields_are_kept_and_written_back() -> None:
         BY_NAME["Heartbeat"].encode_request(3, value)
 
 
-def test_a_known_tagged_field_is_written_when_it_differs_from_its_default() -> None:
+def test_known_tagged_field_is_written_if_it_differs_from_its_default() -> None:
     versions = BY_NAME["ApiVersions"]
     plain = versions.encode_response(3, {"api_keys": []})
     assert plain == b"\0\0\1\0\0\0\0\0"
@@ -191,8 +193,8 @@ def test_a_known_tagged_field_is_written_when_it_differs_from_its_default() -> N
         versions.encode_response(3, {"api_keys": [], "_tagged_fields": {1: bytes(8)}})
 
 
-def test_a_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
-    """A record of a KIP-848 member as Kafka 4.3.1 wrote it, and one of a classic member beside."""
+def test_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
+    """A record of a KIP-848 member as Kafka 4.3.1 wrote it, and one of a classic member."""
     name = "ConsumerGroupMemberMetadataValue"
     modern = bytes.fromhex(
         "000004616461" "0b2f3132372e302e302e31" "02076f7264657273" "01" "000493e0" "00"
@@ -206,7 +208,7 @@ def test_a_null_struct_in_a_tagged_field_is_written_with_mark_0() -> None:
     assert log_records.decode(name, 0, log_records.encode(name, 0, classic)) == classic
 
 
-def test_null_structs() -> None:
+def test_null_struct_is_read_and_written() -> None:
     api = BY_NAME["DescribeTopicPartitions"]
     assert api.encode_request(0, {"topics": [], "cursor": None})[-2:] == b"\xff\0"
     cursor = {"topic_name": "t", "partition_index": 3}
@@ -234,12 +236,12 @@ def test_null_structs() -> None:
         ([], "expected a dict"),
     ],
 )
-def test_a_value_that_no_bytes_can_say_is_refused_by_name(value: Any, reason: str) -> None:
+def test_value_that_cannot_be_encoded_is_refused_by_name(value: Any, reason: str) -> None:
     with pytest.raises(ProtocolError, match=f"^OffsetCommit request v10: {reason}"):
         BY_NAME["OffsetCommit"].encode_request(10, value)
 
 
-def test_bytes_must_be_bytes() -> None:
+def test_value_of_a_bytes_field_must_be_bytes() -> None:
     api = BY_NAME["SyncGroup"]
     for wrong in ("text", [1, 2], 5, None):
         with pytest.raises(ProtocolError, match="assignment: expected bytes"):
@@ -247,7 +249,7 @@ def test_bytes_must_be_bytes() -> None:
     assert api.encode_response(0, {"assignment": memoryview(b"ab")}) == b"\0\0\0\0\0\2ab"
 
 
-def test_records_come_as_bytes_that_are_equal_to_what_was_sent() -> None:
+def test_decoded_records_are_equal_to_the_sent_bytes() -> None:
     api = BY_NAME["Produce"]
     records = random.Random(1).randbytes(100_000)
     part = {"index": 0, "records": records}

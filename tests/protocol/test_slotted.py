@@ -1,4 +1,4 @@
-"""`slotted` makes what `dataclass(slots=True)` makes, and compiles nothing before it is needed."""
+"""`slotted` makes the same classes as `dataclass(slots=True)`, and compiles at the first object."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def both(cls: type, **manner: bool) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_an_object_is_made_printed_and_compared_as_that_of_a_dataclass(frozen: bool) -> None:
+def test_slotted_object_is_made_printed_and_compared_as_a_dataclass(frozen: bool) -> None:
     ours, theirs = both(Order, frozen=frozen)
     for made in (ours, theirs):
         one, same, other = made("a"), made(name="a", count=1, lines=[]), made("a", 10, ["x"])
@@ -69,7 +69,7 @@ def test_an_object_is_made_printed_and_compared_as_that_of_a_dataclass(frozen: b
     assert ours("a") != theirs("a")
 
 
-def test_what_is_frozen_is_not_set_again_and_has_a_hash() -> None:
+def test_frozen_object_is_not_changed_and_has_a_hash() -> None:
     for made in both(Pair, frozen=True):
         assert len({made(1, 2), made(1, 2), made(2, 1)}) == 2
         pair = made(1, 2)
@@ -80,7 +80,7 @@ def test_what_is_frozen_is_not_set_again_and_has_a_hash() -> None:
         assert pair == made(1, 2)
 
 
-def test_what_can_change_has_no_hash() -> None:
+def test_object_that_is_not_frozen_has_no_hash() -> None:
     for made in both(Pair):
         with pytest.raises(TypeError, match="unhashable"):
             hash(made(1, 2))
@@ -89,7 +89,7 @@ def test_what_can_change_has_no_hash() -> None:
         assert pair == made(3, 2)
 
 
-def test_without_eq_an_object_is_equal_to_itself_alone() -> None:
+def test_object_without_eq_is_equal_only_to_itself() -> None:
     for made in both(Pair, eq=False):
         pair = made(1, 2)
         assert pair == pair  # noqa: PLR0124 - that is asked
@@ -98,7 +98,7 @@ def test_without_eq_an_object_is_equal_to_itself_alone() -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_it_is_replaced_and_taken_apart_as_a_dataclass(frozen: bool) -> None:
+def test_slotted_object_is_replaced_and_converted_as_a_dataclass(frozen: bool) -> None:
     for made in both(Order, frozen=frozen):
         one = made("a", 2, ["x"])
         assert replace(one, count=3) == made("a", 3, ["x"])
@@ -110,7 +110,7 @@ def test_it_is_replaced_and_taken_apart_as_a_dataclass(frozen: bool) -> None:
         ]
 
 
-def test_nothing_is_compiled_before_the_first_object_and_once_then(
+def test_slotted_class_is_compiled_once_at_its_first_object(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled: list[str] = []
@@ -135,7 +135,7 @@ def test_nothing_is_compiled_before_the_first_object_and_once_then(
 
 
 @pytest.mark.parametrize("more", [{"default": 1}, {"default_factory": int, "compare": False}])
-def test_what_it_does_not_know_is_an_error(more: dict[str, Any]) -> None:
+def test_unknown_option_of_a_field_is_an_error(more: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"Point\.x: of field"):
 
         @slotted
@@ -145,7 +145,7 @@ def test_what_it_does_not_know_is_an_error(more: dict[str, Any]) -> None:
             x: int = field(**more)
 
 
-def test_what_is_the_classes_own_is_an_error() -> None:
+def test_class_variable_of_a_slotted_class_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"Point\.x: no value of objects"):
 
         @slotted
@@ -155,7 +155,9 @@ def test_what_is_the_classes_own_is_an_error() -> None:
             x: ClassVar[int] = 1
 
 
-def test_one_that_inherits_from_it_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subclass_of_a_slotted_class_makes_objects_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     @slotted
     class Point:
         """A place."""

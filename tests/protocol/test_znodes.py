@@ -1,4 +1,5 @@
-"""Kafka's nodes: what Kafka wrote is read, ours are as Kafka's, nonsense is named."""
+"""Kafka's nodes: the nodes that Kafka wrote are read, ours have its form, malformed ones
+are named."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ BROKER = Registration(
 )
 
 
-def test_a_registration_is_kafkas() -> None:
+def test_broker_registration_has_kafkas_form() -> None:
     data = encode_registration(BROKER)
     assert data == (
         b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -54,18 +55,18 @@ def test_a_registration_is_kafkas() -> None:
     assert decode_registration(1, data) == BROKER
 
 
-def test_a_registration_of_version_4_has_no_features() -> None:
+def test_registration_of_version_4_has_no_features() -> None:
     there = json.loads(encode_registration(BROKER, 4))
     assert there["version"] == 4
     assert "features" not in there
 
 
-def test_a_registration_of_version_1_has_a_host_and_a_port() -> None:
+def test_registration_of_version_1_has_a_host_and_a_port() -> None:
     data = b'{"jmx_port":-1,"timestamp":"17","host":"h","version":1,"port":9093}'
     assert decode_registration(2, data).endpoints == (Endpoint("PLAINTEXT", "h", 9093),)
 
 
-def test_a_listener_gets_its_protocol_from_the_map() -> None:
+def test_listener_gets_its_protocol_from_the_map() -> None:
     found = decode_registration(
         3,
         b'{"listener_security_protocol_map":{"IN":"SSL"},"endpoints":["IN://[::1]:1"],'
@@ -77,14 +78,15 @@ def test_a_listener_gets_its_protocol_from_the_map() -> None:
     assert found.endpoint("OUT") is None
 
 
-def test_a_broker_without_a_plain_endpoint_says_null_and_minus_1() -> None:
+def test_registration_without_a_plain_endpoint_has_null_and_minus_1() -> None:
     broker = Registration(1, (Endpoint("SSL", "h", 1, "SSL"),))
     there = json.loads(encode_registration(broker))
     assert (there["host"], there["port"]) == (None, -1)
 
 
-def test_a_rewritten_topic_keeps_its_id_its_moves_and_what_is_unknown() -> None:
-    """Trap 17: whoever drops the id makes every replica refuse the next one."""
+@pytest.mark.proves("clusters 17")
+def test_rewritten_topic_keeps_its_id_its_moves_and_unknown_fields() -> None:
+    """Trap 17: a broker that drops the id makes every replica refuse the next one."""
     data = (
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":{"1":[2],"0":[1,2,3]},'
         b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]},"later":7}'
@@ -95,13 +97,13 @@ def test_a_rewritten_topic_keeps_its_id_its_moves_and_what_is_unknown() -> None:
     assert topic.unknown == {"later": 7}
 
 
-def test_a_topic_of_an_old_kafka_has_no_id() -> None:
+def test_topic_of_an_old_kafka_has_no_id() -> None:
     topic = decode_topic("t", b'{"version":1,"partitions":{"0":[1]}}')
     assert topic == TopicNode({0: (1,)})
     assert b"topic_id" not in encode_topic(TopicNode({0: (1,)}, "x" * 22), version=2)
 
 
-def test_a_state_is_kafkas() -> None:
+def test_partition_state_has_kafkas_form() -> None:
     state = StateNode(1, 0, (1, 2, 3), 1)
     data = encode_state(state)
     assert data == (b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2,3]}')
@@ -110,13 +112,13 @@ def test_a_state_is_kafkas() -> None:
     assert decode_state("t", 0, encode_state(recovering)) == recovering
 
 
-def test_an_empty_isr_and_no_leader_are_read() -> None:
+def test_partition_state_without_isr_and_leader_is_read() -> None:
     """Trap 22."""
     data = b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":3,"isr":[]}'
     assert decode_state("t", 0, data) == StateNode(-1, 3, (), 1)
 
 
-def test_the_nodes_of_the_cluster() -> None:
+def test_nodes_of_the_cluster_have_kafkas_form() -> None:
     assert decode_controller(encode_controller(7, 1_700_000_000_000)) == 7
     assert decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}') == 3
     assert decode_epoch(b"12") == 12
@@ -128,12 +130,13 @@ def test_the_nodes_of_the_cluster() -> None:
     assert decode_producer_ids(b"") is None
 
 
+@pytest.mark.proves("clusters 18")
 @given(
     st.integers(0, INT32_MAX),
     st.integers(0, 2**62),
     st.lists(st.integers(0, INT32_MAX), max_size=4),
 )
-def test_no_number_is_above_32_bits(number: int, large: int, ids: list[int]) -> None:
+def test_numbers_in_nodes_stay_within_32_bits(number: int, large: int, ids: list[int]) -> None:
     """Trap 18: a larger one blinds Kafka 0.10.2."""
     nodes = [
         encode_registration(Registration(number, (), timestamp_ms=large)),
@@ -157,7 +160,7 @@ def _assert_small(value: object) -> None:
         assert not isinstance(value, int) or -1 <= value <= INT32_MAX
 
 
-def test_settings_and_their_notices() -> None:
+def test_nodes_of_settings_and_their_notices_have_kafkas_form() -> None:
     assert encode_config({"retention.ms": "1000"}) == (
         b'{"version":1,"config":{"retention.ms":"1000"}}'
     )
@@ -172,14 +175,14 @@ def test_settings_and_their_notices() -> None:
     assert number_of("something") == -1
 
 
-def test_what_old_tools_ask_for() -> None:
+def test_requests_of_old_tools_are_read() -> None:
     targets = {("t", 0): (2, 3)}
     assert decode_reassignments(encode_reassignments(targets)) == targets
     preferred = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
     assert decode_preferred(preferred) == decode_isr_change("/x", preferred) == [("t", 0)]
 
 
-def test_the_old_consumers_nodes() -> None:
+def test_nodes_of_the_old_consumer_are_read() -> None:
     data = b'{"version":1,"subscription":{"t":2},"pattern":"static","timestamp":"1"}'
     assert decode_member("g", "g_h-1", data).subscription == {"t": 2}
     assert decode_offset("/consumers/g/offsets/t/0", b"42") == 42
@@ -209,13 +212,13 @@ def test_the_old_consumers_nodes() -> None:
         (lambda: decode_offset("/o", b""), "which is not an offset"),
     ],
 )
-def test_a_node_that_does_not_parse_is_named(decode: object, says: str) -> None:
+def test_malformed_node_is_named_in_the_error(decode: object, says: str) -> None:
     with pytest.raises(BadNode) as caught:
         decode()  # type: ignore[operator]
     assert says in str(caught.value)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_topic_or_a_named_error(data: bytes) -> None:
+def test_random_bytes_are_a_topic_or_a_named_error(data: bytes) -> None:
     with suppress(BadNode):
         assert decode_topic("t", data).partitions is not None

@@ -1,4 +1,4 @@
-"""Nodes of entries, credentials, quotas and tokens: what Kafka 3.9.2 wrote is read and written.
+"""Nodes of entries, credentials, quotas and tokens of Kafka 3.9.2 are read and written.
 
 tests/interop/security_history.py is the history that left them.
 """
@@ -30,7 +30,7 @@ def _leaves(root: str) -> dict[str, bytes]:
     }
 
 
-def test_entries_are_read_and_written_as_kafka_does() -> None:
+def test_acl_entries_are_read_and_written_as_by_kafka() -> None:
     found = {}
     for pattern_type, tree in acls.TREES.items():
         for path, data in _leaves(tree).items():
@@ -51,7 +51,7 @@ def test_entries_are_read_and_written_as_kafka_does() -> None:
     assert len(found) == 8
 
 
-def test_there_is_a_directory_for_each_type() -> None:
+def test_each_resource_type_has_a_directory() -> None:
     for tree in acls.TREES.values():
         assert {path for path in NODES if path.rpartition("/")[0] == tree} - {
             "/kafka-acl-extended/prefixed"
@@ -62,7 +62,7 @@ def test_there_is_a_directory_for_each_type() -> None:
 
 
 @pytest.mark.parametrize("pattern_type", acls.TREES)
-def test_notices_of_entries_are_read_and_written_as_kafka_does(pattern_type: str) -> None:
+def test_notices_of_acl_entries_are_read_and_written_as_by_kafka(pattern_type: str) -> None:
     directory = acls.CHANGES[pattern_type]
     recorded = [text.encode() for text in RECORDED["notices"][directory]]
     places = [acls.decode_change(f"{directory}/acl_changes_1", each) for each in recorded]
@@ -72,12 +72,12 @@ def test_notices_of_entries_are_read_and_written_as_kafka_does(pattern_type: str
     assert places[0].notice_path == f"{directory}/acl_changes_"
 
 
-def test_a_notice_of_a_broker_before_2_0_is_read() -> None:
+def test_notice_of_a_broker_before_2_0_is_read() -> None:
     path = "/kafka-acl-changes/acl_changes_0000000001"
     assert acls.decode_change(path, b"TransactionalId:a:b") == acls.Place("TransactionalId", "a:b")
 
 
-def test_names_of_users_clients_and_addresses_are_spelled_as_kafka_does() -> None:
+def test_names_of_users_clients_and_addresses_are_spelled_as_by_kafka() -> None:
     paths = [path for path in NODES if path.startswith("/config/") and NODES[path]]
     entities = [client_entity(path.removeprefix("/config/")) for path in paths]
     assert [f"/config/{entity_of(each.parts).path}" for each in entities] == paths
@@ -89,14 +89,14 @@ def test_names_of_users_clients_and_addresses_are_spelled_as_kafka_does() -> Non
     assert len(entities) == 10
 
 
-def test_credentials_and_quotas_share_a_node() -> None:
+def test_credentials_and_quotas_of_a_user_share_a_node() -> None:
     path = f"/config/{entity_of([('users', STRANGE)]).path}"
     found = decode_config(path, NODES[path].encode())
     assert set(found) == {"SCRAM-SHA-256", "request_percentage", "producer_byte_rate"}
     assert (found["request_percentage"], found["producer_byte_rate"]) == ("12.5", "1024")
 
 
-def test_a_token_is_read_and_written_as_kafka_does() -> None:
+def test_token_is_read_and_written_as_by_kafka() -> None:
     token_id = RECORDED["token_id"]
     path = tokens.path(token_id)
     found = tokens.decode_token(path, NODES[path].encode())
@@ -108,7 +108,7 @@ def test_a_token_is_read_and_written_as_kafka_does() -> None:
     assert len({*notices}) == 2
 
 
-def test_a_token_of_an_older_broker_is_its_owners_own() -> None:
+def test_token_of_an_older_broker_has_its_owner_as_requester() -> None:
     data = (
         b'{"version":1,"owner":"User:a%2Cb","renewers":[],"issueTimestamp":1,"maxTimestamp":3,'
         b'"tokenId":"t"}'
@@ -126,7 +126,7 @@ def test_a_token_of_an_older_broker_is_its_owners_own() -> None:
         (b'{"version":1,"acls":["Read"]}', "acls="),
     ],
 )
-def test_entries_that_are_none_are_named(data: bytes, says: str) -> None:
+def test_malformed_acl_entries_are_named(data: bytes, says: str) -> None:
     with pytest.raises(BadNode, match=says) as error:
         acls.decode_entries("/kafka-acl/Topic/t", data)
     assert error.value.path == "/kafka-acl/Topic/t"
@@ -153,7 +153,7 @@ def test_entries_that_are_none_are_named(data: bytes, says: str) -> None:
         ),
     ],
 )
-def test_a_notice_that_names_no_pattern_is_refused(path: str, data: bytes) -> None:
+def test_notice_without_a_pattern_is_refused(path: str, data: bytes) -> None:
     with pytest.raises(BadNode, match=path):
         acls.decode_change(path, data)
 
@@ -170,12 +170,12 @@ def test_a_notice_that_names_no_pattern_is_refused(path: str, data: bytes) -> No
         b'"issueTimestamp":1,"maxTimestamp":1,"expiryTimestamp":1,"tokenId":"a/b"}',
     ],
 )
-def test_a_token_that_is_none_is_refused(data: bytes) -> None:
+def test_malformed_token_is_refused(data: bytes) -> None:
     with pytest.raises(BadNode):
         tokens.decode_token("/delegation_token/tokens/t", data)
 
 
 @pytest.mark.parametrize("data", [b"", b"a/b", b"\0", b"x" * 300])
-def test_a_notice_that_names_no_token_is_refused(data: bytes) -> None:
+def test_notice_without_a_token_is_refused(data: bytes) -> None:
     with pytest.raises(BadNode):
         tokens.decode_change("/delegation_token/token_changes/token_change_1", data)

@@ -123,5 +123,5 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns it with its outcomes written anew."""
+    """Runs a conversation and returns it with its outcomes written again."""
     return run_any(text, Conversation)

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log, where it goes on, and what it makes of errors."""
+"""Where a follower cuts its log and goes on, and its reaction to errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ from tests.replication.world import Node
         (Way.BY_HIGH_WATERMARK, -1, Begin.CUT),
     ],
 )
-def test_how_a_follower_begins(way: Way, latest_epoch: int, expected: Begin) -> None:
+def test_follower_begins_by_its_way_and_its_latest_epoch(
+    way: Way, latest_epoch: int, expected: Begin
+) -> None:
     assert begin(way, latest_epoch) is expected
 
 
@@ -62,7 +64,9 @@ def test_how_a_follower_begins(way: Way, latest_epoch: int, expected: Begin) -> 
         (9, 30, Cut(12, done=True), "newer than all here"),
     ],
 )
-def test_where_a_log_is_cut(epoch: int, end: int, expected: Cut, why: str) -> None:
+def test_follower_cuts_its_log_at_the_end_of_the_epoch(
+    epoch: int, end: int, expected: Cut, why: str
+) -> None:
     own = Node(2, log=[(2, "")] * 10 + [(4, "")] * 2, epochs=[(2, 0), (4, 10)])
     assert cut_to(epoch, end, own.end_of, own.end, 5) == expected, why
 
@@ -78,7 +82,9 @@ def test_where_a_log_is_cut(epoch: int, end: int, expected: Cut, why: str) -> No
         (3, 3, Reset(3)),
     ],
 )
-def test_where_it_goes_on_out_of_range(leader_start: int, leader_end: int, expected: Reset) -> None:
+def test_follower_goes_on_within_the_log_of_its_leader(
+    leader_start: int, leader_end: int, expected: Reset
+) -> None:
     assert reset(leader_start, leader_end, 10) == expected
 
 
@@ -86,7 +92,9 @@ def test_where_it_goes_on_out_of_range(leader_start: int, leader_end: int, expec
     ("leader", "end", "start", "expected"),
     [(7, 10, 0, 7), (12, 10, 0, 10), (0, 10, 4, 4), (12, 10, 10, 10)],
 )
-def test_a_followers_high_watermark(leader: int, end: int, start: int, expected: int) -> None:
+def test_high_watermark_of_a_follower_stays_within_its_log(
+    leader: int, end: int, start: int, expected: int
+) -> None:
     assert follower_high_watermark(leader, end, start) == expected
 
 
@@ -106,5 +114,7 @@ def test_a_followers_high_watermark(leader: int, end: int, start: int, expected:
         (UNKNOWN_SERVER_ERROR, 5, OnError.RETRY),
     ],
 )
-def test_what_an_error_means(error_code: int, asked_epoch: int, expected: OnError) -> None:
+def test_follower_reacts_to_each_error_code(
+    error_code: int, asked_epoch: int, expected: OnError
+) -> None:
     assert on_error(error_code, asked_epoch, 5) is expected

@@ -1,4 +1,4 @@
-"""The golden conversations say what they said when they were last reviewed.
+"""The golden conversations have the outcomes of their last review.
 
 After a change of behaviour: ``make golden``, and review the diff.
 """
@@ -14,7 +14,8 @@ from tests.replication.conversation import run_text
 GOLDEN = Path(__file__).parent.parent / "golden" / "replication"
 
 
+@pytest.mark.proves("clusters 4", "golden/replication/shrink.txt", "golden/replication/expand.txt")
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.txt")))
-def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
+def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
     text = (GOLDEN / name).read_text()
     assert run_text(text)[0] == text

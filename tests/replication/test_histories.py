@@ -1,4 +1,4 @@
-"""Random histories of a partition lose nothing that was committed; see `world.py`."""
+"""Random histories of a partition lose no committed record; see `world.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def history(seed: int, way: Way, min_isr: int, fault: str = "") -> World:
 
 @pytest.mark.parametrize("min_isr", [1, 2])
 @pytest.mark.parametrize("way", [Way.BY_FETCH, Way.BY_EPOCH])
-def test_what_is_committed_stays_whoever_leads(way: Way, min_isr: int) -> None:
+def test_committed_records_stay_after_each_election(way: Way, min_isr: int) -> None:
     committed = 0
     for seed in SEEDS:
         committed += len(history(seed, way, min_isr).told)
@@ -42,15 +42,15 @@ def histories_with(fault: str) -> None:
 
 @pytest.mark.planted("histories of replicas")
 @pytest.mark.parametrize("fault", sampled(FAULTS, set(FAULTS) - {"expand for nothing"}))
-def test_a_rule_that_is_left_out_is_found(fault: str) -> None:
+def test_history_without_one_rule_loses_a_committed_record(fault: str) -> None:
     with pytest.raises(Lost):
         histories_with(fault)
 
 
 @pytest.mark.parametrize("fault", ["", NO_EPOCH])
-def test_a_tail_of_a_lost_epoch_goes_before_the_new_leader_has_a_record(fault: str) -> None:
-    """Trap 5: broker 2 led epoch 5, with a record that nobody took; now 3 leads, whose log of epoch
-    3 is the longer one. It can name no end of epoch 5 unless its own, 6, has begun."""
+def test_follower_cuts_the_tail_of_a_lost_epoch_before_its_leader_appends(fault: str) -> None:
+    """Trap 5: broker 2 led epoch 5, with a record that has no other replica; now 3 leads, whose log
+    of epoch 3 is the longer one. It can name no end of epoch 5 unless its own, 6, has begun."""
     world = World(Random(0), Way.BY_FETCH, 1, fault)
     world.mail.clear()
     leader, follower = world.nodes[3], world.nodes[2]

@@ -1,4 +1,4 @@
-"""What the journal of a cluster tells of replicas: who fell out of sync, when and for what."""
+"""Entries of the cluster's journal about replicas: fallen out of sync, when and why."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from journal.happened import SESSION, Happened
 from protocol.now import Now
 from replication.events import (
     Behind,
-    ControllerTold,
+    ControllerChanged,
     Event,
-    LeaderTold,
+    LeaderReported,
     Registered,
     Session,
     SessionChanged,
@@ -30,23 +30,23 @@ def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
     return found
 
 
-def told(event: Event) -> tuple[str, Happened]:
-    """What an event tells."""
+def entry_of(event: Event) -> tuple[str, Happened]:
+    """The journal's entry of an event."""
     return entry(event, Now(0, 77))
 
 
 def changed(
     found: LedReplicas, isr: tuple[int, ...], now_ms: int, by_controller: bool
 ) -> list[str]:
-    """What a change of the ISR tells of t-0."""
+    """The entries of a change of the ISR of t-0."""
     after = found.state._replace(isr=isr)
     events = isr_events(found, "t", 0, after, now_ms, by_controller=by_controller)
-    stories = [told(event) for event in events]
+    stories = [entry_of(event) for event in events]
     assert all(name == "t-0" for name, _ in stories)
     return [f"{entry.cause}: {entry.why}" for _, entry in stories]
 
 
-def test_how_far_a_replica_is_behind() -> None:
+def test_lag_of_a_replica_has_records_and_times() -> None:
     found = led()
 
     assert behind(found, 2, 2_500) == Behind(0, 500, 500)
@@ -54,7 +54,7 @@ def test_how_far_a_replica_is_behind() -> None:
     assert behind(LedReplicas(1, STATE, 1, 0, 0, 0, Rules()), 2, 9) == Behind(-1, -1, -1)
 
 
-def test_a_replica_that_fetches_and_does_not_keep_up_is_told_from_one_that_is_silent() -> None:
+def test_slow_replica_and_silent_replica_have_different_causes() -> None:
     limit = "(replica.lag.time.max.ms is 3.0 s)"
 
     assert changed(led(), (1, 2), 4_500, by_controller=False) == [
@@ -72,7 +72,7 @@ def test_a_replica_that_fetches_and_does_not_keep_up_is_told_from_one_that_is_si
     ]
 
 
-def test_what_the_controller_takes_out_and_in() -> None:
+def test_entry_of_a_change_by_the_controller_has_its_cause() -> None:
     assert changed(led(alive=(1, 2)), (1, 2), 2_500, by_controller=True) == [
         "gone: broker 3 is down; it fetched 0.5 s ago, is 60 records behind and was last caught up"
         " 1.5 s ago"
@@ -87,22 +87,22 @@ def test_what_the_controller_takes_out_and_in() -> None:
     assert changed(led(), STATE.isr, 2_500, by_controller=True) == []
 
 
-def test_who_is_said_to_lead() -> None:
-    lost = LeaderTold("t", 0, 1, 3, 6, (1, 2), 4, before_lives=False)
+def test_entry_of_a_leader_names_it_and_the_previous_one() -> None:
+    lost = LeaderReported("t", 0, 1, 3, 6, (1, 2), 4, before_lives=False)
 
-    name, entry = told(lost)
+    name, entry = entry_of(lost)
     assert (name, entry.leader, entry.leader_before, entry.leader_epoch) == ("t-0", 1, 3, 6)
     assert entry.why == (
         "the controller reports broker 1 as leader; the previous leader, broker 3, is down"
     )
-    assert told(lost._replace(leader=-1))[1].why == "the controller reports no leader"
-    assert told(lost._replace(leader_before=-1))[1].why == (
+    assert entry_of(lost._replace(leader=-1))[1].why == "the controller reports no leader"
+    assert entry_of(lost._replace(leader_before=-1))[1].why == (
         "the controller reports broker 1 as leader"
     )
 
 
-def test_who_tells_this_broker_and_its_session() -> None:
-    assert told(ControllerTold(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
-    name, entry = told(SessionChanged(Session.EXPIRED))
+def test_entries_of_controller_session_and_registration_have_their_causes() -> None:
+    assert entry_of(ControllerChanged(2, 8))[1].why == "broker 2 is the controller (epoch 8)"
+    name, entry = entry_of(SessionChanged(Session.EXPIRED))
     assert (name, entry.cause) == (SESSION, "expired")
-    assert told(Registered(1, 33))[1].why == "broker 1 has registered (broker epoch 33)"
+    assert entry_of(Registered(1, 33))[1].why == "broker 1 has registered (broker epoch 33)"

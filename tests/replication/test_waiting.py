@@ -12,7 +12,7 @@ def _led(state: PartitionState = STATE) -> LedReplicas:
     return LedReplicas(1, state, 0, 0, 0, 1_000, Rules(lag_time_max_ms=10_000))
 
 
-def test_the_high_watermark_stands_from_the_first_record_that_waits() -> None:
+def test_high_watermark_waits_since_the_first_record_above_it() -> None:
     led = _led()
     led.begun(1_000)
     led.follower_fetched(2, 0, 0, 1_000)
@@ -27,7 +27,7 @@ def test_the_high_watermark_stands_from_the_first_record_that_waits() -> None:
     assert (led.high_watermark, led.waits_since_ms) == (9, NEVER)
 
 
-def test_a_replica_is_out_of_sync_since_its_leader_has_seen_it() -> None:
+def test_replica_is_out_of_sync_since_its_leader_has_written_it() -> None:
     led = _led()
     assert led.out_since_ms == {3: 1_000}
     led.begun(1_000)

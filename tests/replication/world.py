@@ -1,12 +1,15 @@
-"""Three brokers, one partition, a ZooKeeper and a controller, all by chance: nothing may be lost.
+"""Three brokers, one partition, a ZooKeeper and a controller, all by chance: no record may be lost.
 
 The leaders are `LedReplicas`, the followers go by `replication/follower.py`; logs, epochs, messages
 and elections are the simplest that could be. A message may be late, lost or overtaken by a crash; a
-broker may be cut off and lead on without knowing that another does. What is checked:
+broker may be cut off and lead on without knowing that another does. The checks:
 
-- an offset below any high watermark that was told holds the same record on every later leader;
+- an offset below any high watermark that was announced holds the same record on every later leader;
+
 - one leader of an epoch appends;
+
 - the versions and epochs that a broker learns never fall, and in-sync replicas are assigned ones;
+
 - logs agree up to the lower of two high watermarks.
 
 ``faults`` names rules that are left out, to see that the checks would find that.
@@ -57,7 +60,7 @@ class Node:
     state: PartitionState | None = None
     led: LedReplicas | None = None
     step: Begin | None = None
-    """What it has to do as a follower."""
+    """Its next step as a follower."""
     life: int = 0
 
     @property
@@ -106,9 +109,9 @@ class World:
         self.nodes = {node_id: Node(node_id) for node_id in IDS}
         self.zookeeper = PartitionState(1, 1, 0, IDS, 0, IDS)
         self.mail: list[Callable[[], None]] = []
-        """What is on its way, in no order."""
+        """The messages on their way, in no order."""
         self.told: dict[int, str] = {}
-        """What is known to be committed, by offset."""
+        """The values known to be committed, by offset."""
         self.appended_by: dict[int, tuple[int, int]] = {}
         """Which life of which broker appends in an epoch."""
         self.values = 0
@@ -118,7 +121,7 @@ class World:
     # -- chance
 
     def step(self) -> None:
-        """Something happens."""
+        """One random step."""
         self.chance.choices(
             (
                 self.produce, self.fetch, self.deliver, self.pass_time, self.crash_or_restart,
@@ -178,7 +181,7 @@ class World:
     # -- the controller
 
     def elect(self) -> None:
-        """Those that are reachable lead and are in sync; everybody hears of it, some time."""
+        """The reachable brokers lead and are in sync; each broker hears of it at some time."""
         live = [each for each in IDS if self.nodes[each].alive and self.nodes[each].connected]
         now = self.zookeeper
         eligible = live if self.fault == "no election by the in-sync replicas" else [
@@ -284,7 +287,7 @@ class World:
     # -- a follower
 
     def fetch(self) -> None:
-        """A follower asks its leader, and is answered some time."""
+        """A follower asks its leader, and gets the answer at some time."""
         node = self.chance.choice([*self.nodes.values()])
         state = node.state
         if not node.alive or state is None or node.led is not None or not node.connected:
@@ -394,7 +397,7 @@ class World:
         raise Lost(f"it does not heal: {self.zookeeper} {self.nodes}")
 
     def is_whole(self) -> bool:
-        """Everybody has everything, and knows that it is committed."""
+        """Each broker has each record, and knows that it is committed."""
         ends = {(node.end, node.high_watermark) for node in self.nodes.values()}
         is_same = len(ends) == 1 and len({tuple(n.log) for n in self.nodes.values()}) == 1
         ((end, high_watermark), *_) = ends

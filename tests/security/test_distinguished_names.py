@@ -1,4 +1,4 @@
-"""Subjects of certificates, beside what Java 17 prints for the same ones (``X500Principal``)."""
+"""Subjects of certificates, compared with Java 17's text of the same ones (``X500Principal``)."""
 
 from __future__ import annotations
 
@@ -64,23 +64,24 @@ def issued(subject: list[dict[ObjectIdentifier, str]]) -> bytes:
     return dated.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
+@pytest.mark.proves("security 10")
 @pytest.mark.parametrize("shown", SUBJECTS)
-def test_trap_10_a_subject_is_written_as_java_writes_it(shown: str) -> None:
+def test_trap_10_subject_is_written_as_java_writes_it(shown: str) -> None:
     assert subject_of(issued(SUBJECTS[shown])) == shown
 
 
-def test_a_certificate_without_a_subject_has_an_empty_one() -> None:
+def test_certificate_without_a_subject_has_an_empty_one() -> None:
     assert subject_of(issued([])) == ""
 
 
-def test_what_is_no_certificate_is_said_to_be_none() -> None:
+def test_malformed_certificate_is_refused_by_a_sentence() -> None:
     whole = issued([{CN: "x"}])
     for data in (b"", b"\x30", whole[:60], b"\x30\x82\xff\xff"):
         with pytest.raises(ValueError, match="it is not a certificate"):
             subject_of(data)
 
 
-def test_rules_see_that_text() -> None:
+def test_mapping_rules_match_the_text_of_the_subject() -> None:
     rules = parse_mapping_rules(r"RULE:^CN=(.*?),OU=Stores.*$/$1/L")
 
     assert rules.map(subject_of(issued([{OU: "Stores"}, {CN: "Alice"}]))) == "alice"

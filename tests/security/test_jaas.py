@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from security.jaas import JaasError, LoginModule, parse_jaas
 
 
-def test_a_module_and_its_options():
+def test_login_module_is_read_with_its_options():
     text = """org.apache.kafka.Plain required // of the broker
         username="broker" /* its own */ user_a="x\\"y;=\\n" serviceName=kafka-1.prod;"""
     assert parse_jaas(text) == LoginModule(
@@ -21,11 +21,11 @@ def test_a_module_and_its_options():
 
 
 @pytest.mark.parametrize("flag", ["required", "Requisite", "SUFFICIENT", "optional"])
-def test_the_flags_are_read_in_any_case(flag):
+def test_flag_of_a_login_module_is_read_in_any_case(flag):
     assert parse_jaas(f"M {flag};") == LoginModule("M", {})
 
 
-def test_escapes_are_javas():
+def test_escapes_are_read_as_by_java():
     assert parse_jaas(r'M required a="\101\t\q\60x";').options == {"a": "A\tq0x"}
 
 
@@ -44,17 +44,17 @@ def test_escapes_are_javas():
         ("M required; M required;", "the value has one login module"),
     ],
 )
-def test_what_is_wrong_is_said_and_no_value_is(text, said):
+def test_error_names_the_mistake_and_no_value(text, said):
     with pytest.raises(JaasError, match=said) as raised:
         parse_jaas(text)
     assert "secret" not in str(raised.value)
 
 
 @given(st.text(max_size=100))
-def test_any_text_is_a_module_or_an_error(text):
+def test_random_text_is_a_login_module_or_an_error(text):
     with suppress(JaasError):
         assert parse_jaas(text).name
 
 
-def test_what_is_printed_of_a_module_has_no_value():
+def test_repr_of_a_login_module_has_no_value():
     assert repr(parse_jaas('M required b="secret" a="x";')) == "LoginModule('M', ['a', 'b'])"

@@ -23,7 +23,7 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
         ("RULE:^CN=(.*?),OU=Admins.*$/$1/", None),
         ("RULE:CN=Alice/x/", None),  # the whole name has to match
         ("RULE:^CN=(.*?),OU=Admins.*$/$1/, RULE:^.*?O=(.*?)\\\\,.*$/$1/", "Acme"),
-        ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # there is no ninth group
+        ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # the pattern has one group
         ("RULE:^CN=(.*?),.*$/$10/", "Alice0"),
         ("RULE:^CN=(.*?),.*$/\\$1/", "$1"),
         ("RULE:^CN=(?<name>.*?),OU=(?<unit>.*?),.*$/${unit}-${name}/", "ServiceUsers-Alice"),
@@ -34,7 +34,7 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
         ("RULE:^CN=([\\w\\[]+),.*$/$1/", "Alice"),
     ],
 )
-def test_the_first_rule_that_matches_names_the_user(rules, mapped):
+def test_first_rule_that_matches_names_the_user(rules, mapped):
     """Each result is that of the ``SslPrincipalMapper`` of Kafka 4.3.1."""
     assert parse_mapping_rules(rules).map(NAME) == mapped
 
@@ -58,13 +58,13 @@ def test_the_first_rule_that_matches_names_the_user(rules, mapped):
         (r"RULE:^CN=([[:alpha:]]+),.*$/$1/", "the combined classes in .* are Java's own"),
     ],
 )
-def test_what_is_no_rule_is_refused_by_a_sentence(rules, said):
+def test_malformed_rule_is_refused_by_a_sentence(rules, said):
     with pytest.raises(ValueError, match=said):
         parse_mapping_rules(rules)
 
 
 @pytest.mark.parametrize("char", ["\r", "\n", "\x85", "\u2028", "\u2029"])
-def test_a_pattern_matches_no_name_with_a_line_break(char):
+def test_pattern_matches_no_name_with_a_line_break(char):
     """Java's dot matches none of them; RE2's leaves out the line feed alone."""
     rules = parse_mapping_rules("RULE:^CN=(.*?),OU=(.*)$/$1/")
     assert rules.map(f"CN=ali{char}ce,OU=x") is None
@@ -72,12 +72,12 @@ def test_a_pattern_matches_no_name_with_a_line_break(char):
     assert parse_mapping_rules("DEFAULT").map(f"CN={char}") == f"CN={char}"
 
 
-def test_no_pattern_takes_long():
+def test_pattern_that_backtracks_takes_short_time():
     rules = parse_mapping_rules("RULE:(a+)+b/$1/")
     began_s = time.thread_time()
     assert rules.map("a" * NAME_CHARS_MAX) is None
     assert time.thread_time() - began_s < 0.5
 
 
-def test_a_name_beyond_the_bound_matches_nothing():
+def test_name_above_the_bound_matches_no_rule():
     assert parse_mapping_rules("DEFAULT").map("a" * (NAME_CHARS_MAX + 1)) is None

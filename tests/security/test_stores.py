@@ -27,7 +27,7 @@ def keytool(*arguments: str) -> None:
     subprocess.run([found, "-noprompt", *arguments], check=True, capture_output=True, timeout=60)
 
 
-def test_a_truststore_of_pem_and_of_pkcs12_says_the_same(authority: Authority) -> None:
+def test_truststores_of_pem_and_pkcs12_have_the_same_certificates(authority: Authority) -> None:
     plain = authority.certificate.read_bytes()
 
     found = certificates_in(authority.trust_pkcs12(PASSWORD), "trust.p12", PASSWORD)
@@ -36,7 +36,7 @@ def test_a_truststore_of_pem_and_of_pkcs12_says_the_same(authority: Authority) -
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
-def test_a_truststore_that_keytool_made(authority: Authority, tmp_path: Path, kind: str) -> None:
+def test_truststore_of_keytool_is_read(authority: Authority, tmp_path: Path, kind: str) -> None:
     store = tmp_path / "trust.jks"
     keytool(
         "-importcert", "-file", str(authority.certificate), "-alias", "ca", "-keystore", str(store),
@@ -54,7 +54,7 @@ def test_a_truststore_that_keytool_made(authority: Authority, tmp_path: Path, ki
             certificates_in(data[:40] + data[-20:], str(store), None)
 
 
-def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) -> None:
+def test_keys_are_read_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) -> None:
     own = authority.issue("me")
 
     of_pem = key_and_certificates_in(own.pem.read_bytes(), "own.pem", None)
@@ -75,6 +75,6 @@ def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) ->
         (bytes.fromhex("feedfeed") + bytes(28), "x has no certificates"),
     ],
 )
-def test_a_file_that_is_no_store_is_a_sentence(data: bytes, said: str) -> None:
+def test_malformed_store_is_refused_by_a_sentence(data: bytes, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         certificates_in(data, "x", None)

@@ -1,11 +1,12 @@
 """The language of golden conversations with a shard of transactional ids.
 
-``init a x`` is InitProducerId by client a with the id x; a remembers the producer id and epoch that
-it is given, and says them with ``init a x again``, ``add a t/0 t/1``, ``verify a t/0`` and ``end a
-commit``. ``pid=``, ``epoch=`` and ``id=`` say others, ``tv=1`` the older rules. ``written x`` and
-``refused x 47`` answer the markers of x. ``ids 0`` leaves so many producer ids at hand. ``stored x
-CompleteCommit`` puts a record into the log and reloads. After each line the invariants are checked,
-and the shard is compared with one that is loaded from its log.
+``init a x`` is InitProducerId by client a with the id x. Client a remembers the producer id and
+epoch that it receives, and sends them with ``init a x again``, ``add a t/0 t/1``, ``verify a t/0``
+and ``end a commit``. ``pid=``, ``epoch=`` and ``id=`` set others, ``tv=1`` the older transaction
+version. ``written x`` and ``refused x 47`` answer the markers of x. ``ids 0`` sets the number of
+available producer ids. ``stored x CompleteCommit`` puts a record into the log and reloads. After
+each line the invariants are checked, and the shard is compared with one that is loaded from its
+log.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OPTIONS = re.compile("id|pid|epoch|timeout|tv|group|states|pids|duration|host")
 
 @dataclass
 class Speaker:
-    """What a client remembers."""
+    """The state of a client."""
 
     name: str
     transactional_id: str = ""
@@ -55,7 +56,7 @@ class Conversation:
         self.next_id = 1 << 40
 
     def say(self, line: str) -> list[str]:
-        """Does what a line says and returns what came of it, a line each."""
+        """Runs one line and returns the lines of its outcome."""
         verb, _, rest = line.partition(" ")
         lines: list[str] = getattr(self, "_" + verb.replace("-", "_"))(words_of(rest, _OPTIONS))
         self._check_against_log()
@@ -151,7 +152,7 @@ class Conversation:
         call = ListTransactions("list", states, pids, words.number("duration", -1))
         return self._ask(None, call, "")
 
-    # ----------------------------------------------------------------------- what is no request
+    # --------------------------------------------------------------------- other commands
 
     def _advance(self, words: Words) -> list[str]:
         outcomes = self.driver.advance(int(words.plain[0]), words.number("epoch", 100))
@@ -199,5 +200,5 @@ class Conversation:
 
 
 def run_text(text: str) -> tuple[str, Conversation]:
-    """Runs a conversation and returns it with its outcomes written anew."""
+    """Runs a conversation and returns its text with the present outcomes."""
     return golden_text.run_text(text, Conversation)

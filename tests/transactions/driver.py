@@ -1,4 +1,4 @@
-"""Plays the runtime around a shard: what a step writes is replayed at once, and kept as bytes."""
+"""Acts as the runtime around a shard: records of a step are replayed at once, and kept as bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 
 WALL_MS = 1_000_000
-"""The wall clock when the monotonic one says 0."""
+"""The wall clock when the monotonic clock is 0."""
 FIRST_ID = 1000
-"""The first producer id that is given."""
+"""The first assigned producer id."""
 
 
 class Driver:
-    """One shard, its log, and markers that are written when a test says so."""
+    """One shard, its log, and markers that are written when the test decides."""
 
     def __init__(self, **settings: Any) -> None:
         self.producer_ids = ProducerIds()
@@ -36,7 +36,7 @@ class Driver:
         self.mono_ms = 0
         self.wall_offset_ms = WALL_MS
         self.unsent: list[SendMarkers] = []
-        """Markers that are to be written."""
+        """Markers not yet written."""
         self.shard.loaded(self.now)
 
     @property
@@ -44,20 +44,20 @@ class Driver:
         return Now(self.mono_ms, self.mono_ms + self.wall_offset_ms)
 
     def handle(self, call: Call) -> Outcome:
-        """One call."""
+        """Handles one call."""
         return self.take(self.shard.handle(call, self.now))
 
     def answer(self, call: Call) -> Any:
-        """One call; its reply."""
+        """The reply to one call."""
         return dict(self.handle(call).replies)[call.ticket]
 
     def error(self, call: Call) -> int:
-        """One call; its error."""
+        """The error of one call."""
         reply = self.answer(call)
         return reply if isinstance(reply, int) else reply.error_code
 
     def take(self, outcome: Outcome) -> Outcome:
-        """Appends and replays its records, keeps its markers, checks the shard."""
+        """Appends and replays the records, keeps the markers, and checks the shard."""
         for run in outcome.records:
             self.shard.replay(run, len(self.log))
             self.store(run)
@@ -69,19 +69,19 @@ class Driver:
         return outcome
 
     def write_markers(self) -> None:
-        """All markers are written."""
+        """Writes all markers."""
         while self.unsent:
             sent = self.unsent.pop(0)
             owner = (sent.transactional_id, sent.producer_id, sent.producer_epoch)
             self.handle(MarkersWritten("written", *owner))
 
     def store(self, run: TransactionRun) -> None:
-        """Appends a record that somebody else wrote; `reload` sees it."""
+        """Appends a record of another writer, which `reload` sees."""
         value = None if run.value is None else encode_value(run.value, run.version)
         self.log.append(Record(len(self.log), 0, encode_key(run.transactional_id), value))
 
     def advance(self, milliseconds: int, budget: int = 100) -> list[Outcome]:
-        """Lets time pass, with a stop wherever the shard asks to be woken; what came of it."""
+        """Lets time pass, with a stop whenever the shard asks to be woken; returns the outcomes."""
         until_ms = self.mono_ms + milliseconds
         outcomes = []
         while (due_ms := self.shard.next_deadline()) is not None and due_ms <= until_ms:
@@ -91,7 +91,7 @@ class Driver:
         return outcomes
 
     def reload(self, **settings: Any) -> Outcome:
-        """The process is killed, and the shard loaded again from the bytes of its log."""
+        """Kills the process, and loads the shard again from the bytes of its log."""
         self.config = replace(self.config, **settings)
         self.shard = self.reloaded()
         self.unsent.clear()
@@ -105,7 +105,7 @@ class Driver:
         return shard
 
     def get(self, transactional_id: str) -> Transaction:
-        """An id that is there."""
+        """An existing id."""
         found = self.shard.view.get(transactional_id)
         assert found is not None
         return found

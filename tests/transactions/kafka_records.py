@@ -1,8 +1,9 @@
-"""What Apache Kafka 4.3.1 writes into ``__transaction_state`` for a list of requests.
+"""The records that Apache Kafka 4.3.1 writes into ``__transaction_state`` for a list of requests.
 
-tests/interop/test_transaction_records_as_kafka.py says `STEPS` to a real Kafka; `core_records` says
-them to the core. The records of both are the same bytes, but for producer ids and times, which the
-core is given from Kafka's. The file `GOLDEN` has Kafka's, so that this is tested without it.
+tests/interop/test_transaction_records_as_kafka.py sends `STEPS` to a real Kafka; `core_records`
+sends them to the core. The records of both have the same bytes, except for producer ids and times,
+which the core takes from Kafka's. The file `GOLDEN` has Kafka's records, so that this is tested
+without Kafka.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ StoredRecord = tuple[bytes, bytes | None]
 
 @dataclass
 class Step:
-    """A request of the producer that has the id now, or of one that has nothing."""
+    """A request of the producer that has the id now, or of one without an id."""
 
     verb: str
     transactional_id: str
@@ -48,7 +49,7 @@ class Step:
     partitions: dict[str, list[int]] = field(default_factory=dict)
     committed: bool = True
     goes_on: bool = False
-    """InitProducerId: with the producer id and epoch that it has (KIP-360)."""
+    """InitProducerId with the producer id and epoch that it has (KIP-360)."""
     timeout_ms: int = 60_000
 
 
@@ -65,13 +66,13 @@ def end(name: str, version: int, *, committed: bool) -> Step:
 
 
 def _one_by_one() -> list[Step]:
-    """Partitions of several topics, each in a request of its own, over several sizes of a table."""
+    """Partitions of several topics, each in its own request, over several sizes of a record."""
     topics = ("wide", "metrics", "orders.v2")
     return [Step("add", "wide", 3, {topic: [p]}) for p in range(36) for topic in topics]
 
 
 STEPS = [
-    # By both rules, committed and aborted, on and on.
+    # Both transaction versions, committed and aborted, repeatedly.
     init("tv1", 4),
     add("tv1", 3, t=[0]),
     add("tv1", 3, t=[0, 1, 2]),
@@ -108,7 +109,7 @@ STEPS = [
     add("grüße 🙂", 4, t=[1]),
     end("grüße 🙂", 5, committed=True),
 ]
-"""Each is said until it is no longer answered CONCURRENT_TRANSACTIONS."""
+"""Each is repeated until it is no longer answered CONCURRENT_TRANSACTIONS."""
 
 
 def read_golden() -> list[StoredRecord]:
@@ -118,15 +119,15 @@ def read_golden() -> list[StoredRecord]:
 
 
 def write_golden(records: Sequence[StoredRecord]) -> None:
-    """Keeps them."""
+    """Stores the records."""
     lines = [json.dumps([key.hex(), value and value.hex()]) for key, value in records]
     GOLDEN.write_text("".join(f"{line}\n" for line in lines))
 
 
 def core_records(kafka: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """What the core writes for `STEPS`, at the times and with the producer ids of Kafka's.
+    """The records of the core for `STEPS`, with the times and producer ids of Kafka.
 
-    Id by id, as `by_id` has Kafka's: it completes a transaction while others go on.
+    In the order of `by_id`: Kafka completes a transaction while others continue.
     """
     values = [(key, decode_value(value)[0]) for key, value in kafka if value is not None]
     core = _Core(list(dict.fromkeys(value.producer_id for _, value in values)))
@@ -145,7 +146,7 @@ _Call = InitProducerId | AddPartitions | EndTransaction | MarkersWritten
 
 
 class _Core:
-    """Plays the runtime and the sender of markers."""
+    """Acts as the runtime and as the sender of markers."""
 
     def __init__(self, producer_ids: Sequence[int]) -> None:
         ids = ProducerIds()

@@ -1,7 +1,7 @@
-"""A slow model of one transactional id, written from Kafka's rules and not from the core's code.
+"""A slow model of one transactional id, written from Kafka's rules and not from the core.
 
-It keeps plain numbers and names of states, and says for each event what is answered and what the
-records hold. Producer ids come from a counter, as the driver's do.
+It has plain numbers and names of states, and returns for each event the answer and the content of
+the records. Producer ids come from a counter, as the driver's do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LAST, MOST = 32766, 32767
 
 @dataclass
 class Kept:
-    """What a record holds, and ``last``, which no record does."""
+    """The content of a record, and ``last``, which records do not have."""
 
     pid: int
     epoch: int
@@ -30,7 +30,7 @@ class Kept:
 
 @dataclass
 class Model:
-    """One id; None while it is not known."""
+    """One id; None while it is unknown."""
 
     level: int
     next_id: int = 1000
@@ -76,7 +76,7 @@ class Model:
         return 0, self.kept.pid, self.kept.epoch  # type: ignore[union-attr]
 
     def _fence(self, now: int) -> None:
-        """By the rules of the broker: TV2 remembers the epoch that is fenced."""
+        """Follows the rules of the broker: TV2 remembers the fenced epoch."""
         at = self.kept
         assert at is not None
         if self.level >= 2:
@@ -195,7 +195,7 @@ class Model:
             self._fence(now)
 
     def reload(self) -> None:
-        """What no record keeps is gone; value version 0 keeps less."""
+        """State that records do not have is lost; value version 0 has less."""
         if self.kept is not None:
             self.kept = replace(self.kept, last=-1)
             if self.level == 0:

@@ -108,7 +108,7 @@ def event_line(event: Event) -> str:
 
 
 def id_line(shard: TransactionShard, transactional_id: str) -> str:
-    """How an id is now."""
+    """The present state of an id."""
     transaction = shard.view.get(transactional_id)
     if transaction is None:
         return f"{transactional_id}: {State.DEAD.wire_name}"

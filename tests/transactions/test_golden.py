@@ -1,6 +1,6 @@
-"""The golden conversations say what they said when they were last reviewed.
+"""The golden conversations have their reviewed outcomes.
 
-After a change of behaviour: ``make golden``, and review the diff.
+After a change of behavior: ``make golden``, and review the diff.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from tests.transactions.conversation import run_text
 GOLDEN = Path(__file__).parent.parent / "golden" / "transactions"
 
 
+@pytest.mark.proves("transactions 12", "golden/transactions/exhaustion.txt")
+@pytest.mark.proves("transactions 24", "golden/transactions/expiry.txt")
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.txt")))
-def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
+def test_golden_conversation_has_its_reviewed_outcome(name: str) -> None:
     text = (GOLDEN / name).read_text()
     assert run_text(text)[0] == text

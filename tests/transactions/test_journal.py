@@ -1,4 +1,4 @@
-"""What the journal tells of transactions, how much it keeps, and what the next run knows of it."""
+"""The journal of transactions: its entries, its bounds, and its state after a restart."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from transactions.events import (
 from transactions.journal import (
     BYTES_KEPT,
     FORM,
+    NOTABLE_KEPT,
     RECENT_KEPT,
     SAVED_OPEN_MS,
-    TOLD_KEPT,
     Journal,
 )
 from transactions.journal_entries import LONG_MS, Outcome, Reader, Story
 from transactions.states import State
 
-PAGE = Path(__file__).parents[2] / "docs" / "formats" / "transactions-journal.md"
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "journals.md"
 NOON = 1_700_000_000_000
 APP, OTHER = Client("billing", "10.0.0.7"), Client("billing", "10.0.0.8")
 INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)
 
 
-class Told:
-    """A journal with its clock, and the lines that it has written down."""
+class JournalRun:
+    """A journal with its clock and its written lines."""
 
     def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
         self.unsaved = Unsaved()
@@ -82,13 +82,13 @@ class Told:
         self.move(prepare, complete, Cause.MARKERS, name)
 
     def write(self) -> int:
-        """What is to be written down is; how many lines it was."""
+        """Writes the pending lines and returns their number."""
         taken = self.unsaved.take(10_000)
         self.lines += [FORM.line_of(name, entry) for name, entry in taken]
         return len(taken)
 
-    def next_run(self) -> Told:
-        again = Told()
+    def next_run(self) -> JournalRun:
+        again = JournalRun()
         for line in self.lines:
             again.journal.restore(*FORM.entry_of(line[:-1]))
         again.ms = self.ms + 60_000
@@ -99,8 +99,8 @@ class Told:
         return [] if journal is None else journal.stories()
 
 
-def test_a_story_says_who_opened_it_what_it_touched_and_how_it_ended() -> None:
-    told = Told()
+def test_history_of_a_transaction_has_client_partitions_and_outcome() -> None:
+    told = JournalRun()
     told.begin(group="shop")
     [story] = told.stories()
     assert story.outcome is Outcome.OPEN
@@ -120,8 +120,8 @@ def test_a_story_says_who_opened_it_what_it_touched_and_how_it_ended() -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_an_operators_marker_is_told_whether_a_story_is_open_or_not(is_open: bool) -> None:
-    told = Told()
+def test_operators_marker_is_in_the_history(is_open: bool) -> None:
+    told = JournalRun()
     told.begin()
     if not is_open:
         told.finish(True)
@@ -141,8 +141,8 @@ def test_an_operators_marker_is_told_whether_a_story_is_open_or_not(is_open: boo
             assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
-def test_readers_wait_from_when_they_are_held_back_to_the_last_marker() -> None:
-    told = Told()
+def test_wait_of_readers_ends_at_the_last_marker() -> None:
+    told = JournalRun()
     told.begin()
     for _ in range(3):
         told.ms += 5_000
@@ -152,8 +152,8 @@ def test_readers_wait_from_when_they_are_held_back_to_the_last_marker() -> None:
     assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
 
 
-def test_a_reader_that_went_away_long_before_the_end_has_waited_until_then() -> None:
-    told = Told()
+def test_wait_of_a_reader_ends_when_it_was_last_seen() -> None:
+    told = JournalRun()
     told.begin()
     told.ms += 5_000
     told.journal.wait("id", told.stories()[0], INVOICES, told.now)
@@ -163,8 +163,8 @@ def test_a_reader_that_went_away_long_before_the_end_has_waited_until_then() -> 
     assert wait.seen_ms == NOON + 5_000
 
 
-def test_short_commits_are_soon_forgotten_and_what_went_wrong_is_not() -> None:
-    told = Told()
+def test_aborted_transactions_are_kept_longer_than_short_commits() -> None:
+    told = JournalRun()
     told.begin()
     told.finish(False, Cause.TIMEOUT)
     for _ in range(50):
@@ -174,17 +174,17 @@ def test_short_commits_are_soon_forgotten_and_what_went_wrong_is_not() -> None:
     assert [each.number for each in stories] == [1, 48, 49, 50, 51]
     assert stories[0].cause is Cause.TIMEOUT
     assert len(stories) == RECENT_KEPT + 1
-    for _ in range(2 * TOLD_KEPT):
+    for _ in range(2 * NOTABLE_KEPT):
         told.begin()
         told.finish(False, Cause.ADMIN)
-    assert len(told.stories()) == RECENT_KEPT + TOLD_KEPT
+    assert len(told.stories()) == RECENT_KEPT + NOTABLE_KEPT
     journal = told.journal.get("id")
     assert journal is not None
     assert journal.ended[Outcome.COMMITTED, Cause.CLIENT] == 50
 
 
-def test_what_is_long_is_worth_telling_though_it_was_committed() -> None:
-    told = Told()
+def test_long_committed_transaction_is_kept() -> None:
+    told = JournalRun()
     told.begin()
     told.ms += LONG_MS
     told.finish(True)
@@ -194,8 +194,8 @@ def test_what_is_long_is_worth_telling_though_it_was_committed() -> None:
     assert told.stories()[0].number == 1
 
 
-def test_a_healthy_load_writes_nothing_down() -> None:
-    told = Told()
+def test_short_commits_write_no_lines() -> None:
+    told = JournalRun()
     for _ in range(100):
         told.begin()
         told.ms += 100
@@ -205,8 +205,8 @@ def test_a_healthy_load_writes_nothing_down() -> None:
     assert not told.unsaved.young
 
 
-def test_an_open_one_is_written_down_when_it_is_old_and_the_next_run_knows_it() -> None:
-    told = Told()
+def test_old_open_transaction_is_written_and_restored() -> None:
+    told = JournalRun()
     told.begin(group="shop")
     assert told.unsaved.young
     told.ms += SAVED_OPEN_MS
@@ -228,17 +228,17 @@ def test_an_open_one_is_written_down_when_it_is_old_and_the_next_run_knows_it() 
     assert again.write() == 1
 
 
-def test_a_stop_writes_what_is_open_down_however_young() -> None:
-    told = Told()
+def test_stop_writes_every_open_transaction() -> None:
+    told = JournalRun()
     told.begin()
     told.journal.save_counts()
     told.write()
     assert [each.outcome for each in told.next_run().stories()] == [Outcome.OPEN]
 
 
-def test_one_that_ended_unseen_does_not_stay_open() -> None:
-    """The process died before the line of its end was written."""
-    told = Told()
+def test_restored_open_transaction_is_unknown_when_another_begins() -> None:
+    """The process died before it wrote the line of the end."""
+    told = JournalRun()
     told.begin()
     told.journal.save_counts()
     told.write()
@@ -248,23 +248,23 @@ def test_one_that_ended_unseen_does_not_stay_open() -> None:
     assert [each.number for each in again.stories()] == [1, 2]
 
 
-def test_one_that_no_line_tells_of_is_told_of_as_far_as_the_log_knows() -> None:
-    told = Told()
+def test_transaction_without_a_line_is_known_from_the_log() -> None:
+    told = JournalRun()
     told.finish(False, Cause.TIMEOUT, open_ms=70_000, partitions=3)
     [story] = told.stories()
     assert (story.source, story.client, story.touched) == (Source.LOG, BROKER, 3)
     assert story.began_ms == NOON - 70_000
 
 
-def test_an_abort_of_nothing_is_no_story() -> None:
-    told = Told()
+def test_abort_without_a_transaction_has_no_history() -> None:
+    told = JournalRun()
     told.move(State.EMPTY, State.PREPARE_ABORT)
     told.move(State.PREPARE_ABORT, State.COMPLETE_ABORT)
     assert told.stories() == []
 
 
-def test_refusals_are_counted_by_error_and_written_down_ever_more_rarely() -> None:
-    told = Told()
+def test_refusals_are_counted_by_error_and_written_ever_less_often() -> None:
+    told = JournalRun()
     for number in range(100):
         told.see(TransactionRefused("id", 90, f"number {number}", 7, 2, OTHER))
     told.see(TransactionRefused("id", 48, "another", 7, 2, OTHER))
@@ -283,8 +283,8 @@ def test_refusals_are_counted_by_error_and_written_down_ever_more_rarely() -> No
     assert [each.count for each in again.refused if each.error_code == 90] == [100]
 
 
-def test_an_id_that_expired_is_forgotten_here_and_by_the_next_run() -> None:
-    told = Told()
+def test_expired_id_is_removed_from_the_journal() -> None:
+    told = JournalRun()
     told.begin()
     told.finish(False, Cause.TIMEOUT)
     told.write()
@@ -294,8 +294,8 @@ def test_an_id_that_expired_is_forgotten_here_and_by_the_next_run() -> None:
     assert FORM.name_of(told.lines[-1][:-1]) == ("id", True)
 
 
-def test_a_million_ids_take_what_they_may_and_the_quiet_ones_go_first() -> None:
-    told = Told(bytes_kept=200_000)
+def test_journal_is_bounded_and_drops_the_quiet_ids_first() -> None:
+    told = JournalRun(bytes_kept=200_000)
     for number in range(2_000):
         told.begin(f"id-{number}", topic="t" * 5_000)
         told.finish(False, Cause.TIMEOUT, name=f"id-{number}")
@@ -305,8 +305,8 @@ def test_a_million_ids_take_what_they_may_and_the_quiet_ones_go_first() -> None:
     assert 10 < len(ids) < 200
 
 
-def test_one_transaction_with_ten_thousand_partitions_and_readers_is_bounded() -> None:
-    told = Told()
+def test_history_of_a_transaction_with_many_partitions_is_bounded() -> None:
+    told = JournalRun()
     told.begin()
     told.see(PartitionsAdded("id", 7, 3, [("wide", range(10_000))], APP, ""))
     for number in range(10_000):
@@ -319,8 +319,8 @@ def test_one_transaction_with_ten_thousand_partitions_and_readers_is_bounded() -
     assert len(FORM.line_of("id", story)) < 100_000
 
 
-def test_what_is_taken_does_not_change_any_more() -> None:
-    told = Told()
+def test_entry_taken_for_writing_does_not_change() -> None:
+    told = JournalRun()
     told.begin()
     told.journal.save_counts()
     [(_, taken)] = told.unsaved.take(1)
@@ -330,8 +330,9 @@ def test_what_is_taken_does_not_change_any_more() -> None:
     assert (len(taken.partitions), taken.waits) == (2, {})
 
 
-def test_the_worked_example_of_the_page() -> None:
-    text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
+def test_example_of_the_page_is_read_and_written() -> None:
+    section = PAGE.read_text().split("\n## Transactions\n")[1]
+    text = section.split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
     assert first == FORM.first_line
     name, story = FORM.entry_of(second[:-1])
@@ -344,8 +345,8 @@ def test_the_worked_example_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("kind", ["transaction", "refused", "gone"])
-def test_a_line_that_says_something_else_is_no_entry(kind: str) -> None:
-    told = Told()
+def test_line_with_missing_or_wrong_fields_is_refused(kind: str) -> None:
+    told = JournalRun()
     told.begin()
     told.see(TransactionRefused("id", 90, "x", 7, 2, OTHER))
     told.finish(False, Cause.TIMEOUT)

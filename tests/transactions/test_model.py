@@ -1,4 +1,4 @@
-"""Random events on one id: the core answers, records and remembers what the slow model says."""
+"""Random events on one id: the core answers, records and remembers what the slow model does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS = range(60)
 
 
 def kept_of(value: TransactionValue) -> Kept:
-    """A value as the model says it; what it does not hold is -1."""
+    """A value in the model's form; missing fields are -1."""
     return Kept(
         value.producer_id,
         value.producer_epoch,
@@ -42,13 +42,13 @@ def kept_of(value: TransactionValue) -> Kept:
 
 
 def as_written(kept: Kept, level: int) -> Kept:
-    """What a record has of it."""
+    """The fields that a record has."""
     written = replace(kept, last=-1)
     return written if level else replace(written, prev=-1, next=-1, rules=0)
 
 
 class Walk:
-    """One seed: a driver and a model side by side."""
+    """One seed: a driver and a model."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -74,7 +74,7 @@ class Walk:
         return self.driver.shard.view.get("x")
 
     def owner(self) -> tuple[int, int]:
-        """Mostly who has the id, now and then somebody of before or a stranger."""
+        """Usually the owner of the id, sometimes a former owner or a stranger."""
         kept = self.model.kept
         if kept is None:
             return 7, 0
@@ -91,7 +91,7 @@ class Walk:
         self.compare(before, event.__name__)
 
     def compare(self, before: int, event: str) -> None:
-        """Records, state and what memory keeps."""
+        """Compares records, state and memory."""
         written = self.driver.log[before:]
         expected, self.model.records = self.model.records, []
         if event not in ("crash", "reload"):
@@ -140,7 +140,7 @@ class Walk:
         owner = (sent.producer_id, sent.producer_epoch)
         self.driver.handle(MarkersWritten("t", "x", *owner))
         self.model.markers(self.wall_ms, *owner)
-        if self.chance.random() < 0.2:  # told twice
+        if self.chance.random() < 0.2:  # repeated
             self.driver.unsent.append(sent)
 
     def timeout(self) -> None:
@@ -169,13 +169,13 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_core_does_what_the_model_does(seed: int) -> None:
+def test_core_behaves_as_the_model(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()
 
 
-def test_the_walks_see_every_state() -> None:
+def test_random_walks_reach_every_state() -> None:
     seen: set[str] = set()
     for seed in range(8):
         walk = Walk(seed)

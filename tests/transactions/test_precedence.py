@@ -1,8 +1,8 @@
-"""The order in which each handler checks: the first thing that is wrong is what is answered.
+"""The order of checks in each handler: the first error is the answer.
 
-Each table reads downwards in the order of the checks. A row's call has everything wrong that the
-rows below it name, and its own fault too; the last row has nothing wrong. "x" is complete, "open"
-has a transaction, "ending" is between Prepare and Complete, "none" is not there.
+The rows of each table are in the order of the checks. A row's call has every error that the rows
+below it name, in addition to its own; the last row has no error. "x" is complete, "open" has a
+transaction, "ending" is between Prepare and Complete, and "none" is unknown.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ none   | 900000  | 7    | 9     | NONE
 
 
 @pytest.mark.parametrize(("name", "timeout", "pid", "epoch", "error"), rows(INIT))
-def test_init_producer_id(
+def test_init_producer_id_checks_in_the_order_of_the_table(
     driver: Driver, name: str, timeout: str, pid: str, epoch: str, error: str
 ) -> None:
     call = InitProducerId("t", name, int(timeout), int(pid), int(epoch))
@@ -73,7 +73,7 @@ x      | 1000 | 1     | 100        | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "partitions", "error"), rows(ADD))
-def test_add_partitions(
+def test_add_partitions_checks_in_the_order_of_the_table(
     driver: Driver, name: str, pid: str, epoch: str, partitions: str, error: str
 ) -> None:
     before = len(driver.log)
@@ -98,7 +98,7 @@ open   | 1001 | 0     | 0         | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "partition", "error"), rows(VERIFY))
-def test_verify_partitions(
+def test_verify_partitions_checks_in_the_order_of_the_table(
     driver: Driver, name: str, pid: str, epoch: str, partition: str, error: str
 ) -> None:
     call = VerifyPartitions("t", name, int(pid), int(epoch), [("t", [int(partition)])])
@@ -133,7 +133,7 @@ open   | 1001 | 0     | 2     | NONE
 
 
 @pytest.mark.parametrize(("name", "pid", "epoch", "rules", "error"), rows(END))
-def test_end_transaction(
+def test_end_transaction_checks_in_the_order_of_the_table(
     driver: Driver, name: str, pid: str, epoch: str, rules: str, error: str
 ) -> None:
     call = EndTransaction("t", name, int(pid), int(epoch), True, int(rules))
@@ -143,5 +143,5 @@ def test_end_transaction(
 @pytest.mark.parametrize(
     ("name", "error"), [("none", "TRANSACTIONAL_ID_NOT_FOUND"), ("x", "NONE"), ("ending", "NONE")]
 )
-def test_describe(driver: Driver, name: str, error: str) -> None:
+def test_describe_checks_in_the_order_of_the_table(driver: Driver, name: str, error: str) -> None:
     assert NAMES[driver.error(DescribeTransaction("t", name))] == error

@@ -1,4 +1,4 @@
-"""Records of ``__transaction_state``: to bytes and back, beside the codec that walks the schema."""
+"""Records of ``__transaction_state``: a round trip, compared with the codec of the schema."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def values(draw: st.DrawFn) -> TransactionValue:
 
 
 def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
-    """The value as the codec of the schema has it."""
+    """The value in the form of the schema's codec."""
     fields = {
         "producer_id": value.producer_id,
         "producer_epoch": value.producer_epoch,
@@ -78,7 +78,7 @@ def fields_of(value: TransactionValue, version: int) -> dict[str, Any]:
 
 
 @given(values(), st.sampled_from([0, 1]))
-def test_a_value_is_what_the_schema_says_and_is_read_back(
+def test_value_has_the_bytes_of_the_schema_and_is_read_back(
     value: TransactionValue, version: int
 ) -> None:
     data = encode_value(value, version)
@@ -95,7 +95,7 @@ def test_a_value_is_what_the_schema_says_and_is_read_back(
 
 
 @given(st.text(max_size=50), st.none() | values(), st.integers(0, 200))
-def test_a_run_is_read_back_from_its_batch(
+def test_run_is_read_back_from_its_batch(
     name: str, value: TransactionValue | None, before: int
 ) -> None:
     run = TransactionRun(name, value)
@@ -110,7 +110,7 @@ def test_a_run_is_read_back_from_its_batch(
 
 
 @given(values(), st.data())
-def test_damaged_bytes_are_read_or_are_an_error_of_the_record(
+def test_damaged_value_is_read_or_raises_a_record_error(
     value: TransactionValue, data: st.DataObject
 ) -> None:
     encoded = bytearray(encode_value(value, 1))
@@ -123,7 +123,7 @@ def test_damaged_bytes_are_read_or_are_an_error_of_the_record(
         list(runs_of_records([Record(7, 0, encode_key("x"), bytes(encoded))], Counter()))
 
 
-def test_the_golden_values_of_kafkas_own_serializer() -> None:
+def test_values_of_kafkas_serializer_are_read_and_written() -> None:
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     golden = [line for line in lines if line["record"] == "TransactionLogValue"]
     assert {line["version"] for line in golden} == {0, 1}
@@ -150,7 +150,7 @@ def test_the_golden_values_of_kafkas_own_serializer() -> None:
         (b"\0\0\0\x01a", b"\0\0", "truncated"),
     ],
 )
-def test_what_must_be_understood_and_is_not(
+def test_unreadable_record_raises_with_its_offset(
     key: bytes | None, value: bytes | None, error: str
 ) -> None:
     with pytest.raises(CorruptTransactionRecord, match=error) as caught:

@@ -27,7 +27,7 @@ def config() -> TransactionConfig:
 
 
 class Driver:
-    """Plays the runtime: what a step writes is replayed at once."""
+    """Acts as the runtime: records of a step are replayed at once."""
 
     def __init__(self) -> None:
         self.config = config()
@@ -50,7 +50,7 @@ class Driver:
         return self.shard.loaded(self.now)
 
 
-def test_a_transaction_of_tv2_from_its_beginning_to_its_end() -> None:
+def test_tv2_transaction_completes_and_its_markers_survive_a_load() -> None:
     driver = Driver()
     outcome = driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     assert outcome.replies == [("i", InitReply(NONE, 1000, 0))]

@@ -1,4 +1,4 @@
-"""Work that is long goes in pieces, and what is kept is bounded."""
+"""Long work runs in pieces, and stored state is bounded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IDS = 100_000
 
 
 def begun(driver: Driver, count: int) -> None:
-    """So many open transactions."""
+    """Begins ``count`` open transactions."""
     for number in range(count):
         name = f"x{number}"
         reply = driver.answer(InitProducerId("i", name, 1000, -1, -1))
@@ -38,7 +38,7 @@ def begun(driver: Driver, count: int) -> None:
         driver.handle(AddPartitions("a", *owner, [("t", [number])], TV2))
 
 
-def test_timeouts_go_in_pieces_and_what_is_left_is_due_still() -> None:
+def test_timeouts_are_handled_in_pieces() -> None:
     driver = Driver()
     begun(driver, 25)
     driver.mono_ms = 10_000
@@ -51,7 +51,7 @@ def test_timeouts_go_in_pieces_and_what_is_left_is_due_still() -> None:
     assert all(isinstance(each, SendMarkers) and not each.committed for each in driver.unsent)
 
 
-def test_nothing_is_looked_at_while_nothing_can_be_due() -> None:
+def test_next_deadline_is_none_without_due_work() -> None:
     driver = Driver()
     assert driver.shard.next_deadline() is None
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -60,7 +60,7 @@ def test_nothing_is_looked_at_while_nothing_can_be_due() -> None:
     assert driver.shard.next_deadline() == driver.config.abort_interval_ms
 
 
-def test_a_producer_that_is_busy_costs_one_entry_in_the_heap_of_timeouts() -> None:
+def test_busy_producer_has_one_entry_in_the_timeout_heap() -> None:
     driver = Driver()
     driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     for epoch in range(500):
@@ -68,12 +68,12 @@ def test_a_producer_that_is_busy_costs_one_entry_in_the_heap_of_timeouts() -> No
         driver.handle(AddPartitions("a", "x", 1000, epoch, [("t", [0])], TV2))
         driver.handle(EndTransaction("e", "x", 1000, epoch, True, TV2))
         driver.write_markers()
-    state = driver.shard.view._state  # the bound is on what is inside
+    state = driver.shard.view._state  # the bound is on the internal state
     assert len(state.timeouts) == 1
     assert len(state.expiries) == 1
 
 
-def test_expired_ids_go_in_pieces_that_fit_a_batch() -> None:
+def test_expired_ids_are_removed_in_pieces_that_fit_a_batch() -> None:
     driver = Driver(max_record_bytes=80_000, expiration_ms=1000)
     for number in range(9):
         driver.handle(InitProducerId("i", f"{number}" * 20_000, 1000, -1, -1))
@@ -88,7 +88,7 @@ def test_expired_ids_go_in_pieces_that_fit_a_batch() -> None:
     assert not driver.shard.view.transactions
 
 
-def test_an_expired_id_tells_why_and_is_gone_from_the_log() -> None:
+def test_expired_id_has_its_cause_and_a_tombstone() -> None:
     driver = Driver(expiration_ms=1000)
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
     [outcome] = driver.advance(driver.config.expire_interval_ms)
@@ -100,7 +100,7 @@ def test_an_expired_id_tells_why_and_is_gone_from_the_log() -> None:
     assert not driver.shard.view.transactions
 
 
-def test_a_wall_clock_that_is_set_back_ends_no_transaction_early() -> None:
+def test_wall_clock_set_back_times_out_no_transaction_early() -> None:
     driver = Driver()
     begun(driver, 1)
     driver.wall_offset_ms -= 3_600_000
@@ -151,7 +151,7 @@ def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
         assert time.thread_time() - began < 0.01, "a sweep looks at what is due, not at all"
 
 
-def test_what_is_open_is_woken_in_pieces() -> None:
+def test_load_wakes_open_transactions_in_pieces() -> None:
     shard = TransactionShard(TransactionConfig("markers", ProducerIds()))
     for number in range(250):
         state = State.PREPARE_COMMIT if number % 2 else State.ONGOING

@@ -1,8 +1,7 @@
-"""Each request in each state, cell by cell, by both rules.
+"""Each request in each state, cell by cell, by both transaction versions.
 
-A cell says the error, or the state that the id is in afterwards. "again" is a request with the
-epoch before; its columns have no meaning while an id has had one epoch only, and are asked at a
-later one.
+A cell has the error, or the state of the id afterwards. "again" is a request with the previous
+epoch; its columns have no meaning while an id has had one epoch only, and are for a later one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from transactions.states import LEGAL_PREVIOUS, State
 
 
 def in_state(state: State) -> Driver:
-    """Producer 1000 has "x" in that state, at an epoch above 0; by the rules of TV2."""
+    """Producer 1000 has "x" in that state, at an epoch above 0, under TV2."""
     driver = Driver()
     epoch = 0
     driver.handle(InitProducerId("i", "x", 1000, -1, -1))
@@ -48,7 +47,7 @@ def in_state(state: State) -> Driver:
 
 
 def outcome(driver: Driver, call: Call) -> str:
-    """The error, or "0" and the state that the record says, if there was one."""
+    """The error, or "0" and the state in the record, if one was written."""
     before = len(driver.log)
     reply = driver.answer(call)
     error = reply[0] if isinstance(reply, list) else getattr(reply, "error_code", reply)
@@ -115,7 +114,7 @@ def made(request: str, driver: Driver) -> Call:
 
 
 @pytest.mark.parametrize(("request_name", *(each.wire_name for each in STATES)), rows(REQUESTS))
-def test_each_request_in_each_state(
+def test_each_request_in_each_state_has_the_outcome_of_the_table(
     request_name: str,
     Empty: str,
     Ongoing: str,
@@ -133,7 +132,7 @@ def test_each_request_in_each_state(
     assert got == list(cells)
 
 
-def test_every_table_has_every_state() -> None:
+def test_tables_have_every_state() -> None:
     plain = (
         tables.INIT_PRODUCER_ID,
         tables.ADD_PARTITIONS,
@@ -147,7 +146,7 @@ def test_every_table_has_every_state() -> None:
         assert set(table) == set(State)
 
 
-def test_the_errors_of_the_tables_have_names() -> None:
+def test_errors_of_the_tables_have_names() -> None:
     cells = [
         *tables.INIT_PRODUCER_ID.values(),
         *tables.ADD_PARTITIONS.values(),
@@ -156,7 +155,7 @@ def test_the_errors_of_the_tables_have_names() -> None:
     assert all(isinstance(cell, tables.Act) or cell in NAMES for cell in cells)
 
 
-def test_only_legal_moves_are_made() -> None:
+def test_requests_make_only_legal_transitions() -> None:
     for state in STATES:
         for request, *_ in [case.values for case in rows(REQUESTS)]:
             driver = in_state(state)

@@ -1,4 +1,4 @@
-"""Facts for tests: a group ``billing`` at a fixed time, with as little said as a case needs."""
+"""Facts for tests: a group ``billing`` at a fixed time, with as few facts as a case needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW_MS = 1_795_349_131_000
 
 
 def ago(seconds: float) -> int:
-    """The wall time so long before now."""
+    """The wall time that many seconds before now."""
     return NOW_MS - round(seconds * 1000)
 
 
@@ -92,7 +92,7 @@ def stable(*partitions: PartitionFacts, **fields: Any) -> GroupFacts:
 
 
 def empty(*partitions: PartitionFacts, for_s: float | None = 3600, **fields: Any) -> GroupFacts:
-    """A group that has been Empty for so long."""
+    """A group that has been Empty for that many seconds."""
     since_ms = None if for_s is None else ago(for_s)
     fields = {"protocol_type": "consumer", **fields}
     nobodys = [each._replace(owner=None) for each in partitions]
@@ -117,14 +117,14 @@ def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> G
 
 
 def returns(times: int, **fields: Any) -> ReturnFacts:
-    """A client that came back so often, every ten seconds until ten seconds ago."""
+    """A client that came back that many times, every ten seconds until ten seconds ago."""
     ways = (("restarted", times),)
     fields = {"client": "app", "host": "/10.0.0.7", "ways": ways, **fields}
     return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
 
 
 def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
-    """A client that was refused so often within a minute until so long ago."""
+    """A client that was refused that many times within a minute, the last time ``last_s`` ago."""
     fields = {
         "error": "INVALID_SESSION_TIMEOUT",
         "client": "late",
@@ -136,5 +136,5 @@ def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
 
 
 def every_ten_seconds(times: int) -> tuple[int, ...]:
-    """So many times until ten seconds ago."""
+    """That many times, the last of them ten seconds ago."""
     return tuple(ago(10 * number) for number in range(times, 0, -1))

@@ -451,23 +451,21 @@ COMMANDS = [
         (30, "check whether its process is running and reaches the broker; evict it"),
     ],
 )
-def test_a_loop_is_said_to_stand_only_of_a_member_that_heartbeats(
-    silent_s: float, advice: str
-) -> None:
+def test_advice_names_polls_only_for_a_member_that_heartbeats(silent_s: float, advice: str) -> None:
     facts = joining("m2", for_s=20, members=(member(), member("m2", silent_s=silent_s)))
 
     assert (judged(facts).worst.advice or "").startswith(advice)
 
 
 @pytest.mark.parametrize(("facts", "command"), COMMANDS)
-def test_the_command_to_copy(facts: GroupFacts, command: str | None) -> None:
+def test_finding_has_a_command_to_copy(facts: GroupFacts, command: str | None) -> None:
     worst = judged(facts).worst
 
     assert worst.command == command
     assert bool(worst.advice) == (command is not None)
 
 
-def test_a_group_of_no_members_may_be_reset_at_once_and_others_are_stopped_before() -> None:
+def test_advice_to_stop_consumers_is_only_for_a_group_with_members() -> None:
     outside = at(3, 60_000, 50_000)
 
     assert "stop all" not in judged(empty(outside)).worst.advice
@@ -475,7 +473,7 @@ def test_a_group_of_no_members_may_be_reset_at_once_and_others_are_stopped_befor
     assert advice.endswith("stop all consumers of the group before a reset")
 
 
-def test_skipping_a_stuck_record_names_the_offset_to_commit_and_what_a_reset_needs() -> None:
+def test_advice_to_skip_a_stuck_record_names_the_offset_to_commit() -> None:
     facts = stable(at(0, 20, 24, stands=31, moved=40), at(1, 9, 9, moved=5))
     assert judged(facts).worst.advice == (
         "read the record at offset 20: the consumer probably can't process it; fix the consumer, or"
@@ -484,12 +482,12 @@ def test_skipping_a_stuck_record_names_the_offset_to_commit_and_what_a_reset_nee
 
 
 @pytest.mark.parametrize("host", ["10.0.0.7", "/10.0.0.7", "node-7/10.0.0.7"])
-def test_hosts_have_one_spelling_in_sentences(host: str) -> None:
+def test_host_has_one_spelling_in_sentences(host: str) -> None:
     facts = stable(at(0, 5, 9, stands=40), members=(member(host=host),))
     assert "m1 on 10.0.0.7 owns it" in judged(facts).worst.sentence
 
 
-def test_a_finding_names_whom_and_what_it_is_about() -> None:
+def test_finding_names_its_member_partition_and_time() -> None:
     worst = judged(stable(at(0, 5, 9, stands=31))).worst
 
     assert (worst.member, worst.client, worst.host) == ("m1", "app", "/10.0.0.7")
@@ -499,7 +497,7 @@ def test_a_finding_names_whom_and_what_it_is_about() -> None:
 # -------------------------------------------------------------------------------- several of them
 
 
-def test_the_worst_comes_first_and_each_partition_has_its_own() -> None:
+def test_worst_finding_is_first_and_each_partition_has_its_verdict() -> None:
     judgement = judged(
         stable(
             at(0, 5, 9, moved=1, oldest=61),
@@ -531,13 +529,13 @@ def test_the_worst_comes_first_and_each_partition_has_its_own() -> None:
     assert len(list(judgement.first(2))) == 2
 
 
-def test_a_partition_that_is_above_its_end_is_no_neighbour_that_moves() -> None:
+def test_partition_above_its_end_does_not_count_as_a_moving_neighbour() -> None:
     judgement = judged(stable(at(0, 5, 9, stands=40, moved=40), at(1, 10, 9, moved=5)))
 
     assert judgement.of_partition("orders", 0) is Verdict.STALLED
 
 
-def test_thresholds_decide() -> None:
+def test_thresholds_decide_the_verdict() -> None:
     slow = stable(at(0, 5, 9, stands=90, moved=95, oldest=90))
 
     assert judged(slow).verdict is Verdict.STALLED
@@ -606,7 +604,7 @@ FACTS = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(FACTS)
-def test_any_facts_have_a_verdict(facts: GroupFacts) -> None:
+def test_random_facts_have_a_verdict_and_a_sentence(facts: GroupFacts) -> None:
     judgement = judged(facts)
     findings = judgement.findings
 
@@ -670,7 +668,7 @@ def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:
 
 
 @pytest.mark.parametrize("closed_for_ms", [None, 700])
-def test_stalled_static_member_that_restarts_again_and_again_is_not_told_to_be_evicted(
+def test_advice_about_a_stalled_static_member_that_restarts_is_not_eviction(
     closed_for_ms: int | None,
 ) -> None:
     static = member("m9", silent_s=0.2, instance="i-9", closed_for_ms=closed_for_ms)
@@ -689,7 +687,7 @@ def test_stalled_static_member_that_restarts_again_and_again_is_not_told_to_be_e
 
 
 def test_rebalance_is_blocked_since_it_began_and_by_the_time_that_counts() -> None:
-    """The broker was paused meanwhile."""
+    """The broker was paused in between."""
     waiting = joining("m2", for_s=25, members=TWO)
     assert judged(waiting._replace(state_counts_from_ms=ago(9.9))).verdict is Verdict.OK
     worst = judged(waiting._replace(state_counts_from_ms=ago(10))).worst

@@ -1,4 +1,4 @@
-"""The page of verdicts has every verdict, in its order, and each threshold as the code has it."""
+"""The page of verdicts has every verdict, in its order, and each threshold of the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = (CHECKOUT / "docs" / "use" / "verdicts.md").read_text()
 ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
 
 
-def test_the_table_has_every_verdict_the_worst_first_each_with_its_rule() -> None:
+def test_table_has_every_verdict_and_its_rule_the_worst_first() -> None:
     named = [(verdict, rule) for verdict, rule, _, _ in ROW.findall(PAGE) if verdict]
 
     assert [verdict for verdict, _ in named] == [verdict.value for verdict in Verdict]
@@ -25,7 +25,7 @@ def test_the_table_has_every_verdict_the_worst_first_each_with_its_rule() -> Non
     assert [verdict.rank for verdict in Verdict] == list(range(len(Verdict)))
 
 
-def test_the_table_has_every_setting_with_its_default() -> None:
+def test_table_has_every_setting_and_its_default() -> None:
     written = {name: int(default) for _, _, name, default in ROW.findall(PAGE) if name}
     defaults = asdict(Thresholds())
 
@@ -33,7 +33,7 @@ def test_the_table_has_every_setting_with_its_default() -> None:
     assert set(SETTINGS.values()) == set(defaults)
 
 
-def test_a_setting_stands_in_the_row_of_its_verdict() -> None:
+def test_setting_is_in_the_row_of_its_verdict() -> None:
     verdict = ""
     for name, _, setting, _ in ROW.findall(PAGE):
         verdict = name or verdict
@@ -41,12 +41,12 @@ def test_a_setting_stands_in_the_row_of_its_verdict() -> None:
             assert setting.startswith(f"group.verdict.{verdict.lower().replace('_', '.')}")
 
 
-def test_settings_change_the_thresholds_that_they_name() -> None:
+def test_setting_changes_the_threshold_that_it_names() -> None:
     for name, field in SETTINGS.items():
         assert Thresholds.of({name: 7}) == Thresholds(**{field: 7})
 
 
-def test_the_page_says_what_needs_history() -> None:
+def test_page_names_the_verdicts_that_need_history() -> None:
     last = PAGE.rpartition("\n\n")[2]
     assert re.findall(r"`(\w+)`", last) == [each.value for each in NEEDS_HISTORY]
 
@@ -58,7 +58,7 @@ def test_old_name_of_a_verdict_is_accepted_for_one_release() -> None:
         Verdict("DEAD")
 
 
-def test_old_name_of_a_setting_is_accepted_for_one_release_and_the_new_one_is_stronger() -> None:
+def test_old_name_of_a_setting_is_accepted_and_its_new_name_is_stronger() -> None:
     old, new, default = "group.verdict.dead.letter.ms", "group.verdict.stuck.record.ms", 30_000
     for settings, expected in (
         ({old: 7}, 7),

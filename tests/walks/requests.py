@@ -282,7 +282,7 @@ WALKS: dict[str, tuple[str, Callable[[WalkedBroker, Walk], int], int]] = {
     "EndTxn": ("EndTxn v1, the answer and the markers", _end_txn, 0),
     "denied": ("OffsetCommit v8 of a principal without ACLs", _denied_commit, 30),
 }
-"""By name: what is recorded, the function that does it, and the error code of the answer."""
+"""By name: the recorded request, the function that does it, and the error code of the answer."""
 
 
 def walk(name: str) -> Walk:

@@ -21,7 +21,7 @@ LIMITS = {
 """Functions and files; a limit only falls."""
 
 
-def test_each_walk_has_a_limit() -> None:
+def test_each_recorded_request_has_limits_of_functions_and_files() -> None:
     assert set(LIMITS) == set(WALKS)
 
 

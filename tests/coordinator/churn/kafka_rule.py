@@ -1,8 +1,8 @@
-"""Kafka's rule for who is a member, as the reference: one classic group of Kafka 4.3.1.
+"""Kafka's rule of membership as the reference: one classic group of Kafka 4.3.1.
 
 Written from GroupMetadataManager and ClassicGroup of 4.3.1, without the coordinator's own code. It
-has what decides how long a group waits: the join phase, sessions, ids that were given out, pending
-SyncGroups, static members. All members offer one protocol, and records are written at once. The
+has what decides how long a group waits: the join phase, sessions, assigned member ids, lost
+SyncGroups and static members. All members offer one protocol, records are written at once, and the
 coordinator does not see that a connection closes.
 """
 
@@ -43,7 +43,7 @@ class KafkaMember:
 
 
 class KafkaGroup:
-    """One group; the same surface as the world's `Muster`."""
+    """One group, with the interface of `Muster` in world.py."""
 
     def __init__(self) -> None:
         self.state = EMPTY
@@ -56,10 +56,10 @@ class KafkaGroup:
         self.now_ms = 0
         self.replies: list[tuple[Any, Reply]] = []
 
-    # -- the surface
+    # -- interface
 
     def handle(self, call: Call, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Handle a request; the replies that it releases."""
+        """Handles a request and returns the released replies."""
         self.now_ms = now_ms
         match call:
             case JoinGroup():
@@ -77,12 +77,12 @@ class KafkaGroup:
         return ()
 
     def next_due_ms(self) -> int:
-        """When ``expire`` has something to do; NEVER where nothing is armed."""
+        """When ``expire`` has work; NEVER without timers."""
         sessions = [each.session_due_ms for each in self.members.values()]
         return min([self.phase_due_ms, *self.pending.values(), *sessions])
 
     def expire(self, now_ms: int) -> Sequence[tuple[Any, Reply]]:
-        """Do what is due."""
+        """Does the work that is due."""
         self.now_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]

@@ -1,4 +1,4 @@
-"""What happens to the members of a group that churns."""
+"""The events of members in a group that churns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LASTS_MS = 240_000
 
 
 def _crash_loop(process: Process, up_ms: int, down_ms: int, first_ms: int) -> None:
-    """It is killed so long after each start, and started so long after that."""
+    """Kills the process ``up_ms`` after each start, and starts it ``down_ms`` after that."""
     world = process.world
 
     def die() -> None:
@@ -35,13 +35,13 @@ def _healthy(world: World, count: int, static: bool = False) -> list[Process]:
 
 
 def crash_loop_of_one(world: World) -> None:
-    """One of two is killed 7 s after each start and started 2 s later."""
+    """One of two members is killed 7 s after each start and started 2 s later."""
     _healthy(world, 1)
     _crash_loop(world.process("b"), 7_000, 2_000, 5_000)
 
 
 def crash_loop_of_three(world: World) -> None:
-    """Three of five are."""
+    """Three of five members are killed after each start."""
     _healthy(world, 2)
     for number in range(3):
         process = world.process(f"b{number}")
@@ -49,7 +49,8 @@ def crash_loop_of_three(world: World) -> None:
 
 
 def crash_loop_of_all(world: World) -> None:
-    """Each of four is killed 17 to 26 s after each start: the leader too, while it is joining."""
+    """Each of four members is killed 17 to 26 s after each start, including the leader while it
+    joins."""
     for number in range(4):
         process = world.process(f"b{number}")
         first_ms = 1 + round(process.chance.uniform(0, 9_000))
@@ -57,7 +58,7 @@ def crash_loop_of_all(world: World) -> None:
 
 
 def all_restart_at_once(world: World) -> None:
-    """Six are killed together each 40 s and started within a second."""
+    """Six members are killed together every 40 s and started within a second."""
     made = _healthy(world, 6)
     for at_ms in range(30_000, LASTS_MS, 40_000):
         for process in made:
@@ -66,7 +67,8 @@ def all_restart_at_once(world: World) -> None:
 
 
 def rolling_restart_of_20(world: World) -> None:
-    """Twenty are stopped one after the other, each 8 s, and started 3 s later; some are killed."""
+    """Twenty members are stopped one after the other, every 8 s, and started 3 s later; some are
+    killed."""
     for number, process in enumerate(_healthy(world, 20)):
         at_ms = 30_000 + 8_000 * number
         world.at(at_ms, process.kill if number % 4 == 0 else process.stop)
@@ -74,7 +76,7 @@ def rolling_restart_of_20(world: World) -> None:
 
 
 def connections_are_cut(world: World) -> None:
-    """A proxy cuts all connections of six each 10 s; they reconnect within 3 s."""
+    """A proxy closes all connections of six members every 10 s; they reconnect within 3 s."""
     made = _healthy(world, 6)
     for at_ms in range(10_000, LASTS_MS, 10_000):
         for process in made:
@@ -88,16 +90,16 @@ def static_crash_loop(world: World) -> None:
 
 
 def slow_static_crash_loop(world: World) -> None:
-    """One of two static members is started only after its session has ended."""
+    """One of two static members is started only after its session has expired."""
     _healthy(world, 1, static=True)
     _crash_loop(world.process("b", instance="b"), 7_000, 12_000, 5_000)
 
 
 def long_back_offs(world: World) -> None:
-    """Connections are cut at any time, and each client reconnects only 10 s later.
+    """Connections are closed at any time, and each client reconnects only 10 s later.
 
-    Static members and clients of before member ids are among them, and one process crashes again
-    and again, so that requests are parked when connections are cut.
+    Static members and clients without assigned member ids are among them, and one process crashes
+    repeatedly, so that requests are parked when connections close.
     """
     made = _healthy(world, 2)
     made += [world.process("static", instance="s"), world.process("old", has_ids=False)]
@@ -105,7 +107,7 @@ def long_back_offs(world: World) -> None:
         process.session_ms = 15_000
         if process.instance or not process.has_ids:
             world.at(500, process.start)
-        for at_ms in range(10_000, LASTS_MS, 20_000):  # it heartbeats between two of them
+        for at_ms in range(10_000, LASTS_MS, 20_000):  # between two of these times it heartbeats
             after_ms = at_ms + process.chance.uniform(0, 5_000)
             world.at(after_ms, lambda it=process: it.cut(10_000))
     _crash_loop(world.process("b"), 7_000, 2_000, 5_000)

@@ -1,6 +1,6 @@
 """A group that churns is served at least as well as by Kafka.
 
-docs/internals/testing.md has the table.
+docs/internals/simulations.md has the results.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from tests.coordinator.churn.scenarios import (
 )
 from tests.coordinator.churn.world import Coordinator, Muster, Replies, World
 
+pytestmark = pytest.mark.proves("kafka 5")
+
 SEEDS = range(4)
 SLACK = 0.001
-"""Here a SyncGroup in Stable renews the session, some milliseconds after Kafka 4.3.1 did."""
+"""A SyncGroup in Stable renews the session here, some milliseconds later than in Kafka 4.3.1."""
 
 Scenario = Callable[[World], None]
 
@@ -49,7 +51,7 @@ def test_living_members_own_partitions_for_as_long_as_in_kafka(scenario: Scenari
     assert unknown <= unknown_there
 
 
-def test_group_goes_on_when_its_leader_crashed_while_joining() -> None:
+def test_group_forms_when_its_leader_crashes_while_joining() -> None:
     assert share(Muster, crash_loop_of_all)[0] > 1.5 * share(KafkaGroup, crash_loop_of_all)[0]
 
 
@@ -58,7 +60,7 @@ def test_living_client_keeps_its_id_when_it_reconnects_after_10_seconds() -> Non
 
 
 class _DroppedJoins(Muster):
-    """The rule of before: a parked request goes with its connection, and the session begins."""
+    """The former rule: a parked request ends with its connection, and the session begins then."""
 
     session_ms: int | None = None
 
@@ -89,10 +91,10 @@ class _ShortWait(_DroppedJoins):
 
 @pytest.mark.planted("churn compared with Kafka's rule")
 @pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
-def test_joins_that_go_with_their_connections_are_found(scenario: Scenario) -> None:
+def test_planted_drop_of_parked_joins_lowers_the_share(scenario: Scenario) -> None:
     kafkas, _ = share(KafkaGroup, scenario)
     assert share(_DroppedJoins, scenario)[0] < kafkas - 0.05
 
 
-def test_wait_shorter_than_kafkas_is_found() -> None:
+def test_planted_short_wait_loses_member_ids() -> None:
     assert share(_ShortWait, long_back_offs)[1] > 0

@@ -1,8 +1,8 @@
-"""Members that crash, restart, leave and lose connections, around one group, on virtual time.
+"""Members that crash, restart, leave and lose connections, around one group, in virtual time.
 
-A `Process` behaves as a librdkafka consumer does: a heartbeat each 3 s, a rejoin as soon as one
-answers that the group rebalances, eager assignment, the same member id after a reconnect. Measured
-is the share of time in which living processes own partitions.
+A `Process` behaves as a librdkafka consumer: a heartbeat every 3 s, a rejoin as soon as a response
+says that the group rebalances, eager assignment, and the same member id after a reconnect. The
+result is the share of time in which living processes own partitions.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ PARTITIONS = 60
 HEARTBEAT_MS = 3_000
 NETWORK_MS = 2
 POLL_MS = 100
-"""A client notices within so long that it is to rejoin."""
+"""A client notices within this time that it must rejoin."""
 NEVER = 1 << 62
 Replies = Sequence[tuple[Any, Reply]]
 
 
 class Coordinator(Protocol):
-    """What keeps the group."""
+    """The coordinator of the group."""
 
     def handle(self, call: Call, now_ms: int) -> Replies:
-        """Handle a request; the replies that it releases."""
+        """Handles a request and returns the released replies."""
 
     def connection_closed(self, connection: Hashable, now_ms: int) -> Replies:
-        """A connection has closed."""
+        """Handles a closed connection."""
 
     def next_due_ms(self) -> int:
-        """When ``expire`` has something to do."""
+        """When ``expire`` has work."""
 
     def expire(self, now_ms: int) -> Replies:
-        """Do what is due."""
+        """Does the work that is due."""
 
 
 class Muster:
-    """The group's shard, with the broker's part: records are replayed at once."""
+    """The group's shard and the broker's part: records are replayed at once."""
 
     def __init__(self) -> None:
         self.shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=0))
@@ -91,11 +91,11 @@ class World:
         self.owned_ms = 0
         """Partitions times milliseconds."""
         self.unknown = 0
-        """UNKNOWN_MEMBER_ID that a living process got."""
+        """The number of UNKNOWN_MEMBER_ID errors of living processes."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
         self._waiting: dict[int, tuple[Process, int, Call]] = {}
-        """By ticket: who waits, by which connection, for what."""
+        """The waiting process, its connection and its call, by ticket."""
         self._since_ms = 0
 
     def process(self, name: str, **settings: Any) -> Process:
@@ -105,11 +105,11 @@ class World:
         return made
 
     def at(self, after_ms: float, do: Callable[[], None]) -> None:
-        """Do something later."""
+        """Runs a function later."""
         heappush(self._agenda, (self.now_ms + round(after_ms), next(self._numbers), do))
 
     def run(self, until_ms: int) -> float:
-        """Let time pass; the share of it in which living processes own partitions."""
+        """Lets time pass; returns the share of it in which living processes own partitions."""
         while True:
             due_ms = self.coordinator.next_due_ms()
             next_ms = min(self._agenda[0][0] if self._agenda else NEVER, due_ms)
@@ -153,7 +153,7 @@ class World:
 
 
 class _Hears:
-    """A reply on its way; a connection that closed meanwhile loses it."""
+    """A reply in transit, which is lost when the connection closes first."""
 
     def __init__(self, process: Process, connection: int, call: Call, reply: Reply) -> None:
         self._process = process
@@ -178,7 +178,7 @@ class Process:
         session_ms: int = 10_000,
         has_ids: bool = True,
     ) -> None:
-        """``has_ids``: it speaks JoinGroup v4 and up, which gives out member ids first."""
+        """``has_ids``: it uses JoinGroup v4 and later, which assigns member ids first."""
         self.world = world
         self.name = name
         self.chance = chance
@@ -194,12 +194,12 @@ class Process:
         self.owns: Sequence[int] = ()
         self._given: list[tuple[str, bytes]] = []
         self._again: Callable[[], None] | None = None
-        """What it asked for and was not answered; asked again when it is connected again."""
+        """The unanswered request, repeated after a reconnect."""
 
-    # -- what happens to it
+    # -- events
 
     def start(self) -> None:
-        """A new process: it knows its settings alone."""
+        """Starts a new process, which knows only its settings."""
         self.lives = self.is_connected = True
         self.life += 1
         self.member_id, self.generation, self.owns = "", -1, ()
@@ -208,20 +208,20 @@ class Process:
         self._join()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills the process."""
         if self.lives:
             self.lives, self.owns, self._again = False, (), None
             self.world.closed(self)
 
     def stop(self) -> None:
-        """It leaves the group and ends."""
+        """Leaves the group and ends."""
         if self.lives and self.member_id and self.instance is None:
             leaver = Leaver(self.member_id, None, None)
             self.world.send(self, lambda ticket: LeaveGroup(ticket, "g", [leaver]))
         self.kill()
 
     def cut(self, back_off_ms: float) -> None:
-        """Its connection is cut; it reconnects after so long."""
+        """Closes its connection; it reconnects after ``back_off_ms``."""
         if self.lives and self.is_connected:
             self.is_connected = False
             self.world.closed(self)
@@ -234,9 +234,9 @@ class Process:
             if self._again is not None:
                 self._again()
             else:
-                self._heartbeat()  # it is due since the connection was cut
+                self._heartbeat()  # overdue since the connection closed
 
-    # -- what it does
+    # -- behavior
 
     def _beat(self, life: int) -> None:
         if not self.lives or self.life != life:
@@ -292,7 +292,7 @@ class Process:
         self.world.at(self.chance.uniform(0, POLL_MS), rejoin)
 
     def hear(self, call: Call, reply: Reply) -> None:
-        """A reply arrives."""
+        """Handles an arriving reply."""
         if isinstance(reply, JoinReply):
             self._again = None
             if reply.error_code == NONE:
@@ -326,7 +326,7 @@ class Process:
 
 
 def shared(members: Sequence[str]) -> list[tuple[str, bytes]]:
-    """The partitions, shared out as the range assignor does."""
+    """The partitions, distributed as by the range assignor."""
     bounds = [PARTITIONS * i // len(members) for i in range(len(members) + 1)]
     return [
         (name, " ".join(map(str, range(bounds[i], bounds[i + 1]))).encode())

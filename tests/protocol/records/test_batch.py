@@ -64,7 +64,7 @@ def batch_of_section(section: bytes, count: int, **fields: Any) -> bytes:
     return assemble_batch(section, count, 0, NOON, NOON, **fields)
 
 
-def test_the_worked_example_of_the_format_page() -> None:
+def test_worked_example_of_the_batch_page_is_read_and_written() -> None:
     page = (DOCS / "formats" / "record-batches.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
@@ -74,7 +74,7 @@ def test_the_worked_example_of_the_format_page() -> None:
     assert records_of(data, header) == TWO
 
 
-def test_the_header_says_all_that_it_holds() -> None:
+def test_header_of_a_batch_has_all_its_fields() -> None:
     data = encode_batch(
         TWO,
         compression=2,
@@ -112,7 +112,7 @@ def test_records_come_back(columns: list[Any], gaps: int, codec: int, base: int)
 
 
 @given(records_strategy)
-def test_the_check_without_records_sees_what_decoding_sees(columns: list[Any]) -> None:
+def test_check_without_records_finds_the_same_as_decoding(columns: list[Any]) -> None:
     records = [Record(i, *row) for i, row in enumerate(columns)]
     base_timestamp = records[-1].timestamp
     section, count = encode_section(records, 0, base_timestamp)
@@ -155,7 +155,7 @@ def test_check_and_decode_refuse_the_same_sections(
 
 
 class TestAppendTime:
-    def test_every_record_has_the_time_of_the_append(self) -> None:
+    def test_every_record_of_a_stamped_batch_has_the_append_time(self) -> None:
         data = encode_batch(TWO, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 9)
         header = read_header(data)
         assert header.timestamp_type == LOG_APPEND_TIME
@@ -163,7 +163,7 @@ class TestAppendTime:
         stored = records_of(data, header, stored_timestamps=True)
         assert [record.timestamp for record in stored] == [NOON, NOON + 250]
 
-    def test_it_is_patched_with_a_new_crc(self) -> None:
+    def test_append_time_is_patched_with_a_new_crc(self) -> None:
         buffer = bytearray(b"before" + encode_batch(TWO))
         header = read_header(buffer, 6)
         batch.patch_max_timestamp(buffer, header, NOON + 9, LOG_APPEND_TIME)
@@ -183,20 +183,20 @@ class TestPlaceInTheLog:
         assert header.crc == crc
         assert [record.offset for record in records_of(buffer, header)] == [1_000_000, 1_000_001]
 
-    def test_a_cleaned_batch_keeps_its_offsets(self) -> None:
+    def test_cleaned_batch_keeps_its_offsets(self) -> None:
         data = encode_batch([TWO[1]], base_offset=5, last_offset=11, base_timestamp=NOON)
         header = read_header(data)
         assert (header.base_offset, header.last_offset, header.record_count) == (5, 11, 1)
         assert records_of(data, header) == [TWO[1]]
 
-    def test_a_batch_may_be_left_empty_by_the_cleaner(self) -> None:
+    def test_batch_without_records_is_read(self) -> None:
         data = encode_batch([], base_offset=5, last_offset=11, producer_id=9, base_sequence=3)
         header = read_header(data)
         validate_batch(data, header)
         assert records_of(data, header) == []
         assert header.last_sequence == 9
 
-    def test_the_delete_horizon_stands_in_the_base_timestamp(self) -> None:
+    def test_delete_horizon_is_in_the_base_timestamp(self) -> None:
         data = encode_batch([TWO[1]], delete_horizon_ms=NOON + 1000)
         header = read_header(data)
         assert header.delete_horizon_ms == NOON + 1000
@@ -205,14 +205,14 @@ class TestPlaceInTheLog:
 
 
 class TestManyBatches:
-    def test_they_are_found_one_after_another(self) -> None:
+    def test_batches_are_found_one_after_another(self) -> None:
         data = encode_batch(TWO) + encode_batch(TWO, base_offset=3)
         assert [(h.base_offset, at) for h, at in iter_batches(data)] == [
             (7, 0),
             (3, len(data) // 2),
         ]
 
-    def test_a_cut_tail_is_left_out_only_when_asked(self) -> None:
+    def test_cut_last_batch_is_left_out_only_on_request(self) -> None:
         whole = encode_batch(TWO)
         for end in range(len(whole), 2 * len(whole)):
             data = (whole * 2)[:end]
@@ -241,14 +241,16 @@ class TestHeaderRefusals:
              "negative length", "huge length", "magic 1", "magic 3", "negative delta",
              "negative count"],
     )  # fmt: skip
-    def test_a_false_field(self, position: int, field: str, value: int, code: int) -> None:
+    def test_batch_with_a_false_header_field_is_refused(
+        self, position: int, field: str, value: int, code: int
+    ) -> None:
         raw = bytearray(encode_batch(TWO))
         struct.pack_into(field, raw, position, value)
         with pytest.raises(CorruptRecords) as refused:
             read_header(with_crc(raw))
         assert refused.value.error_code == code
 
-    def test_any_flipped_bit_under_the_crc(self) -> None:
+    def test_batch_with_a_flipped_bit_is_refused(self) -> None:
         raw = encode_batch(TWO)
         for position in range(17, len(raw)):
             bad = bytearray(raw)
@@ -280,7 +282,7 @@ class TestRecordRefusals:
             ("10 00 ffffffffffffffffff7f 00 01 01 00", 1, "timestamp delta above 64 bits"),
         ],
     )
-    def test_a_false_record(self, section: str, count: int, why: str) -> None:
+    def test_batch_with_a_false_record_is_refused(self, section: str, count: int, why: str) -> None:
         data = batch_of_section(bytes.fromhex(section), count)
         header = read_header(data)
         with pytest.raises(CorruptRecords):
@@ -288,21 +290,21 @@ class TestRecordRefusals:
         with pytest.raises(CorruptRecords):
             validate_batch(data, header, deep=True)
 
-    def test_the_untampered_record_passes(self) -> None:
+    def test_record_without_a_fault_is_read(self) -> None:
         data = batch_of_section(bytes.fromhex("10 00 00 00 02 61 02 62 00"), 1)
         validate_batch(data, read_header(data), deep=True)
 
-    def test_a_count_of_two_billion_costs_nothing(self) -> None:
+    def test_false_count_of_two_billion_records_takes_no_memory(self) -> None:
         data = batch_of_section(b"", 2**31 - 1)
         with pytest.raises(CorruptRecords):
             records_of(data, read_header(data))
 
-    def test_offsets_that_fall(self) -> None:
+    def test_batch_with_falling_offsets_is_refused(self) -> None:
         data = encode_batch([TWO[1], TWO[0]], base_offset=7, last_offset=8)
         with pytest.raises(CorruptRecords, match="offset delta 0 after 1"):
             records_of(data, read_header(data))
 
-    def test_timestamps_wrap_as_javas_do(self) -> None:
+    def test_timestamps_overflow_as_in_java(self) -> None:
         records = [Record(0, -(2**63), None, b""), Record(1, 2**63 - 1, None, b"")]
         data = encode_batch(records)
         assert records_of(data, read_header(data)) == records

@@ -17,11 +17,11 @@ from protocol.records.crc import crc32, crc32c, fallback_crc32c
 CHECK_INPUT = b"123456789"  # every CRC catalogue gives the checksum of these nine bytes
 
 
-def test_crc32c_of_the_catalogue_input() -> None:
+def test_crc32c_has_the_checksum_of_the_catalogue() -> None:
     assert crc32c(CHECK_INPUT) == 0xE3069283
 
 
-def test_crc32_of_the_catalogue_input() -> None:
+def test_crc32_has_the_checksum_of_the_catalogue() -> None:
     assert crc32(CHECK_INPUT) == 0xCBF43926
 
 
@@ -31,7 +31,7 @@ def test_both_checksums_agree_with_crcmod(data: bytes) -> None:
     assert crc32(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32")(data)
 
 
-def test_only_the_c_part_of_its_package_is_imported() -> None:
+def test_checksum_imports_only_the_c_part_of_its_package() -> None:
     program = (
         "import sys; from protocol.records.crc import crc32c; "
         "print(type(crc32c).__name__, {'crc32c', 'crcmod', 'email', 'zipfile'} & set(sys.modules))"
@@ -43,7 +43,7 @@ def test_only_the_c_part_of_its_package_is_imported() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_fallback_takes_any_buffer(kind: type) -> None:
+def test_checksum_fallback_takes_any_buffer(kind: type) -> None:
     assert fallback_crc32c()(kind(CHECK_INPUT)) == 0xE3069283
     assert crc32c(kind(CHECK_INPUT)) == 0xE3069283
 
@@ -63,14 +63,14 @@ def test_the_fallback_takes_any_buffer(kind: type) -> None:
         (-(2**31), "ffffffff0f"),
     ],
 )
-def test_zigzag_varints_as_kafka_writes_them(value: int, encoded: str) -> None:
+def test_zigzag_varint_is_written_as_by_kafka(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert varint.encode_varint(value) == data
     assert varint.read_varint(data, 0) == (value, len(data))
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
-def test_varlongs_come_back_from_anywhere_in_a_buffer(value: int, before: bytes) -> None:
+def test_varlong_is_read_from_any_position_in_a_buffer(value: int, before: bytes) -> None:
     encoded = varint.encode_varint(value)
     buffer = before + encoded + b"\xff"
     assert varint.read_varlong(buffer, len(before)) == (value, len(before) + len(encoded))
@@ -80,12 +80,12 @@ def test_varlongs_come_back_from_anywhere_in_a_buffer(value: int, before: bytes)
     "encoded", ["", "80", "ffffffff", "808080808000", "ffffffff1f"],
     ids=["nothing", "cut", "cut later", "six bytes", "33 bits"],
 )  # fmt: skip
-def test_what_is_no_varint_is_refused(encoded: str) -> None:
+def test_malformed_varint_is_refused(encoded: str) -> None:
     with pytest.raises(CorruptRecords):
         varint.read_varint(bytes.fromhex(encoded), 0)
 
 
-def test_a_varlong_has_at_most_64_bits() -> None:
+def test_varlong_above_64_bits_is_refused() -> None:
     with pytest.raises(CorruptRecords):
         varint.read_varlong(b"\xff" * 9 + b"\x02", 0)
     assert varint.read_varlong(b"\xff" * 9 + b"\x01", 0) == (-(2**63), 10)

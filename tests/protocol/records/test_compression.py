@@ -1,4 +1,4 @@
-"""Codecs: round trips, what Java's readers demand, and no bomb above its limit."""
+"""Codecs: round trips, the demands of Java's readers, and no bomb above its limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIB = 1 << 20
     magic=st.sampled_from([0, 1, 2]),
     data=st.one_of(st.binary(max_size=2000), st.binary(min_size=1, max_size=9).map(TEXT.__add__)),
 )
-def test_what_is_compressed_comes_back(codec: int, magic: int, data: bytes) -> None:
+def test_compressed_data_is_decompressed_to_the_same(codec: int, magic: int, data: bytes) -> None:
     if codec == ZSTD and magic < 2:
         with pytest.raises(CorruptRecords) as refused:
             compress(codec, data, magic)
@@ -37,13 +37,13 @@ def test_what_is_compressed_comes_back(codec: int, magic: int, data: bytes) -> N
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS)
-def test_several_blocks_come_back(codec: int) -> None:
+def test_data_of_several_blocks_is_decompressed_to_the_same(codec: int) -> None:
     data = bytes(range(256)) * 4096
     assert decompress(codec, compress(codec, data), len(data)) == data
 
 
 @pytest.mark.parametrize("codec", [0, *REAL_CODECS], ids=NAMES)
-def test_the_limit_is_exact(codec: int) -> None:
+def test_limit_of_decompressed_bytes_is_exact(codec: int) -> None:
     packed = compress(codec, TEXT)
     assert decompress(codec, packed, len(TEXT)) == TEXT
     with pytest.raises(CorruptRecords) as refused:
@@ -52,7 +52,7 @@ def test_the_limit_is_exact(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
-def test_a_bomb_costs_no_more_than_its_limit(codec: int) -> None:
+def test_bomb_takes_no_more_memory_than_its_limit(codec: int) -> None:
     bomb = compress(codec, bytes(64 * MIB))
     tracemalloc.start()
     try:
@@ -66,7 +66,7 @@ def test_a_bomb_costs_no_more_than_its_limit(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
-def test_every_cut_is_noticed(codec: int) -> None:
+def test_cut_compressed_data_is_refused(codec: int) -> None:
     packed = compress(codec, TEXT)
     for end in range(len(packed)):
         # A xerial stream has no end mark; cut between blocks it is shorter, never wrong.
@@ -80,7 +80,9 @@ def test_every_cut_is_noticed(codec: int) -> None:
 @pytest.mark.parametrize("codec", REAL_CODECS, ids=NAMES[1:])
 @given(data=st.data())
 @settings(max_examples=150)
-def test_any_mutation_is_an_answer_or_a_refusal(codec: int, data: st.DataObject) -> None:
+def test_mutated_compressed_data_is_decompressed_or_refused(
+    codec: int, data: st.DataObject
+) -> None:
     packed = bytearray(compress(codec, TEXT))
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(packed) - 1))
@@ -94,7 +96,7 @@ def test_any_mutation_is_an_answer_or_a_refusal(codec: int, data: st.DataObject)
 
 @pytest.mark.parametrize("codec", [*REAL_CODECS, 5, 7])
 @given(data=st.binary(max_size=200))
-def test_any_bytes_are_an_answer_or_a_refusal(codec: int, data: bytes) -> None:
+def test_random_bytes_are_decompressed_or_refused(codec: int, data: bytes) -> None:
     try:
         out = decompress(codec, data, 10_000, 2)
     except CorruptRecords:
@@ -102,7 +104,7 @@ def test_any_bytes_are_an_answer_or_a_refusal(codec: int, data: bytes) -> None:
     assert len(out) <= 10_000
 
 
-def test_unknown_codecs_have_their_own_error() -> None:
+def test_unknown_codec_has_its_own_error() -> None:
     with pytest.raises(CorruptRecords) as refused:
         decompress(5, b"", 10)
     assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
@@ -122,7 +124,7 @@ class TestGzip:
         with pytest.raises(CorruptRecords):
             decompress(GZIP, packed, len(TEXT))
 
-    def test_a_zlib_stream_is_not_gzip(self) -> None:
+    def test_zlib_stream_is_refused_as_gzip(self) -> None:
         with pytest.raises(CorruptRecords):
             decompress(GZIP, zlib.compress(TEXT), len(TEXT))
 
@@ -138,7 +140,7 @@ class TestSnappy:
         assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)), len(TEXT)) == TEXT
 
     @pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"])
-    def test_a_false_claim_allocates_nothing(self, claimed: bytes) -> None:
+    def test_false_size_in_snappy_takes_no_memory(self, claimed: bytes) -> None:
         tracemalloc.start()
         try:
             with pytest.raises(CorruptRecords):
@@ -160,7 +162,7 @@ class TestSnappy:
 
 
 class TestLz4:
-    def test_frames_are_as_java_needs_them(self) -> None:
+    def test_lz4_frame_has_the_flags_that_java_needs(self) -> None:
         frame = compress(LZ4, TEXT)
         assert frame[4] & 0x20, "blocks must be independent"
         assert not frame[4] & 0x08, "no content size"
@@ -176,7 +178,7 @@ class TestLz4:
         )
         assert decompress(LZ4, frame, len(TEXT)) == TEXT
 
-    def test_a_false_content_size_allocates_nothing(self) -> None:
+    def test_false_content_size_takes_no_memory(self) -> None:
         header = b"\x68\x40" + struct.pack("<Q", 2**40)
         checksum = bytes((xxhash32_short(header) >> 8 & 0xFF,))
         body = compress(LZ4, TEXT)[7:]
@@ -188,7 +190,7 @@ class TestLz4:
         finally:
             tracemalloc.stop()
 
-    def test_magic_0_carries_the_old_header_checksum(self) -> None:
+    def test_magic_0_has_the_old_header_checksum(self) -> None:
         old, new = compress(LZ4, TEXT, magic=0), compress(LZ4, TEXT, magic=1)
         assert old[:6] == new[:6]
         assert old[6] == 0x1A, "xxHash32 over the frame's magic too, as Kafka 0.8 wrote it"
@@ -213,6 +215,6 @@ class TestZstd:
     def test_frames_are_joined(self) -> None:
         assert decompress(ZSTD, compress(ZSTD, b"ab") + compress(ZSTD, b"cd"), 4) == b"abcd"
 
-    def test_growing_buffers_reach_the_end(self) -> None:
+    def test_zstd_frame_without_its_size_is_read_to_its_end(self) -> None:
         data = bytes(3 * MIB)
         assert decompress(ZSTD, compress(ZSTD, data), 3 * MIB) == data

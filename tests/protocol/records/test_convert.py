@@ -1,4 +1,4 @@
-"""Up from message sets, down to message sets: what stays, what is dropped, what has no old form."""
+"""Conversion from and to message sets: kept parts, dropped parts, batches without an old form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def down_convert(entries: bytes, magic: int, first_offset: int = 0) -> bytes:
 class TestUp:
     @pytest.mark.parametrize("codec", [0, 1, 2, 3])
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_one_batch_with_offsets_from_zero(self, magic: int, codec: int) -> None:
+    def test_message_set_becomes_one_batch_with_offsets_from_zero(
+        self, magic: int, codec: int
+    ) -> None:
         data = to_magic2(message_set.encode(THREE, magic, codec), NOON)
         header = read_header(data)
         validate_batch(data, header, deep=True)
@@ -60,7 +62,7 @@ class TestUp:
         assert (header.record_count, header.compression) == (6, 3)
         assert [record.offset for record in records_of(data, header)] == list(range(6))
 
-    def test_the_topic_may_choose_codec_and_time(self) -> None:
+    def test_up_conversion_takes_codec_and_time_from_the_topic(self) -> None:
         data = to_magic2(
             message_set.encode(THREE, 0, 1), NOON, timestamp_type=LOG_APPEND_TIME, compression=4
         )
@@ -68,11 +70,11 @@ class TestUp:
         assert (header.compression, header.timestamp_type) == (4, LOG_APPEND_TIME)
         assert {record.timestamp for record in records_of(data, header)} == {NOON}
 
-    def test_an_empty_set_has_no_batch(self) -> None:
+    def test_empty_message_set_is_refused(self) -> None:
         with pytest.raises(CorruptRecords):
             to_magic2(b"", NOON)
 
-    def test_a_damaged_set_has_no_batch(self) -> None:
+    def test_damaged_message_set_is_refused(self) -> None:
         data = bytearray(message_set.encode(THREE, 1))
         data[-1] ^= 1
         with pytest.raises(CorruptRecords):
@@ -81,7 +83,7 @@ class TestUp:
 
 class TestDown:
     @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-    def test_offsets_and_times_stay_and_headers_go(self, codec: int) -> None:
+    def test_down_conversion_keeps_offsets_and_times_and_drops_headers(self, codec: int) -> None:
         decoded = message_set.read_set(down_convert(encode_batch(THREE, compression=codec), 1))
         assert decoded.records == PLAIN_THREE
         assert decoded.compression == codec
@@ -92,7 +94,7 @@ class TestDown:
         assert [record.offset for record in records] == OFFSETS
         assert {record.timestamp for record in records} == {-1}
 
-    def test_append_time_stays(self) -> None:
+    def test_down_conversion_keeps_the_append_time(self) -> None:
         for codec in (0, 1):
             data = encode_batch(
                 THREE, compression=codec, timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + 99
@@ -101,12 +103,12 @@ class TestDown:
             assert decoded.timestamp_type == LOG_APPEND_TIME
             assert {record.timestamp for record in decoded.records} == {NOON + 99}
 
-    def test_records_below_the_fetched_offset_are_left_out_where_that_is_cheap(self) -> None:
+    def test_down_conversion_leaves_out_records_below_the_fetched_offset(self) -> None:
         plain, packed = encode_batch(THREE), encode_batch(THREE, compression=1)
         assert [r.offset for r in message_set.decode(down_convert(plain, 1, 42))] == [42, 45]
         assert [r.offset for r in message_set.decode(down_convert(packed, 1, 42))] == OFFSETS
 
-    def test_markers_and_emptied_batches_leave_nothing(self) -> None:
+    def test_markers_and_empty_batches_are_left_out(self) -> None:
         marker = encode_end_transaction(
             COMMIT, base_offset=46, timestamp=NOON, producer_id=1, producer_epoch=0,
             coordinator_epoch=0,
@@ -120,17 +122,17 @@ class TestDown:
         data = encode_batch(THREE) + encode_batch([Record(51, NOON, None, b"z")])
         assert [r.offset for r in message_set.decode(down_convert(data[:-1], 1))] == OFFSETS
 
-    def test_zstd_has_no_old_form(self) -> None:
+    def test_zstd_batch_cannot_go_down(self) -> None:
         with pytest.raises(NoOldForm, match="offset 40") as refused:
             down_convert(encode_batch(THREE, compression=4), 1)
         assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
 
-    def test_a_conversion_ends_before_zstd(self) -> None:
+    def test_down_conversion_ends_before_a_zstd_batch(self) -> None:
         packed = encode_batch([Record(51, NOON, None, b"z")], compression=4)
         data = down_convert(encode_batch(THREE) + packed + encode_batch(THREE), 1)
         assert [r.offset for r in message_set.decode(data)] == OFFSETS
 
-    def test_what_is_old_already_stays_as_it_is(self) -> None:
+    def test_message_set_of_the_wanted_magic_is_not_changed(self) -> None:
         zero = message_set.encode(THREE, 0, 1)
         one = message_set.encode([Record(50, NOON, None, b"1")], 1)
         two = encode_batch([Record(51, NOON, None, b"2")])

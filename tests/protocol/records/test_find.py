@@ -1,4 +1,4 @@
-"""The record at an offset is what reading the whole batch finds there, in every format."""
+"""The record at an offset is the one that reading the whole batch finds there, in every format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(magic: int, codec: int, records: list[Record]) -> bytes:
 
 
 def taken(found: Found | None) -> Record | None:
-    """What was found, as a record of its own."""
+    """The found record as a record of its own."""
     if found is None:
         return None
     headers = tuple(
@@ -48,7 +48,7 @@ def taken(found: Found | None) -> Record | None:
     base=st.integers(0, 2**40),
     texts=st.lists(st.none() | st.binary(max_size=40), min_size=1),
 )
-def test_every_offset_brings_what_the_whole_batch_has_there(
+def test_record_found_at_each_offset_is_that_of_the_whole_batch(
     magic: int, codec: int, gaps: list[int], base: int, texts: list[bytes | None]
 ) -> None:
     records, offset = [], base
@@ -69,7 +69,7 @@ def test_every_offset_brings_what_the_whole_batch_has_there(
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(1, 1), (2, 0), (2, 4)])
-def test_the_time_of_the_append_is_the_batchs(magic: int, codec: int) -> None:
+def test_found_record_has_the_append_time_of_its_batch(magic: int, codec: int) -> None:
     records = [Record(i, NOON + i, None, b"v") for i in range(3)]
     if magic == 2:
         data = encode_batch(records, compression=codec, timestamp_type=LOG_APPEND_TIME)
@@ -80,7 +80,7 @@ def test_the_time_of_the_append_is_the_batchs(magic: int, codec: int) -> None:
     assert found.timestamp == stored_records(data, read_stored(data))[1].timestamp
 
 
-def test_of_many_headers_a_few_are_made_and_all_are_counted() -> None:
+def test_few_headers_of_many_are_read_and_all_are_counted() -> None:
     headers = [(f"h{i}", b"x") for i in range(5000)]
     data = encode_batch([Record(7, NOON, b"k", b"v", headers)])
     found = find_record(data, read_stored(data), 7, 3)
@@ -89,16 +89,14 @@ def test_of_many_headers_a_few_are_made_and_all_are_counted() -> None:
     assert found.headers[2] == (b"h2", b"x")
 
 
-def test_a_batch_that_opens_to_too_much_is_not_opened() -> None:
+def test_batch_above_the_limit_is_not_decompressed() -> None:
     data = encode_batch([Record(0, NOON, None, bytes(100_000))], compression=1)
     with pytest.raises(DecompressedTooLarge):
         find_record(data, read_stored(data), 0, 1, limit=50_000)
 
 
 @pytest.mark.parametrize("magic", [1, 2])
-def test_so_many_records_are_passed_over_and_no_more(
-    magic: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_passed_over_are_bounded(magic: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "PASSED_MAX", 50)
     data = made(magic, 1, [Record(i, NOON, None, b"v") for i in range(100)])
     with pytest.raises(OverBudget):
@@ -108,8 +106,8 @@ def test_so_many_records_are_passed_over_and_no_more(
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS)
-def test_damage_is_said_whatever_it_is(magic: int, codec: int) -> None:
-    """Nothing but the errors that are documented comes of bytes that were changed."""
+def test_search_of_a_damaged_batch_has_a_documented_error(magic: int, codec: int) -> None:
+    """Changed bytes cause only the errors that are documented."""
     chance = random.Random(4711)
     records = [Record(i, NOON + i, b"key", b"value" * 5, HEADERS) for i in range(5)]
     whole = made(magic, codec, records[:1] if magic < 2 and codec == 0 else records)

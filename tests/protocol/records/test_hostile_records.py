@@ -116,7 +116,7 @@ def try_everything(data: bytes) -> None:
 
 @given(base=st.sampled_from(BATCHES), changes=edits, repaired=st.booleans())
 @settings(max_examples=400)
-def test_mutated_batches(
+def test_mutated_batches_are_read_or_corrupt(
     base: bytes, changes: list[tuple[int, str, bytes]], repaired: bool
 ) -> None:
     raw = edit(base, changes)
@@ -127,7 +127,7 @@ def test_mutated_batches(
 
 @given(base=st.sampled_from(SETS), changes=edits, repaired=st.booleans())
 @settings(max_examples=400)
-def test_mutated_message_sets(
+def test_mutated_message_sets_are_read_or_corrupt(
     base: bytes, changes: list[tuple[int, str, bytes]], repaired: bool
 ) -> None:
     raw = edit(base, changes)
@@ -137,12 +137,12 @@ def test_mutated_message_sets(
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes(data: bytes) -> None:
+def test_random_record_data_is_read_or_corrupt(data: bytes) -> None:
     try_everything(data)
 
 
 @given(data=st.data(), base=st.sampled_from(BATCHES + SETS))
-def test_every_prefix(data: st.DataObject, base: bytes) -> None:
+def test_prefix_of_record_data_is_read_or_corrupt(data: st.DataObject, base: bytes) -> None:
     prefix = base[: data.draw(st.integers(0, len(base) - 1))]
     try_everything(prefix)
     if prefix:
@@ -151,7 +151,9 @@ def test_every_prefix(data: st.DataObject, base: bytes) -> None:
 
 
 @given(section=st.binary(max_size=60), count=st.integers(1, 3))
-def test_random_records_under_a_true_header(section: bytes, count: int) -> None:
+def test_random_records_behind_a_right_header_are_read_or_corrupt(
+    section: bytes, count: int
+) -> None:
     raw = bytearray(BATCHES[0][:61] + section)
     struct.pack_into(">i", raw, 23, count - 1)
     struct.pack_into(">i", raw, 57, count)
@@ -159,7 +161,7 @@ def test_random_records_under_a_true_header(section: bytes, count: int) -> None:
     try_everything(bytes(raw))
 
 
-def test_a_claimed_count_of_two_billion_allocates_nothing() -> None:
+def test_false_count_of_two_billion_takes_no_memory() -> None:
     raw = bytearray(BATCHES[0])
     struct.pack_into(">i", raw, 23, 2**31 - 2)
     struct.pack_into(">i", raw, 57, 2**31 - 1)

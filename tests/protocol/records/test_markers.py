@@ -33,7 +33,7 @@ INT32 = st.integers(0, (1 << 31) - 1)
     INT32,
     st.sampled_from((CREATE_TIME, LOG_APPEND_TIME)),
 )
-def test_a_marker_is_a_batch_of_one_record(
+def test_marker_has_the_bytes_of_a_batch_with_its_record(
     outcome: int,
     offset: int,
     timestamp: int,

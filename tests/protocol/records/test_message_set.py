@@ -41,7 +41,7 @@ def wrapper(inner: bytes, magic: int = 1, offset: int = 2, codec: int = 1) -> by
     )
 
 
-def test_the_worked_example_of_the_format_page() -> None:
+def test_worked_example_of_the_message_set_page_is_read_and_written() -> None:
     page = (DOCS / "formats" / "message-sets.md").read_text()
     (block,) = re.findall(r"```hex\n(.*?)```", page, re.DOTALL)
     data = bytes.fromhex("".join(line.split("#")[0] for line in block.splitlines()))
@@ -87,24 +87,24 @@ class TestWrappers:
         inner = zlib.decompress(outer.value or b"", wbits=31)
         assert [entry.offset for entry in iter_messages(inner)] == [40, 42, 45]
 
-    def test_the_log_places_a_magic_1_wrapper_by_its_own_offset(self) -> None:
+    def test_magic_1_wrapper_is_placed_by_its_own_offset(self) -> None:
         data = bytearray(encode(THREE, 1, 2))
         struct.pack_into(">q", data, 0, 1045)
         assert [record.offset for record in decode(data)] == [1040, 1042, 1045]
 
-    def test_append_time_is_the_wrappers(self) -> None:
+    def test_inner_messages_have_the_append_time_of_the_wrapper(self) -> None:
         data = encode(THREE, 1, 3, timestamp_type=LOG_APPEND_TIME, append_time=NOON + 50)
         decoded = read_set(data)
         assert decoded.timestamp_type == LOG_APPEND_TIME
         assert {record.timestamp for record in decoded.records} == {NOON + 50}
 
-    def test_early_clients_wrote_inner_offsets_of_zero(self) -> None:
+    def test_inner_offsets_that_are_all_zero_are_accepted(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in THREE)
         assert [record.value for record in decode(wrapper(inner))] == [b"x", b"y", None]
 
     @pytest.mark.parametrize("offsets", [(0, 2, 1), (1, 1, 2), (3, 0, 0), (-1, 0, 1)])
     @pytest.mark.parametrize("magic", [0, 1])
-    def test_other_inner_offsets_that_do_not_rise(
+    def test_inner_offsets_that_do_not_rise_are_refused(
         self, offsets: tuple[int, ...], magic: int
     ) -> None:
         inner = b"".join(
@@ -115,31 +115,31 @@ class TestWrappers:
             decode(wrapper(inner, magic))
         assert refused.value.error_code == INVALID_RECORD
 
-    def test_a_wrapper_in_a_wrapper(self) -> None:
+    def test_wrapper_in_a_wrapper_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="is in a compressed"):
             decode(wrapper(encode(THREE, 1, 1)))
 
-    def test_an_inner_message_of_the_other_magic(self) -> None:
+    def test_inner_message_of_the_other_magic_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="magic 0 is in a wrapper of magic 1"):
             decode(wrapper(encode(THREE, 0)))
 
-    def test_an_empty_wrapper(self) -> None:
+    def test_empty_wrapper_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="is empty"):
             decode(wrapper(b""))
         with pytest.raises(CorruptRecords, match="no value"):
             decode(message(b"\x01\x01" + struct.pack(">q", NOON) + b"\xff" * 8))
 
-    def test_a_damaged_inner_message(self) -> None:
+    def test_damaged_inner_message_is_refused(self) -> None:
         inner = bytearray(encode(THREE, 1))
         inner[-1] ^= 1
         with pytest.raises(CorruptRecords, match="CRC"):
             decode(wrapper(bytes(inner)))
 
-    def test_a_cut_inner_message(self) -> None:
+    def test_cut_inner_message_is_refused(self) -> None:
         with pytest.raises(CorruptRecords):
             decode(wrapper(encode(THREE, 1)[:-1]), partial=True)
 
-    def test_zstd_does_not_exist_here(self) -> None:
+    def test_zstd_wrapper_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="does not exist in magic 1"):
             decode(message(b"\x01\x04" + struct.pack(">qi", NOON, -1) + b"\0\0\0\1z"))
 
@@ -153,7 +153,7 @@ class TestWrappers:
 
 
 class TestCutTails:
-    def test_they_are_left_out_only_when_asked(self) -> None:
+    def test_cut_last_message_is_left_out_only_on_request(self) -> None:
         one = encode(THREE[:1], 1)
         for end in range(len(one) + 1, 2 * len(one)):
             cut = (one + one)[:end]
@@ -163,7 +163,7 @@ class TestCutTails:
 
 
 class TestRefusals:
-    def test_every_flipped_bit_behind_the_size(self) -> None:
+    def test_message_set_with_a_flipped_bit_is_refused(self) -> None:
         data = encode(THREE[:1], 1)
         for position in range(12, len(data)):
             bad = bytearray(data)
@@ -173,7 +173,7 @@ class TestRefusals:
             assert refused.value.error_code == CORRUPT_MESSAGE
 
     @pytest.mark.parametrize("size", [-1, 0, 13, 2**31 - 1])
-    def test_a_false_size(self, size: int) -> None:
+    def test_message_of_a_false_size_is_refused(self, size: int) -> None:
         data = bytearray(encode(THREE[:1], 1))
         struct.pack_into(">i", data, 8, size)
         with pytest.raises(CorruptRecords, match="has a size of"):
@@ -191,10 +191,10 @@ class TestRefusals:
             ("ff 00 ffffffff ffffffff", "magic -1"),
         ],
     )
-    def test_a_false_body_with_the_right_crc(self, body: str, why: str) -> None:
+    def test_false_body_with_the_right_crc_is_refused(self, body: str, why: str) -> None:
         with pytest.raises(CorruptRecords):
             decode(message(bytes.fromhex(body)))
 
-    def test_two_magics_in_a_set(self) -> None:
+    def test_message_set_of_two_magics_is_refused(self) -> None:
         with pytest.raises(CorruptRecords, match="starts with magic 0"):
             decode(encode(THREE, 0) + encode(THREE, 1))

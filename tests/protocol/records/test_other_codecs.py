@@ -28,8 +28,8 @@ RECORDS = [
     )
     for i in range(100)
 ]
-# kafka-python has snappy and zstd only beside packages that aiokafka does without, and neither
-# speaks LZ4 in magic 0 without one more; Kafka's own golden bytes cover that.
+# kafka-python has snappy and zstd only with packages that aiokafka does without, and neither speaks
+# LZ4 in magic 0 without one more; Kafka's own golden bytes cover that.
 KAFKA_CODECS = (0, 1, 3)
 
 
@@ -71,7 +71,7 @@ def plain(records: list[Record]) -> list[tuple[Any, ...]]:
 
 
 @batch_codecs(KafkaRecords, AiokafkaRecords)
-def test_they_read_our_batches(codec: int, theirs: Any) -> None:
+def test_other_codecs_read_our_batches(codec: int, theirs: Any) -> None:
     data = encode_batch(RECORDS[:60], compression=codec) + encode_batch(
         RECORDS[60:], compression=codec
     )
@@ -79,14 +79,14 @@ def test_they_read_our_batches(codec: int, theirs: Any) -> None:
 
 
 @set_codecs(KafkaRecords, AiokafkaRecords)
-def test_they_read_our_message_sets(codec: int, magic: int, theirs: Any) -> None:
+def test_other_codecs_read_our_message_sets(codec: int, magic: int, theirs: Any) -> None:
     data = message_set.encode(RECORDS, magic, codec)
     expected = [(r.offset, r.timestamp if magic else None, r.key, r.value, []) for r in RECORDS]
     assert read(theirs, data) == expected
 
 
 @batch_codecs(kafka_default, aiokafka_default)
-def test_we_read_their_batches(codec: int, theirs: Any) -> None:
+def test_our_codec_reads_the_batches_of_the_others(codec: int, theirs: Any) -> None:
     builder = theirs.DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -106,7 +106,9 @@ def test_we_read_their_batches(codec: int, theirs: Any) -> None:
 
 
 @set_codecs(kafka_legacy, aiokafka_legacy)
-def test_we_read_their_message_sets(codec: int, magic: int, theirs: Any) -> None:
+def test_our_codec_reads_the_message_sets_of_the_others(
+    codec: int, magic: int, theirs: Any
+) -> None:
     builder = theirs.LegacyRecordBatchBuilder(
         magic=magic, compression_type=codec, batch_size=1 << 20
     )

@@ -1,4 +1,4 @@
-"""What Produce accepts: an aligned table of refusals, and what is changed on the way in."""
+"""The rules of Produce: an aligned table of refusals, and the changes on the way in."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ SMALL_SEGMENT = ProduceRules(segment_bytes=len(BATCH))
 NO_CODEC = UNSUPPORTED_COMPRESSION_TYPE
 LIST_TOO_LARGE = RECORD_LIST_TOO_LARGE
 
-# what                      version  records                      rules          error
+# case                      version  records                      rules          error
 REFUSALS = [
     ("nothing",                   3, b"",                         DEFAULT,       INVALID_RECORD),
     ("message set in v3",         3, OLD_SET,                     DEFAULT,       INVALID_RECORD),
@@ -136,7 +136,9 @@ REFUSALS = [
     [row[1:] for row in REFUSALS],
     ids=[str(row[0]) for row in REFUSALS],
 )
-def test_refused(version: int, records: bytes, rules: ProduceRules, error: int) -> None:
+def test_produce_refuses_the_records(
+    version: int, records: bytes, rules: ProduceRules, error: int
+) -> None:
     with pytest.raises(CorruptRecords) as refused:
         analyse(records, version, NOON, rules)
     assert NAMES[refused.value.error_code] == NAMES[error]
@@ -162,33 +164,35 @@ ACCEPTED = [
     [row[1:] for row in ACCEPTED],
     ids=[str(row[0]) for row in ACCEPTED],
 )
-def test_accepted_untouched(version: int, records: bytes, rules: ProduceRules) -> None:
+def test_produce_accepts_the_records_without_a_change(
+    version: int, records: bytes, rules: ProduceRules
+) -> None:
     produced = analyse(records, version, NOON, rules)
     assert produced.data is records
     assert produced.batches == [header for header, _ in iter_batches(records)]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_will_do(kind: Callable[[bytes], bytes]) -> None:
+def test_produce_takes_any_buffer(kind: Callable[[bytes], bytes]) -> None:
     assert analyse(kind(BATCH), 9, NOON).batches == [read_header(BATCH)]
     assert analyse(kind(OLD_SET), 2, NOON).batches[0].record_count == 3
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("records", [None, b""])
-def test_old_clients_may_send_an_empty_set(version: int, records: bytes | None) -> None:
+def test_empty_set_of_an_old_client_is_accepted(version: int, records: bytes | None) -> None:
     produced = analyse(records, version, NOON)
     assert (produced.data, produced.batches) == (b"", [])
 
 
-def test_a_null_set_from_a_later_client_is_refused() -> None:
+def test_null_set_of_a_later_client_is_refused() -> None:
     with pytest.raises(CorruptRecords, match="must have a record batch"):
         analyse(None, 9, NOON)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
-def test_message_sets_become_one_batch(magic: int, codec: int) -> None:
+def test_produced_message_sets_become_one_batch(magic: int, codec: int) -> None:
     produced = analyse(message_set.encode(RECORDS, magic, codec), 2, NOON)
     (header,) = produced.batches
     validate_batch(produced.data, header, deep=True)
@@ -212,7 +216,7 @@ class TestSingleRecordsToBlame:
             analyse(batch, 9, NOON, BOUNDED)
         assert [error.batch_index for error in refused.value.record_errors] == [1, 2]
 
-    def test_an_answer_names_a_bounded_number(self) -> None:
+    def test_refusal_names_a_bounded_number_of_records(self) -> None:
         batch = encode_batch([Record(i, NOON, None, b"") for i in range(5000)])
         with pytest.raises(CorruptRecords) as refused:
             analyse(batch, 9, NOON, COMPACTED)
@@ -243,7 +247,7 @@ class TestTopicSettings:
         assert header.timestamp_type == CREATE_TIME
         assert records_of(produced.data, header) == RECORDS
 
-    def test_codec_and_append_time_together(self) -> None:
+    def test_codec_and_append_time_are_changed_together(self) -> None:
         rules = ProduceRules(compression=3, timestamp_type=LOG_APPEND_TIME)
         produced = analyse(BATCH + BATCH, 2, NOON + 50, rules)
         assert [header.compression for header in produced.batches] == [3, 3]
@@ -252,15 +256,15 @@ class TestTopicSettings:
             assert {r.timestamp for r in records_of(produced.data, header)} == {NOON + 50}
 
     @pytest.mark.parametrize("claimed", [NOON + 10**9, 0, -1])
-    def test_a_false_max_timestamp_is_put_right(self, claimed: int) -> None:
-        """A time index built on the producer's word would hide or misplace its records."""
+    def test_false_max_timestamp_is_corrected(self, claimed: int) -> None:
+        """A time index built on the producer's number would hide or misplace its records."""
         produced = analyse(patched(35, ">q", claimed), 9, NOON)
         (header,) = produced.batches
         validate_batch(produced.data, header, deep=True)
         assert header.max_timestamp == NOON + 2
         assert records_of(produced.data, header) == RECORDS
 
-    def test_only_the_batch_that_needs_it_is_changed(self) -> None:
+    def test_only_the_batch_with_a_false_max_timestamp_is_changed(self) -> None:
         produced = analyse(patched(35, ">q", 0) + BATCH, 2, NOON)
         assert bytes(produced.data) == BATCH + BATCH
         assert [header.position for header in produced.batches] == [0, len(BATCH)]

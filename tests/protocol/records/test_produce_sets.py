@@ -70,7 +70,7 @@ class TestTheSameMagic:
         offsets = [record.offset for record in records_in(stored(analyse(sent, 2, NOON, ONE), 50))]
         assert offsets == list(range(50, 60))
 
-    def test_inner_offsets_that_are_all_0_are_put_right(self) -> None:
+    def test_inner_offsets_that_are_all_0_are_corrected(self) -> None:
         inner = b"".join(encode([record._replace(offset=0)], 1) for record in RECORDS)
         wrapped = Record(0, NOON + 3, None, compress(1, inner, 1))
         sent = message_set._encode_message(wrapped, 1, 1)
@@ -82,7 +82,7 @@ class TestTheSameMagic:
         assert message.timestamp == NOON + 3
 
     @pytest.mark.parametrize("codec", CODECS)
-    def test_log_append_time_is_that_of_all(self, codec: int) -> None:
+    def test_all_records_have_the_log_append_time(self, codec: int) -> None:
         rules = ProduceRules(magic=1, timestamp_type=LOG_APPEND_TIME)
         produced = analyse(encode(RECORDS, 1, codec), 2, NOON, rules)
         decoded = read_set(stored(produced, 3, NOON + DAY_MS))
@@ -92,7 +92,7 @@ class TestTheSameMagic:
 
     @pytest.mark.parametrize("wanted", CODECS)
     @pytest.mark.parametrize("codec", CODECS)
-    def test_the_topics_codec_is_no_conversion(self, codec: int, wanted: int) -> None:
+    def test_recompression_is_not_counted_as_a_conversion(self, codec: int, wanted: int) -> None:
         rules = ProduceRules(magic=1, compression=wanted)
         produced = analyse(encode(RECORDS, 1, codec), 2, NOON, rules)
         decoded = read_set(stored(produced))
@@ -117,13 +117,13 @@ class TestConversion:
 
     @pytest.mark.parametrize("rules", [ZERO, ONE])
     @pytest.mark.parametrize("codec", CODECS)
-    def test_a_batch_becomes_a_set(self, codec: int, rules: ProduceRules) -> None:
+    def test_batch_becomes_a_message_set(self, codec: int, rules: ProduceRules) -> None:
         produced = analyse(encode_batch(RECORDS, compression=codec), 9, NOON, rules)
         decoded = read_set(stored(produced, 7))
         assert (decoded.magic, decoded.compression, produced.converted) == (rules.magic, codec, 4)
         assert decoded.records == shifted(RECORDS if rules.magic else WITHOUT_TIME, 7)
 
-    def test_up_to_magic_2_is_counted_and_a_batch_never_is(self) -> None:
+    def test_conversion_to_magic_2_is_counted_and_a_batch_is_not(self) -> None:
         assert analyse(encode(RECORDS, 1), 2, NOON).converted == 4
         assert analyse(encode_batch(RECORDS), 9, NOON).converted == 0
         gzip = ProduceRules(compression=1)
@@ -143,7 +143,7 @@ BAD_TIME = INVALID_TIMESTAMP
 BAD_RECORD = INVALID_RECORD
 TO_ZSTD = ProduceRules(magic=1, compression=4)
 
-# what                    version  records                                  rules      error
+# case                    version  records                                  rules      error
 REFUSALS = [
     ("an idempotent producer",  9, IDEMPOTENT,                              ONE,       OLD_FORM),
     ("record headers",          9, HEADERS,                                 ONE,       OLD_FORM),
@@ -164,13 +164,15 @@ REFUSALS = [
     [row[1:] for row in REFUSALS],
     ids=[row[0] for row in REFUSALS],
 )
-def test_refusals(version: int, data: bytes, rules: ProduceRules, error: int) -> None:
+def test_produce_into_an_old_format_refuses_the_records(
+    version: int, data: bytes, rules: ProduceRules, error: int
+) -> None:
     with pytest.raises(CorruptRecords) as refused:
         analyse(data, version, NOON, rules)
     assert NAMES[refused.value.error_code] == NAMES[error]
 
 
-def test_the_records_to_blame_are_named() -> None:
+def test_refusal_names_the_wrong_records() -> None:
     with pytest.raises(CorruptRecords) as refused:
         analyse(encode(KEYLESS, 1), 2, NOON, COMPACTED)
     assert [error.batch_index for error in refused.value.record_errors] == [1]

@@ -59,7 +59,7 @@ def encode_again(data: bytes, header: batch.BatchHeader, compression: int) -> by
     )
 
 
-def test_the_vectors_cover_what_exists() -> None:
+def test_vectors_cover_every_magic_and_codec() -> None:
     seen = {(v["magic"], v["compression"]) for v in VECTORS if "control" not in v}
     wanted = {(magic, name) for magic in (0, 1, 2) for name in NAMES}
     assert seen == wanted - {(0, "zstd"), (1, "zstd")}
@@ -67,7 +67,7 @@ def test_the_vectors_cover_what_exists() -> None:
 
 
 @of_magic(2)
-def test_batches_are_read(vector: dict[str, Any]) -> None:
+def test_batches_of_kafka_are_read(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     headers = [header for header, _ in batch.iter_batches(data)]
     for header, expected in zip(headers, vector["batches"], strict=True):
@@ -91,7 +91,7 @@ def test_batches_are_read(vector: dict[str, Any]) -> None:
 
 
 @of_magic(2)
-def test_batches_are_written_the_same(vector: dict[str, Any]) -> None:
+def test_batches_of_kafka_are_written_back_the_same(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     header = batch.read_header(data)
     again = encode_again(data, header, header.compression)
@@ -105,7 +105,7 @@ def test_batches_are_written_the_same(vector: dict[str, Any]) -> None:
 
 
 @of_magic(0, 1)
-def test_message_sets_are_read(vector: dict[str, Any]) -> None:
+def test_message_sets_of_kafka_are_read(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     decoded = message_set.read_set(data)
     assert as_json(decoded.records) == vector["records"]
@@ -118,7 +118,7 @@ def test_message_sets_are_read(vector: dict[str, Any]) -> None:
 
 
 @of_magic(0, 1)
-def test_message_sets_are_written_the_same(vector: dict[str, Any]) -> None:
+def test_message_sets_of_kafka_are_written_back_the_same(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     decoded = message_set.read_set(data)
     again = message_set.encode(
@@ -153,7 +153,7 @@ def test_message_sets_become_one_batch(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @of_magic(2)
-def test_batches_go_down_to_message_sets(magic: int, vector: dict[str, Any]) -> None:
+def test_batches_of_kafka_go_down_to_its_message_sets(magic: int, vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     if vector["compression"] == "zstd":
         with pytest.raises(convert.NoOldForm):
@@ -170,7 +170,7 @@ def test_batches_go_down_to_message_sets(magic: int, vector: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("vector", [v for v in VECTORS if "control" in v], ids=name_of)
-def test_control_batches_are_read_and_written(vector: dict[str, Any]) -> None:
+def test_control_batches_of_kafka_are_read_and_written(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     header = batch.read_header(data)
     batch.validate_batch(data, header)

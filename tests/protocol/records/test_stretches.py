@@ -1,4 +1,4 @@
-"""Records of one shape are checked as tables; what is found is what record by record finds."""
+"""Records of one shape are checked as tables, with the same result as record by record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def one_by_one(section: bytes, count: int, base_ms: int = BASE_MS) -> CheckedSec
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_whole_sections(seed: int) -> None:
+def test_section_is_checked_with_the_same_result_as_one_by_one(seed: int) -> None:
     records = random_records(random.Random(seed))
     section, count = encode_section(records, 0, records[0].timestamp)
     found = checked(section, count, records[0].timestamp)
@@ -59,7 +59,7 @@ def test_whole_sections(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_sections_get_the_same_verdict(seed: int) -> None:
+def test_damaged_section_has_the_same_verdict_as_one_by_one(seed: int) -> None:
     chance = random.Random(seed)
     section, count = encode_section(random_records(chance), 0, BASE_MS)
     for _ in range(40):
@@ -74,7 +74,7 @@ def test_damaged_sections_get_the_same_verdict(seed: int) -> None:
 
 
 @pytest.mark.parametrize("record_bytes", [10, 100])
-def test_a_long_batch_is_nearly_all_tables(
+def test_almost_all_records_of_a_long_batch_are_checked_as_tables(
     record_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [

@@ -1,4 +1,4 @@
-"""The judgement once more, in the slowest and plainest way: every rule is looked at every time."""
+"""The judgement once more, in the slowest and plainest way: a walk over all rules each time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_allowed(
 
 
 OTHER = "~"
-"""What no entry's name has: there are always more names than entries speak of."""
+"""A name that no entry has: there are always more names than the entries have."""
 
 
 def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:

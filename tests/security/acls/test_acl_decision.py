@@ -23,6 +23,8 @@ from security.acls.model import (
 from tests.security.acls import naive
 from tests.steps import result_of
 
+pytestmark = pytest.mark.proves("security 33")
+
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
@@ -43,7 +45,7 @@ def allowed(acl_rules, principal, operation, name, host=HOST, kind=TOPIC):
     return acl_rules.verdict(principal, host, operation, kind, name).is_allowed
 
 
-def test_an_allow_lets_its_principal_do_what_it_says_and_no_more():
+def test_allow_lets_its_principal_do_one_operation_on_one_resource():
     one = acl_rules(entry(ALLOW, ALICE, READ, "orders"))
     assert allowed(one, ALICE, READ, "orders")
     assert not allowed(one, ALICE, WRITE, "orders")
@@ -52,21 +54,21 @@ def test_an_allow_lets_its_principal_do_what_it_says_and_no_more():
     assert not allowed(one, ALICE, READ, "orders", kind=GROUP)
 
 
-def test_the_principals_type_is_case_sensitive_and_only_user_star_is_a_wildcard():
+def test_principal_is_case_sensitive_and_only_user_star_is_a_wildcard():
     assert not allowed(acl_rules(entry(ALLOW, "user:alice", READ, "t")), ALICE, READ, "t")
     assert not allowed(acl_rules(entry(ALLOW, "User:al*", READ, "t")), ALICE, READ, "t")
     assert not allowed(acl_rules(entry(ALLOW, "Team:*", READ, "t")), "Team:red", READ, "t")
     assert allowed(acl_rules(entry(ALLOW, "User:*", READ, "t")), ALICE, READ, "t")
 
 
-def test_a_literal_star_is_every_name_and_a_prefixed_one_is_a_prefix():
+def test_literal_star_covers_every_name_and_prefixed_star_is_a_prefix():
     assert allowed(acl_rules(entry(ALLOW, ALICE, READ, "*")), ALICE, READ, "orders")
     prefixed = acl_rules(entry(ALLOW, ALICE, READ, "*", prefix=True))
     assert not allowed(prefixed, ALICE, READ, "orders")
     assert allowed(prefixed, ALICE, READ, "*orders")
 
 
-def test_a_deny_wins_wherever_it_stands():
+def test_any_deny_wins_over_an_allow():
     for deny in (
         entry(DENY, "User:*", READ, "*"),
         entry(DENY, ALICE, ALL, "orders"),
@@ -77,14 +79,14 @@ def test_a_deny_wins_wherever_it_stands():
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
-def test_an_allow_of_these_lets_describe_and_a_deny_of_them_does_not_deny_it(operation):
+def test_allow_of_an_operation_lets_describe_and_its_deny_does_not_deny_it(operation):
     given_operation = Operation[operation]
     assert allowed(acl_rules(entry(ALLOW, ALICE, given_operation, "t")), ALICE, DESCRIBE, "t")
     both = acl_rules(entry(DENY, ALICE, given_operation, "t"), entry(ALLOW, ALICE, DESCRIBE, "t"))
     assert allowed(both, ALICE, DESCRIBE, "t")
 
 
-def test_alter_configs_lets_describe_configs_and_write_does_not():
+def test_allow_of_alter_configs_lets_describe_configs_and_write_does_not():
     configs = Operation.DESCRIBE_CONFIGS
     assert allowed(
         acl_rules(entry(ALLOW, ALICE, Operation.ALTER_CONFIGS, "t")), ALICE, configs, "t"
@@ -92,19 +94,19 @@ def test_alter_configs_lets_describe_configs_and_write_does_not():
     assert not allowed(acl_rules(entry(ALLOW, ALICE, WRITE, "t")), ALICE, configs, "t")
 
 
-def test_an_entry_of_one_host_is_for_that_host():
+def test_allow_of_one_host_is_for_that_host_only():
     one = acl_rules(entry(ALLOW, ALICE, READ, "t", host=HOST))
     assert allowed(one, ALICE, READ, "t")
     assert not allowed(one, ALICE, READ, "t", host="10.0.0.2")
 
 
-def test_a_super_user_may_everything_in_spite_of_a_deny():
+def test_super_user_may_do_all_in_spite_of_a_deny():
     one = acl_rules(entry(DENY, ALICE, ALL, "*"), super_users={ALICE})
     assert one.verdict(ALICE, HOST, READ, TOPIC, "t") == (True, Rule.SUPER_USER)
 
 
 @pytest.mark.parametrize("covering", [("t", False), ("t", True), ("*", False)])
-def test_one_entry_for_somebody_closes_a_resource_to_all_others(covering):
+def test_allow_of_one_principal_closes_the_resource_to_all_others(covering):
     name, prefix = covering
     one = acl_rules(entry(ALLOW, BOB, READ, name, prefix=prefix), allow_everyone=True)
     assert not allowed(one, ALICE, READ, "t")
@@ -112,11 +114,11 @@ def test_one_entry_for_somebody_closes_a_resource_to_all_others(covering):
     assert one.verdict(ALICE, HOST, READ, GROUP, "t") == (True, Rule.NO_ACL_ALLOWS)
 
 
-def test_without_an_entry_nobody_may_unless_everyone_may():
+def test_resource_without_entries_is_denied():
     assert acl_rules().verdict(ALICE, HOST, READ, TOPIC, "t") == (False, Rule.NO_ACL_DENIES)
 
 
-def test_somewhere_means_an_allow_that_no_deny_takes_away_whole():
+def test_may_somewhere_needs_an_allow_that_denies_do_not_cover_whole():
     def somewhere(*entries, **settings):
         return result_of(acl_rules(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
@@ -140,7 +142,7 @@ def test_somewhere_means_an_allow_that_no_deny_takes_away_whole():
     assert not somewhere(entry(ALLOW, ALICE, WRITE, "*", prefix=True), of_stars)
 
 
-def test_operations_are_told_as_bits():
+def test_operations_are_given_as_bits():
     full = {TOPIC: 3576, GROUP: 3400, ResourceType.CLUSTER: 8096}
     for kind, bits in full.items():
         assert acl_rules(allow_everyone=True).operations(ALICE, HOST, kind, "x") == bits
@@ -163,7 +165,7 @@ def entries(names, kinds=KINDS, operations=(*OPERATIONS[TOPIC], ALL)):
 
 ENTRIES = entries(["*", "a", "ab", "abc", "b"])
 DENSE = st.lists(entries(["*", "a", "ab"], st.just(TOPIC), (WRITE, READ, ALL)), max_size=8)
-"""So few names and operations that denies often take away what is allowed."""
+"""Few names and operations, so denies often take away what is allowed."""
 RULES = st.tuples(
     st.lists(ENTRIES, max_size=12),
     st.lists(ENTRIES, max_size=6),
@@ -174,7 +176,7 @@ RULES = st.tuples(
 
 
 def judged_by(rules):
-    """A judge, and what the naive one goes by."""
+    """A judge, and the input of the naive one."""
     entries, gone, allow_everyone, super_users = rules
     index = AclIndex(entries + gone)
     for each in gone:
@@ -190,7 +192,7 @@ def judged_by(rules):
 
 
 @given(RULES)
-def test_the_judge_says_what_the_naive_one_says(rules):
+def test_judge_has_the_verdict_of_the_naive_judge(rules):
     one, by = judged_by(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -202,7 +204,7 @@ def test_the_judge_says_what_the_naive_one_says(rules):
 
 
 @given(RULES)
-def test_the_judge_tells_the_operations_that_the_naive_one_tells(rules):
+def test_judge_has_the_operations_of_the_naive_judge(rules):
     one, by = judged_by(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
@@ -212,7 +214,7 @@ def test_the_judge_tells_the_operations_that_the_naive_one_tells(rules):
 
 
 @given(st.one_of(RULES, st.tuples(DENSE, st.just([]), st.just(False), st.just(()))))
-def test_the_judge_says_somewhere_where_the_naive_one_finds_a_name(rules):
+def test_judge_allows_somewhere_when_the_naive_judge_finds_a_name(rules):
     """Of what an entry for another operation lets do, Kafka asks one name alone: it may miss it."""
     one, by = judged_by(rules)
     for principal in (ALICE, BOB):
@@ -223,7 +225,7 @@ def test_the_judge_says_somewhere_where_the_naive_one_finds_a_name(rules):
                 assert said == found or (found and operation in GRANTS), asked
 
 
-def test_a_judgement_among_100_000_entries_looks_at_few_of_them():
+def test_judgement_among_100_000_entries_takes_short_time():
     entries = [entry(ALLOW, f"User:{n}", READ, "*") for n in range(50_000)]
     entries += [entry(ALLOW, ALICE, READ, f"orders-{n}", prefix=True) for n in range(50_000)]
     one = AclRules(AclIndex(entries))
@@ -235,7 +237,7 @@ def test_a_judgement_among_100_000_entries_looks_at_few_of_them():
     assert time.thread_time() - began_s < 0.5
 
 
-def test_what_may_be_done_somewhere_is_looked_for_among_the_entries_of_the_operation():
+def test_may_somewhere_walks_the_entries_of_its_operation_only():
     index = AclIndex(entry(ALLOW, ALICE, READ, f"t{number}") for number in range(1000))
     assert not [*index.entries_for(TOPIC, ALICE, WRITE)]
     index.add(entry(ALLOW, ALICE, WRITE, "t"))
@@ -246,7 +248,7 @@ def test_what_may_be_done_somewhere_is_looked_for_among_the_entries_of_the_opera
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
 
 
-def test_somewhere_is_judged_in_short_steps_when_a_principal_has_many_entries():
+def test_may_somewhere_takes_short_steps_among_many_entries():
     entries = [
         entry(permission, ALICE, WRITE, f"t{number}")
         for number in range(1000)

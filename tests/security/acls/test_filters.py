@@ -1,4 +1,4 @@
-"""Filters: what DescribeAcls shows and DeleteAcls removes."""
+"""Filters: the entries that DescribeAcls shows and DeleteAcls removes."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ SAME, OTHER, GROUP = entry("t1", PREFIXED), entry("t2"), entry("t1", kind=Resour
 INDEX = AclIndex([T1, STAR, PREFIX, SAME, OTHER, GROUP])
 
 
+@pytest.mark.proves("security 13")
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
@@ -49,7 +50,7 @@ INDEX = AclIndex([T1, STAR, PREFIX, SAME, OTHER, GROUP])
         (AclFilter(host="*", permission=Permission.DENY), set()),
     ],
 )
-def test_trap_13_a_filter_finds_what_kafkas_finds(wanted, found):
+def test_trap_13_filter_finds_the_entries_that_kafkas_filter_finds(wanted, found):
     assert set(INDEX.matching(wanted)) == found
 
 
@@ -62,13 +63,13 @@ def test_trap_13_a_filter_finds_what_kafkas_finds(wanted, found):
         st.sampled_from([PatternType.ANY, PatternType.MATCH, LITERAL, PREFIXED]),
     ),
 )
-def test_the_index_finds_what_a_walk_over_all_finds(entries, wanted):
+def test_index_finds_the_entries_that_a_walk_over_all_finds(entries, wanted):
     found = AclIndex(entries).matching(wanted)
     assert len(found) == len(set(found))
     assert set(found) == {each for each in entries if wanted.takes(each)}
 
 
-def test_a_filter_that_names_nothing_known_says_which_part():
+def test_filter_with_an_unknown_part_is_refused_by_its_part():
     assert AclFilter(operation=Operation.UNKNOWN).wrong == "Unknown entryFilter."
     assert AclFilter(pattern_type=PatternType.UNKNOWN).wrong == "Unknown patternFilter."
     assert AclFilter().wrong is None

@@ -22,7 +22,7 @@ PREFIXED = Pattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED)
 ENTRY = AclEntry(PREFIXED, "User:alice", "*", Operation.DESCRIBE_CONFIGS, Permission.ALLOW)
 
 
-def test_an_entry_is_written_as_kafka_writes_it():
+def test_entry_is_written_as_kafka_writes_it():
     assert json_of(ENTRY) == {
         "principal": "User:alice",
         "permissionType": "Allow",
@@ -32,11 +32,11 @@ def test_an_entry_is_written_as_kafka_writes_it():
 
 
 @given(ENTRIES)
-def test_what_was_written_is_read(entry):
+def test_written_entry_is_read_as_the_same(entry):
     assert entry_of(entry.pattern, json_of(entry)) == entry
 
 
-def test_operations_are_read_in_any_case():
+def test_operation_is_read_in_any_case():
     assert member_of(Operation, "describeconfigs") is Operation.DESCRIBE_CONFIGS
     assert member_of(Operation, "DESCRIBE_CONFIGS") is Operation.DESCRIBE_CONFIGS
     assert type_of("transactional-id") is ResourceType.TRANSACTIONAL_ID
@@ -45,17 +45,17 @@ def test_operations_are_read_in_any_case():
 @pytest.mark.parametrize(
     "value", [{}, {"principal": "User:a"}, {**json_of(ENTRY), "host": 1}, "x", None]
 )
-def test_anything_else_is_refused_by_a_sentence(value):
+def test_json_of_another_shape_is_refused_by_a_sentence(value):
     with pytest.raises(ValueError, match="an ACL of 'orders'"):
         entry_of(PREFIXED, value)
 
 
-def test_an_unknown_word_is_told_with_those_that_are_known():
+def test_unknown_operation_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'lick' is unknown: use one of Any, All, Read, Write"):
         member_of(Operation, "lick")
 
 
-def test_the_rule_is_told_to_people():
+def test_sentence_of_an_entry_has_its_rule():
     assert sentence(ENTRY) == (
         "an ACL allows User:alice from * DescribeConfigs"
         " on each Topic whose name begins with orders"
@@ -89,6 +89,6 @@ def test_the_rule_is_told_to_people():
         ),
     ],
 )
-def test_an_entry_that_can_not_be_stored_says_why(change, said):
+def test_entry_that_cannot_be_stored_is_refused_with_the_reason(change, said):
     assert wrong_with(ENTRY._replace(**change)) == said
     assert wrong_with(ENTRY) is None

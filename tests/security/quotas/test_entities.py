@@ -1,4 +1,4 @@
-"""Whose quota it is."""
+"""The entities of quotas: users, clients and addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY_RANK = [
 
 
 @pytest.mark.parametrize("rank", range(len(BY_RANK)))
-def test_the_most_specific_quota_holds_and_says_who_shares_it(rank):
+def test_most_specific_quota_holds_and_names_its_sharers(rank):
     quotas = {entity: {PRODUCER_BYTE_RATE: 1000 + i} for i, (entity, _) in enumerate(BY_RANK)}
     for entity, _ in BY_RANK[:rank]:
         del quotas[entity]
@@ -42,13 +42,13 @@ def test_the_most_specific_quota_holds_and_says_who_shares_it(rank):
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app") is None
 
 
-def test_each_key_is_looked_for_apart():
+def test_quota_of_each_key_is_found_apart():
     quotas = {Entity("alice"): {PRODUCER_BYTE_RATE: 1}, Entity(None): {REQUEST_PERCENTAGE: 2}}
     assert quota_of(quotas, REQUEST_PERCENTAGE, "alice", "app").entity == Entity(None)
     assert quota_of(quotas, PRODUCER_BYTE_RATE, "bob", "app") is None
 
 
-def test_an_address_of_its_own_comes_before_the_default():
+def test_quota_of_an_address_comes_before_the_default():
     quotas = {Entity(ip=None): {CONNECTION_CREATION_RATE: 5}}
     assert quota_of_address(quotas, "10.0.0.1") == 5
     assert quota_of_address({}, "10.0.0.1") is None
@@ -56,7 +56,7 @@ def test_an_address_of_its_own_comes_before_the_default():
     assert quota_of_address(quotas, "10.0.0.1") == 9
 
 
-def test_an_entity_is_read_part_by_part():
+def test_entity_is_read_from_its_parts_in_any_order():
     assert parse_entity([(CLIENT_ID, None), (USER, "alice")]) == Entity("alice", None)
     assert parse_entity([(IP, None)]) == Entity(ip=None)
     assert str(Entity("alice", None)) == "user alice, client-id (default)"
@@ -72,7 +72,7 @@ def test_an_entity_is_read_part_by_part():
         ([(IP, "10.0.0.1"), (USER, "a")], "an ip can't be combined with user or client id"),
     ],
 )
-def test_what_kafka_refuses_is_refused(parts, said):
+def test_entity_that_kafka_refuses_is_refused(parts, said):
     with pytest.raises(ValueError, match=said):
         parse_entity(parts)
 
@@ -92,7 +92,7 @@ def test_what_kafka_refuses_is_refused(parts, said):
         (Entity("a"), "speed", None, "Invalid configuration key speed; user a supports"),
     ],
 )
-def test_a_quota_fits_its_entity(entity, key, value, said):
+def test_quota_that_does_not_fit_its_entity_is_refused(entity, key, value, said):
     wrong = wrong_quota(entity, key, value)
     assert wrong is None if said is None else said in wrong
 
@@ -130,7 +130,7 @@ QUOTAS = {
         ([Component(CLIENT_ID)], False, [Entity("alice", None)]),
     ],
 )
-def test_a_filter_finds_what_kafkas_finds(components, strict, found):
+def test_filter_finds_the_quotas_that_kafkas_filter_finds(components, strict, found):
     assert matching(QUOTAS, components, strict=strict) == found
 
 
@@ -142,6 +142,6 @@ def test_a_filter_finds_what_kafkas_finds(components, strict, found):
         ([Component(USER), Component(IP)], "ip can't be combined with others"),
     ],
 )
-def test_a_filter_that_kafka_refuses_is_refused(components, said):
+def test_filter_that_kafka_refuses_is_refused(components, said):
     with pytest.raises(ValueError, match=said):
         matching(QUOTAS, components, strict=False)

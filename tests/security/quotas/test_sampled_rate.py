@@ -11,14 +11,14 @@ import pytest
 from security.quotas.sampled_rate import ClientRate, SampledRate
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas"
-"""What ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured, in histories chance made."""
+"""Rates that ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured, in random histories."""
 FIRST_MS = 1_000_000
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [(SampledRate, "simple_rate.csv"), (ClientRate, "rate.csv")]
 )
-def test_it_measures_what_kafka_measures(kind: type[SampledRate], name: str) -> None:
+def test_rate_is_the_one_that_kafka_measures(kind: type[SampledRate], name: str) -> None:
     rows = csv.DictReader((WRITTEN / name).open())
     compared = 0
     for shape, history in groupby(rows, lambda row: (int(row["windows"]), int(row["window_ms"]))):
@@ -33,25 +33,25 @@ def test_it_measures_what_kafka_measures(kind: type[SampledRate], name: str) -> 
     assert compared > 80
 
 
-def test_nothing_is_a_rate_of_nothing() -> None:
+def test_rate_without_records_is_0() -> None:
     assert SampledRate(11, 1000).per_second(FIRST_MS) == 0
 
 
-def test_less_than_a_window_counts_as_a_whole_one() -> None:
+def test_rate_of_a_part_of_a_window_counts_a_whole_window() -> None:
     rate = SampledRate(11, 1000)
     rate.record(500, FIRST_MS)
     assert rate.per_second(FIRST_MS + 1) == 500
     assert rate.per_second(FIRST_MS + 2_000) == 250
 
 
-def test_what_is_older_than_all_windows_is_forgotten() -> None:
+def test_records_older_than_all_windows_are_forgotten() -> None:
     rate = SampledRate(2, 1000)
     rate.record(500, FIRST_MS)
     assert rate.per_second(FIRST_MS + 1_999) > 0
     assert rate.per_second(FIRST_MS + 2_000) == 0
 
 
-def test_its_windows_are_bounded() -> None:
+def test_windows_of_a_rate_are_bounded() -> None:
     rate = SampledRate(2, 1000)
     for second in range(100):
         rate.record(10, FIRST_MS + second * 1000)
@@ -59,7 +59,7 @@ def test_its_windows_are_bounded() -> None:
     assert rate.per_second(FIRST_MS + 99_000) == 20
 
 
-def test_a_burst_is_held_against_ten_seconds() -> None:
+def test_burst_is_measured_over_ten_seconds() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     assert rate.per_second(FIRST_MS) == 3_000
@@ -67,7 +67,7 @@ def test_a_burst_is_held_against_ten_seconds() -> None:
     assert rate.wait_ms(3_000, FIRST_MS) == 0
 
 
-def test_what_is_taken_back_is_not_held_against_anybody() -> None:
+def test_record_that_is_taken_back_does_not_delay_the_client() -> None:
     rate = ClientRate(11, 1000)
     rate.record(30_000, FIRST_MS)
     rate.take_back(30_000, FIRST_MS)

@@ -11,10 +11,10 @@ import pytest
 from security.quotas.token_bucket import TokenBucket
 
 WRITTEN = Path(__file__).parents[2] / "data" / "quotas" / "token_bucket.csv"
-"""What a ``TokenBucket`` of kafka-clients 3.9.2 measured, in a history that chance made."""
+"""Permits that a ``TokenBucket`` of kafka-clients 3.9.2 had, in random histories."""
 
 
-def test_it_has_what_kafkas_has():
+def test_bucket_has_the_permits_of_kafkas_bucket():
     rows = list(csv.DictReader(WRITTEN.open()))
     for shape, history in groupby(
         rows, lambda row: (row["windows"], row["window_ms"], row["rate"])
@@ -30,7 +30,7 @@ def test_it_has_what_kafkas_has():
     assert len(rows) == 180
 
 
-def test_who_overdraws_it_is_served_once_and_then_waits():
+def test_overdraft_of_a_bucket_is_served_once_and_then_waits():
     bucket = TokenBucket(11, 1000, 2, now_ms=0)
     assert bucket.take(20, 0)
     assert bucket.take(10, 0)  # 2 are left: the topic that overdraws is made whole
@@ -41,7 +41,7 @@ def test_who_overdraws_it_is_served_once_and_then_waits():
     assert bucket.take(1, 4_000)
 
 
-def test_another_rate_cuts_what_was_saved():
+def test_new_rate_of_a_bucket_bounds_its_saved_permits():
     bucket = TokenBucket(10, 1000, 5, now_ms=0)
     bucket.configure(1, 0)
     assert bucket.permits(0) == 10

@@ -33,7 +33,7 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 SHA_256 = ScramMechanism.SHA_256
 
 
-def test_the_exchange_of_rfc_7677() -> None:
+def test_scram_client_sends_the_messages_of_rfc_7677() -> None:
     client = ScramClient(SHA_256, PENCIL, NONCE)
 
     assert client.first() == b"n,,n=user,r=" + NONCE.encode()
@@ -51,7 +51,7 @@ def nobody(name: str, by_token: bool) -> ScramCredential:
     [Credentials("a=b,c", "pä\u212bss"), Credentials("token-7", "mac", by_token=True)],
     ids=["odd", "token"],
 )
-def test_our_server_lets_our_client_in(mechanism: ScramMechanism, who: Credentials) -> None:
+def test_scram_client_logs_in_at_our_server(mechanism: ScramMechanism, who: Credentials) -> None:
     asked: list[tuple[str, bool]] = []
 
     def find(name: str, by_token: bool) -> Found:
@@ -73,14 +73,14 @@ def test_our_server_lets_our_client_in(mechanism: ScramMechanism, who: Credentia
     assert asked == [(who.name, who.by_token)] * 2, "at the first message and at the final one"
 
 
-def test_plain() -> None:
+def test_plain_client_logs_in_at_our_server() -> None:
     client = client_login("PLAIN", PENCIL, "")
 
     assert log_in(client.first(), {"user": "pencil"}) == Accepted(b"", "user")
     assert client.answer(b"") is None
 
 
-def test_a_token_that_is_taken_and_one_that_is_not() -> None:
+def test_oauth_client_logs_in_by_a_good_token_and_not_by_a_bad_one() -> None:
     def check(token: str) -> TokenClaims | TokenRefused:
         return TokenClaims("alice", 7) if token == "good.one" else TokenRefused("is bad")
 
@@ -104,7 +104,7 @@ def test_a_token_that_is_taken_and_one_that_is_not() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "two words", "a\x01auth=Bearer b", "é"])
-def test_a_text_that_is_no_token_is_not_sent(token: str) -> None:
+def test_malformed_token_is_not_sent(token: str) -> None:
     with pytest.raises(NotBelieved, match="a bearer token can't have") as refused:
         client_login("OAUTHBEARER", Credentials("", token), "")
     assert not token or token not in str(refused.value)
@@ -127,7 +127,7 @@ def test_a_text_that_is_no_token_is_not_sent(token: str) -> None:
         (b"\xff", "not text"),
     ],
 )
-def test_a_server_s_first_message_that_is_none_is_refused(answer: bytes, said: str) -> None:
+def test_malformed_first_message_of_a_server_is_refused(answer: bytes, said: str) -> None:
     with pytest.raises(NotBelieved, match=said):
         ScramClient(SHA_256, PENCIL, "nonce").answer(answer)
 
@@ -140,7 +140,7 @@ def test_a_server_s_first_message_that_is_none_is_refused(answer: bytes, said: s
         (b"e=other-error", "other-error"),
     ],
 )
-def test_a_server_that_does_not_know_the_password_is_not_believed(answer: bytes, said: str) -> None:
+def test_server_that_does_not_know_the_password_is_not_believed(answer: bytes, said: str) -> None:
     client = ScramClient(SHA_256, PENCIL, NONCE)
     client.answer(SERVER_FIRST)
 
@@ -149,7 +149,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(answer: bytes,
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_a_module_says_that_one_is(mechanism: str) -> None:
+def test_credentials_are_read_from_the_login_module(mechanism: str) -> None:
     text = f'{module_of(mechanism)} required username="a" password="hidden" tokenauth="true";'
 
     found = credentials_of(mechanism, parse_jaas(text))
@@ -171,7 +171,9 @@ def test_who_a_module_says_that_one_is(mechanism: str) -> None:
         ("PLAIN", f'{module_of("PLAIN")} required username="a" user_a="hidden";', "password="),
     ],
 )
-def test_a_module_that_names_nobody_is_a_sentence(mechanism: str, text: str, said: str) -> None:
+def test_login_module_without_usable_credentials_is_refused_by_a_sentence(
+    mechanism: str, text: str, said: str
+) -> None:
     with pytest.raises(JaasError, match=said) as refused:
         credentials_of(mechanism, parse_jaas(text))
     assert "hidden" not in str(refused.value)

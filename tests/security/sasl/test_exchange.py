@@ -1,4 +1,4 @@
-"""The conversation of a login: what is answered to which frame, and what becomes of who sent it."""
+"""The conversation of a login: the answer to each frame, and the resulting login."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def logged_in(now=START, **session_ms):
     return one
 
 
-def test_name_that_a_token_tries_is_that_of_its_mechanism():
+def test_tried_name_of_a_token_is_read_by_its_mechanism():
     one, token = exchange(PLAIN=60_000), GOOD["auth_bytes"]
     assert one.tries(token) is None
     handshake(one)
@@ -82,7 +82,7 @@ def test_name_that_a_token_tries_is_that_of_its_mechanism():
     assert one.tries(token) is None
 
 
-def test_a_login_in_two_requests():
+def test_login_takes_two_requests():
     one = exchange()
     assert handshake(one) == Reply(
         Then.GO_ON, {"error_code": NONE, "mechanisms": ["PLAIN", "SLOW"]}
@@ -100,7 +100,7 @@ def test_a_login_in_two_requests():
     assert not one.is_under_way
 
 
-def test_a_mechanism_may_ask_on():
+def test_mechanism_with_a_challenge_takes_another_request():
     one = exchange()
     handshake(one, "SLOW")
     assert authenticate(one, {"auth_bytes": b"first"}).answer["auth_bytes"] == b"and?"
@@ -108,7 +108,7 @@ def test_a_mechanism_may_ask_on():
     assert authenticate(one, {"auth_bytes": b"final"}).then == Then.LOGGED_IN
 
 
-def test_tokens_come_as_they_are_after_a_handshake_of_version_0():
+def test_tokens_are_raw_after_a_handshake_of_version_0():
     one = exchange()
     handshake(one, version=0)
     assert one.takes_raw
@@ -120,7 +120,7 @@ def test_tokens_come_as_they_are_after_a_handshake_of_version_0():
     assert (refused.then, refused.answer) == (Then.FAIL, None)
 
 
-def test_api_versions_comes_once_and_again_only_after_an_error():
+def test_api_versions_is_served_again_only_after_an_error():
     one = exchange()
     for error_code in (UNSUPPORTED_VERSION, NONE):
         assert one.request(API_VERSIONS, 3, {}, START) == Reply(Then.SERVE)
@@ -130,7 +130,7 @@ def test_api_versions_comes_once_and_again_only_after_an_error():
 
 
 @pytest.mark.parametrize("after", [(), (API_VERSIONS,)])
-def test_another_request_before_the_login_gets_no_answer(after):
+def test_other_request_before_the_login_fails_without_an_answer(after):
     one = exchange()
     for key in after:
         one.request(key, 0, {}, START)
@@ -140,7 +140,7 @@ def test_another_request_before_the_login_gets_no_answer(after):
     assert reply.reason == "Metadata before the login: is the client configured for SASL?"
 
 
-def test_an_unknown_mechanism_is_told_which_there_are():
+def test_refusal_of_an_unknown_mechanism_lists_the_known_ones():
     reply = handshake(exchange(), "GSSAPI")
     assert reply.then == Then.FAIL
     assert reply.answer == {
@@ -149,14 +149,14 @@ def test_an_unknown_mechanism_is_told_which_there_are():
     }
 
 
-def test_a_request_in_the_middle_is_told_that_it_is_the_wrong_moment():
+def test_other_request_during_the_login_is_an_illegal_sasl_state():
     one = exchange()
     handshake(one)
     reply = one.request(METADATA, 9, {}, START)
     assert (reply.then, reply.error_code, reply.answer) == (Then.FAIL, ILLEGAL_SASL_STATE, {})
 
 
-def test_a_refusal_has_the_mechanisms_words_or_general_ones():
+def test_refused_login_has_the_text_of_its_mechanism_or_a_general_one():
     one = exchange()
     handshake(one)
     refused = authenticate(one, BAD)
@@ -182,7 +182,7 @@ def test_a_refusal_has_the_mechanisms_words_or_general_ones():
         ("SLOW", {"SLOW": 10_000}, 10_000),
     ],
 )
-def test_a_session_lasts_as_long_as_the_shorter_of_setting_and_credential(
+def test_session_lasts_as_long_as_the_shorter_of_setting_and_credential(
     mechanism, session_ms, lifetime_ms
 ):
     one = exchange(**session_ms)
@@ -192,7 +192,7 @@ def test_a_session_lasts_as_long_as_the_shorter_of_setting_and_credential(
     assert one.login.expires_ms == (START.mono_ms + lifetime_ms if lifetime_ms else None)
 
 
-def test_a_login_is_renewed_and_not_twice_within_a_second():
+def test_login_is_renewed_at_most_once_a_second():
     one = logged_in(PLAIN=60_000)
     at = Now(1_500, 5_500)
     assert one.renew(1, {"mechanism": "PLAIN"}, at).then == Then.GO_ON
@@ -202,11 +202,11 @@ def test_a_login_is_renewed_and_not_twice_within_a_second():
     assert one.renew(1, {"mechanism": "PLAIN"}, Now(2_500, 0)).then == Then.GO_ON
 
 
-def test_without_an_end_there_is_nothing_to_renew():
+def test_login_without_an_end_is_not_renewed():
     assert logged_in().renew(1, {"mechanism": "PLAIN"}, START) is None
 
 
-def test_nobody_becomes_somebody_else():
+def test_renewal_as_another_user_is_refused():
     one = logged_in(PLAIN=60_000)
     one.renew(1, {"mechanism": "PLAIN"}, START)
     refused = authenticate(one, BOBS)
@@ -216,7 +216,7 @@ def test_nobody_becomes_somebody_else():
     assert one.login.principal == user("alice")
 
 
-def test_another_mechanism_at_a_renewal_is_refused_at_the_next_frame():
+def test_renewal_by_another_mechanism_is_refused_at_the_next_frame():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "SLOW"}, START).then == Then.GO_ON
     closed = authenticate(one, {"auth_bytes": b"final"})
@@ -224,6 +224,6 @@ def test_another_mechanism_at_a_renewal_is_refused_at_the_next_frame():
     assert "is not supported for re-authentication of mechanism 'PLAIN'" in closed.reason
 
 
-def test_an_unknown_mechanism_at_a_renewal_is_refused():
+def test_renewal_by_an_unknown_mechanism_is_refused():
     one = logged_in(PLAIN=60_000)
     assert one.renew(1, {"mechanism": "X"}, START).error_code == UNSUPPORTED_SASL_MECHANISM

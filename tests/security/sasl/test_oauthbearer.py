@@ -33,18 +33,18 @@ def first(token=TOKEN, authzid="", extensions=""):
         b"n,,\x01x=y\x01auth=bearer  " + TOKEN.encode() + b"\x01\x01",
     ],
 )
-def test_a_good_token_lets_its_user_in_until_it_expires(message):
+def test_good_token_logs_its_user_in_until_it_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
-def test_a_token_is_tried_once_though_its_refusal_takes_two_messages():
+def test_refused_token_is_tried_once_in_its_two_messages():
     one = OAuthBearerServer(check)
     assert one.tries(first("bad")) == first("bad").decode()
     one.step(first("bad"))
     assert one.tries(b"\x01") is None
 
 
-def test_a_bad_token_is_told_first_and_refused_then():
+def test_bad_token_has_an_error_message_before_its_refusal():
     one = OAuthBearerServer(check)
     assert one.step(first("bad")) == Challenge(
         b'{"status":"invalid_token"}', "its signature is wrong"
@@ -58,7 +58,7 @@ def test_a_bad_token_is_told_first_and_refused_then():
     )
 
 
-def test_nobody_is_somebody_else():
+def test_authorization_id_of_another_user_is_refused():
     refused = OAuthBearerServer(check).step(first(authzid="a=bob"))
     assert refused.to_client == (
         "Authentication failed: Client requested an authorization id that is different from the"
@@ -78,12 +78,12 @@ def test_nobody_is_somebody_else():
         b"n,,\x01auth=Bearer x\x01",
     ],
 )
-def test_another_shape_is_refused(message):
+def test_token_message_of_another_shape_is_refused(message):
     refused = OAuthBearerServer(check).step(message)
     assert isinstance(refused, Refused)
     assert refused.to_client is None
 
 
 @given(st.binary(max_size=200))
-def test_nonsense_is_refused(message):
+def test_random_token_message_is_refused(message):
     assert isinstance(OAuthBearerServer(check).step(message), Refused)

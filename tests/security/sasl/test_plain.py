@@ -1,4 +1,4 @@
-"""PLAIN, by Kafka's words."""
+"""PLAIN, with Kafka's texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ USERS = {"alice": "secret", "bob": "pässword"}
 
 
 @pytest.mark.parametrize("message", [b"\0alice\0secret", b"alice\0alice\0secret"])
-def test_the_password_lets_in(message):
+def test_right_password_logs_in(message):
     assert log_in(message, USERS) == Accepted(b"", "alice")
 
 
-def test_a_password_is_its_utf_8_bytes():
+def test_password_is_compared_as_its_utf_8_bytes():
     assert log_in("\0bob\0pässword".encode(), USERS) == Accepted(b"", "bob")
 
 
@@ -47,12 +47,12 @@ def test_a_password_is_its_utf_8_bytes():
         ),
     ],
 )
-def test_what_a_client_is_told(message, said, reason):
+def test_refused_login_has_the_text_that_kafka_sends(message, said, reason):
     assert log_in(message, USERS) == Refused(reason or said, said)
 
 
 class Compared(dict[str, str]):
-    """Passwords of which is known whose was compared."""
+    """Passwords that note whose password was compared."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -69,14 +69,14 @@ def test_tried_name_is_the_one_whose_password_is_compared(message):
     assert users.names in ([], [tried_name(message)])
 
 
-def test_no_name_is_tried_by_a_message_above_the_bound():
+def test_message_above_the_bound_tries_no_name():
     assert tried_name(b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX) is None
 
 
-def test_a_message_that_is_no_text_is_refused():
+def test_message_that_is_not_utf_8_is_refused():
     assert log_in(b"\0\xff\0\xff", USERS) == Refused("the PLAIN message is not UTF-8")
 
 
-def test_the_users_stand_in_the_login_module():
+def test_users_are_read_from_the_login_module():
     text = f'{MODULE} required username="broker" user_alice="secret" user_user_x="y";'
     assert users_of(parse_jaas(text).options) == {"alice": "secret", "user_x": "y"}

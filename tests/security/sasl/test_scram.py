@@ -34,7 +34,7 @@ def made(password, salt=b"salt", iterations=4096, mechanism=SHA_256):
 
 
 class Client:
-    """The other side, as RFC 5802 has it."""
+    """The other side, by RFC 5802."""
 
     def __init__(self, name, password, mechanism=SHA_256, *, authzid="", extensions=""):
         self.mechanism, self.password = mechanism, password.encode()
@@ -76,7 +76,7 @@ def server(users, mechanism=SHA_256, nonce="server"):
 ALICE = {("alice", False): (made("secret"), "alice")}
 
 
-def test_the_example_of_rfc_7677():
+def test_scram_server_sends_the_messages_of_rfc_7677():
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     users = {("user", False): (made("pencil", salt), "user")}
     one = server(users, nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
@@ -94,7 +94,7 @@ def test_the_example_of_rfc_7677():
 @pytest.mark.parametrize(
     ("name", "password"), [("alice", "secret"), ("a,b=c", "p,=w"), ("u", "pässwörd\N{SNOWMAN}")]
 )
-def test_who_has_the_password_gets_in_and_can_tell_the_server(mechanism, name, password):
+def test_right_password_logs_in_and_proves_the_server(mechanism, name, password):
     one = server({(name, False): (made(password, mechanism=mechanism), name)}, mechanism)
     client = Client(name, password, mechanism)
     assert one.tries(client.first) is None
@@ -103,7 +103,7 @@ def test_who_has_the_password_gets_in_and_can_tell_the_server(mechanism, name, p
     assert one.step(client.final(challenge.message)) == Accepted(client.expects, name)
 
 
-def test_a_tokens_id_with_its_extension_logs_in_its_owner():
+def test_id_of_a_token_with_its_extension_logs_in_its_owner():
     users = {("t0k3n", True): (made("hmac"), "alice", 7_000)}
     client = Client("t0k3n", "hmac", extensions=",tokenauth=true")
     one = server(users)
@@ -114,7 +114,7 @@ def test_a_tokens_id_with_its_extension_logs_in_its_owner():
     assert isinstance(plain.step(client.final(plain.step(client.first).message)), Refused)
 
 
-def test_an_authorization_id_has_to_be_the_name():
+def test_authorization_id_other_than_the_name_is_refused():
     client = Client("alice", "secret", authzid="a=alice")
     one = server(ALICE)
     assert isinstance(one.step(client.final(one.step(client.first).message)), Accepted)
@@ -125,7 +125,7 @@ def test_an_authorization_id_has_to_be_the_name():
     )
 
 
-def test_a_name_that_nobody_has_is_refused_at_its_proof_by_the_same_salt_each_time():
+def test_unknown_name_has_the_same_salt_each_time_and_is_refused_at_its_proof():
     answers = set()
     for _ in range(2):
         one, client = server(ALICE), Client("bob", "guess")
@@ -137,7 +137,7 @@ def test_a_name_that_nobody_has_is_refused_at_its_proof_by_the_same_salt_each_ti
 
 
 @pytest.mark.parametrize("mechanism", list(ScramMechanism))
-def test_a_name_that_nobody_has_costs_what_a_wrong_password_does(monkeypatch, mechanism):
+def test_unknown_name_takes_the_same_hashes_as_a_wrong_password(monkeypatch, mechanism):
     computed = []
     hashed, signed = ScramMechanism.hash, ScramMechanism.hmac
 
@@ -166,7 +166,7 @@ def test_a_name_that_nobody_has_costs_what_a_wrong_password_does(monkeypatch, me
     assert costs[0][-1] == ("hash", mechanism.size_bytes), "the proof is computed"
 
 
-def test_what_a_name_that_nobody_has_shows_is_like_what_users_have():
+def test_decoy_of_an_unknown_name_looks_like_a_credential():
     shown = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192]) for number in range(200)]
     assert {each.iterations for each in shown} == {4096, 8192}
     # As Kafka's tools make them: 130 random bits in base 36.
@@ -183,7 +183,7 @@ def test_what_a_name_that_nobody_has_shows_is_like_what_users_have():
     assert changed == {16384}
 
 
-def test_a_credential_of_too_few_iterations_lets_nobody_in():
+def test_credential_of_too_few_iterations_is_refused():
     users = {("alice", False): (made("secret", iterations=4095), "alice")}
     one, client = server(users), Client("alice", "secret")
     assert isinstance(one.step(client.final(one.step(client.first).message)), Refused)
@@ -198,7 +198,7 @@ def test_a_credential_of_too_few_iterations_lets_nobody_in():
         ({"nonce": b"server"}, "SCRAM: nonce of client-final-message"),
     ],
 )
-def test_a_wrong_final_message_is_refused(wrong, reason):
+def test_wrong_final_message_is_refused(wrong, reason):
     one, client = server(ALICE), Client("alice", "secret")
     refused = one.step(client.final(one.step(client.first).message, **wrong))
     assert refused.reason.startswith(reason)
@@ -218,12 +218,12 @@ def test_a_wrong_final_message_is_refused(wrong, reason):
         b"n,,n=alice,r=",
     ],
 )
-def test_a_first_message_of_another_shape_is_refused(message):
+def test_first_message_of_another_shape_is_refused(message):
     assert isinstance(server(ALICE).step(message), Refused)
 
 
 @given(st.binary(max_size=200))
-def test_nonsense_is_refused_and_nothing_else_happens(message):
+def test_random_message_is_refused_or_challenged(message):
     one = server(ALICE)
     first = one.step(message)
     assert isinstance(first, Refused | Challenge)
@@ -232,7 +232,7 @@ def test_nonsense_is_refused_and_nothing_else_happens(message):
     assert isinstance(begun.step(message), Refused)
 
 
-def test_a_credential_is_kept_as_kafka_keeps_it():
+def test_credential_is_written_and_read_as_by_kafka():
     kept = made("secret", mechanism=SHA_512, iterations=8192)
     text = credential_text(kept)
     assert text.startswith("salt=c2FsdA==,stored_key=")
@@ -241,16 +241,16 @@ def test_a_credential_is_kept_as_kafka_keeps_it():
 
 
 @pytest.mark.parametrize("text", ["", "salt=x", "salt=!,stored_key=,server_key=,iterations=1"])
-def test_another_text_is_refused_without_being_told(text):
+def test_malformed_credential_is_refused_without_its_text(text):
     with pytest.raises(ValueError, match=r"^a SCRAM credential is not salt=,stored_key=,"):
         parse_credential(text)
 
 
-def test_the_iterations_of_kafkas_bounds():
+def test_iterations_are_refused_outside_of_kafkas_bounds():
     assert wrong_iterations(4095) == "Too few iterations"
     assert wrong_iterations(16385) == "Too many iterations"
     assert wrong_iterations(4096) is wrong_iterations(16384) is None
 
 
-def test_what_is_printed_of_a_credential_has_no_part_of_it():
+def test_repr_of_a_credential_has_no_secret():
     assert repr(ScramCredential(b"s", b"k", b"v", 4096)) == "ScramCredential(4096 iterations)"
