@@ -1,8 +1,8 @@
-"""A connection that pipelines commits until its broker dies, and knows what became of each.
+"""A connection that pipelines commits until its broker dies, and knows the outcome of each.
 
-Every commit has a number, greater than the one before; it commits that number as the offset of all
-partitions of its topic, with metadata that repeats it. So whatever is read back says which request
-it came from.
+Every commit has an increasing number; it commits that number as the offset of all partitions of
+its topic, with metadata that repeats it. So every offset that is read back identifies its
+request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHUNK_FRAMES = 32
 
 @dataclass
 class History:
-    """What one group has been sent and what was acknowledged, over all rounds."""
+    """The sent and the acknowledged commits of one group, over all rounds."""
 
     topic: str
     partitions: int
@@ -39,7 +39,7 @@ class History:
 
 
 class CommitStream:
-    """Commits of one group on one connection, at most `depth` without an answer."""
+    """Commits of one group on one connection, at most `depth` of them without a response."""
 
     def __init__(self, port: int, group: str, history: History, version: int, depth: int) -> None:
         self.history = history
@@ -98,7 +98,7 @@ class CommitStream:
         return bytes(made)
 
     def write(self) -> None:
-        """Send what the window and the socket take."""
+        """Send as much as the window and the socket accept."""
         while True:
             if not self._pending:
                 room = min(self.depth - (len(self.numbers) - self.answers), _CHUNK_FRAMES)
@@ -111,15 +111,15 @@ class CommitStream:
                 return
             self.written_bytes += sent
             self._pending = self._pending[sent:]
-            if whole := self._whole(self.written_bytes):  # on part of a request nobody can act
+            if whole := self._whole(self.written_bytes):  # a broker cannot act on a partial request
                 self.history.sent = self.numbers[whole - 1]
 
     def _whole(self, position: int) -> int:
-        """How many requests end at or before a position of the stream."""
+        """The number of requests that end at or before a position of the stream."""
         return bisect.bisect_right(self.ends, position)
 
     def read(self) -> None:
-        """Take the answers that have come; each must be an acknowledgement of the next request."""
+        """Process the received responses; each must acknowledge the next request."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while data := self.socket.recv(1 << 16):
                 for each in self._framer.feed(data):
@@ -134,9 +134,10 @@ class CommitStream:
         self.answers += 1
 
     def arrived(self, queues: dict[tuple[int, int], tuple[int, int]]) -> int:
-        """How many whole requests the broker's process has read, at least.
+        """The least number of complete requests that the broker's process has read.
 
-        What was written, less what the kernel still holds of it on either side.
+        It is computed from the written bytes, less those that the kernel still holds on either
+        side.
         """
         mine, its = self.ports
         unsent, _ = queues[mine, its]
@@ -149,7 +150,7 @@ def _metadata(number: int) -> str:
 
 
 def number_of(metadata: str) -> int:
-    """The number that `metadata` repeats; -1 for text that no stream has sent."""
+    """The number in `metadata`; -1 for text that no stream has sent."""
     found = re.fullmatch(r"commit-(\d{12})", metadata)
     return int(found[1]) if found else -1
 
@@ -166,7 +167,7 @@ def stand_still(pid: int, within_s: float = 5.0) -> None:
 
 
 def queued_bytes() -> dict[tuple[int, int], tuple[int, int]]:
-    """By (local port, remote port) of every TCP socket: bytes not acknowledged, bytes not read."""
+    """By (local port, remote port) of every TCP socket: unacknowledged bytes, unread bytes."""
     queues = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

@@ -1,6 +1,6 @@
-"""Muster with a planted fault: the offsets topic is written a little after the reply.
+"""Muster with a planted fault: the offsets topic is written shortly after the reply.
 
-Run in the place of `cli.main`. What `kill -9` then loses is what the campaign must find.
+It runs instead of `cli.main`. The campaign must find the commits that `kill -9` then loses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The most expensive requests of 1 MB that an API's schema allows, found by trying its shapes.
 
 For each array of a request, at any depth, there are requests with as many elements as 1 MB holds
-and as many as the API's budget allows: empty ones, distinct ones, ones that name what there is, and
-few with the longest text. To these come tagged fields, and for Produce batches that unpack to much.
+and as many as the API's budget allows: empty ones, distinct ones, existing names, and a few with
+the longest text. In addition there are tagged fields, and for Produce batches that decompress to
+large sizes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LONG = 32_000
 """Characters of a long text; the longest that the protocol has is 32,767."""
 
 HINTS: dict[str, dict[str, Any]] = {
-    # What lets a request come as far as it can, by API. The id that the broker knows has its first
-    # producer id.
+    # Values with which a request gets as far as possible, by API. The id that the broker knows has
+    # its first producer id.
     "AddOffsetsToTxn": {"transactional_id": PAYER, "producer_id": 0},
     "AddPartitionsToTxn": {
         "transactional_id": PAYER,
@@ -58,7 +59,7 @@ HINTS: dict[str, dict[str, Any]] = {
     "Produce": {"acks": -1, "timeout_ms": 1_000},
 }
 DELETES = ("DeleteTopics", "DeleteGroups", "DeleteRecords", "OffsetDelete")
-"""These come last: the others should have something to work at."""
+"""These run last: the others need something to work on."""
 
 
 class Expensive(NamedTuple):
@@ -73,7 +74,7 @@ class Expensive(NamedTuple):
 def requests(
     api: Api, version: int, budget: int | None, thorough: bool = True
 ) -> Iterator[Expensive]:
-    """The expensive requests of an API in one version; all but the plainest if ``thorough``."""
+    """The expensive requests of an API in one version; also the less plain ones if ``thorough``."""
     for shape, value in _values(api, version, budget, thorough):
         yield Expensive(api.name, version, shape, api.encode_request(version, value))
     if thorough and api.is_flexible(version):
@@ -107,7 +108,8 @@ def _values(
 def _many(
     api: Api, version: int, path: tuple[str, ...], texts: str, most: int | None, hints: Any
 ) -> dict[str, Any]:
-    """A request whose array at ``path`` is as full as it may be; one entry in those around it."""
+    """A request whose array at ``path`` is as full as permitted, with one entry in the arrays
+    around it."""
     array = api.message(version, is_request=True).array(*path)
     element = _element_at(api, path)
     room = BYTES - 100
@@ -195,7 +197,7 @@ def _tags(api: Api, version: int) -> bytes:
 
 
 def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Batches that unpack to a thousand times their size, and batches of very many records."""
+    """Batches that decompress to a thousand times their size, and batches of very many records."""
     if version < 3:
         return
     codecs = {1: "gzip", 4: "zstd"} if version >= 7 else {1: "gzip"}
@@ -212,7 +214,7 @@ def _produced(plain: dict[str, Any], version: int) -> Iterator[tuple[str, dict[s
 
 
 def campaign(wide: bool) -> Iterator[Expensive]:
-    """Of every served API: its newest version and its oldest, or all for a ``wide`` search."""
+    """For every served API: its newest version and its oldest, or all for a ``wide`` search."""
     rows = sorted(SERVED.values(), key=lambda row: (row.api.name in DELETES, row.api.key))
     for row in rows:
         newest, oldest = row.max_version, row.min_version
@@ -221,7 +223,7 @@ def campaign(wide: bool) -> Iterator[Expensive]:
 
 
 def within_budgets() -> Iterator[Expensive]:
-    """Of every served API that deletes nothing: arrays as full as its budget allows."""
+    """For every served API that deletes nothing: arrays as full as its budget allows."""
     for row in SERVED.values():
         if row.api.name not in DELETES:
             for version in {row.min_version, row.max_version}:

@@ -1,4 +1,4 @@
-"""Requests that lie, and what is needed to see that a broker bears them."""
+"""Requests with false lengths and counts, and tools to see that a broker withstands them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API = json.loads((Path(__file__).parents[1] / "data" / "schema" / "api.json").re
 BY_KEY = {
     entry["key"]: entry for entry in sorted(API.values(), key=lambda entry: len(entry["versions"]))
 }
-"""An API that was renamed is there under both names; the newer one has more versions."""
+"""A renamed API has an entry under both names; the newer one has more versions."""
 _FIXED = {
     "BOOLEAN": 1,
     "INT8": 1,
@@ -37,7 +37,7 @@ LONG_LIE = b"\x80\x80\x80\x80\x08"
 
 
 class _Writer:
-    """The smallest body of a layout, each array with one element; claim number ``lie`` is a lie."""
+    """The smallest body of a layout, each array with one element; claim number ``lie`` is false."""
 
     def __init__(self, lie: int) -> None:
         self.lie = lie
@@ -50,7 +50,7 @@ class _Writer:
             self.value(type_)
 
     def value(self, type_: Any) -> None:
-        if isinstance(type_, list):  # a struct that may be null: a cursor; a byte says it is there
+        if isinstance(type_, list):  # a nullable struct: a cursor; a byte says that it is present
             self.out += b"\x01"
             self.fields(type_)
         elif isinstance(type_, dict) and "tags" in type_:
@@ -82,7 +82,7 @@ class _Writer:
 
 
 def header(key: int, version: int, client_id: str = "hostile") -> bytes:
-    """A request header as the tables say for this API and version."""
+    """A request header according to the tables for this API and version."""
     kind = BY_KEY[key]["versions"][str(version)]["request_header"]
     text = client_id.encode()
     start = struct.pack(">hhih", key, version, 7, len(text)) + text
@@ -90,19 +90,19 @@ def header(key: int, version: int, client_id: str = "hostile") -> bytes:
 
 
 def framed(payload: bytes) -> bytes:
-    """``payload`` behind its true length."""
+    """``payload`` after its true length."""
     return struct.pack(">i", len(payload)) + payload
 
 
 def honest(key: int, version: int) -> bytes:
-    """The body of a small, whole request: numbers 0, texts empty, arrays of one element."""
+    """The body of a small, complete request: numbers 0, texts empty, arrays of one element."""
     writer = _Writer(-1)
     writer.fields(BY_KEY[key]["versions"][str(version)]["request"])
     return bytes(writer.out)
 
 
 def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
-    """(what lies, body) for each array, tag section, string and byte string of a request."""
+    """(false field, body) for each array, tag section, string and byte string of a request."""
     layout = BY_KEY[key]["versions"][str(version)]["request"]
     count = _Writer(-1)
     count.fields(layout)
@@ -113,12 +113,12 @@ def lies(key: int, version: int) -> Iterator[tuple[str, bytes]]:
 
 
 def connect(broker: Broker) -> socket.socket:
-    """A plain TCP connection with a deadline on everything."""
+    """A plain TCP connection with a timeout."""
     return socket.create_connection(("127.0.0.1", broker.port), timeout=20)
 
 
 def ends(sock: socket.socket) -> bytes:
-    """Say no more, read until the broker closes, and return what it said."""
+    """Shut down writing, read until the broker closes, and return the bytes."""
     said = bytearray()
     try:
         sock.shutdown(socket.SHUT_WR)
@@ -133,7 +133,7 @@ def ends(sock: socket.socket) -> bytes:
 
 
 def send(broker: Broker, data: bytes) -> bytes:
-    """Send ``data`` on a connection of its own; what the broker said before it closed."""
+    """Send ``data`` on a new connection; returns the broker's bytes before it closed."""
     sock = connect(broker)
     try:
         sock.sendall(data)
@@ -144,7 +144,7 @@ def send(broker: Broker, data: bytes) -> bytes:
 
 
 def closed_without_a_word(sock: socket.socket) -> bool:
-    """Whether the broker closes, of itself and saying nothing."""
+    """Whether the broker closes by itself, without a response."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -154,7 +154,7 @@ def closed_without_a_word(sock: socket.socket) -> bool:
 
 
 def served(broker: Broker) -> dict[int, range]:
-    """API key to served versions, as the broker itself says."""
+    """API key to served versions, according to the broker's ApiVersions."""
     reply = send(broker, framed(header(18, 0)))
     (count,) = struct.unpack_from(">i", reply, 10)
     rows = [struct.unpack_from(">hhh", reply, 14 + 6 * row) for row in range(count)]
@@ -162,7 +162,7 @@ def served(broker: Broker) -> dict[int, range]:
 
 
 def resident_bytes(broker: Broker) -> int:
-    """Memory of the broker's process that is in use now."""
+    """The present memory of the broker's process."""
     for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -170,8 +170,8 @@ def resident_bytes(broker: Broker) -> int:
 
 
 class Bystander:
-    """Another client, which asks and is answered all the while; `longest_s` is its longest wait,
-    without what it and the broker waited for a core."""
+    """Another client, which sends requests all the time; `longest_s` is its longest wait,
+    without the time that it and the broker waited for a core."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker_pid = broker.pid

@@ -1,7 +1,7 @@
-"""A proxy before a broker that kills it between a request and its reply.
+"""A proxy before a broker that kills it between a request and its response.
 
-Clients are told the proxy's address as the broker's own (``advertised.listeners``). Armed with an
-API, it waits for that request, gives it to the broker, lets nothing come back from then on, and
+Clients know the proxy's address as the broker's own (``advertised.listeners``). Armed with an
+API, it waits for that request, forwards it to the broker, drops all responses from then on, and
 kills the broker a moment later: the client can't know how far the broker came.
 """
 
@@ -21,18 +21,18 @@ MAX_FRAME_BYTES = 8 << 20
 
 
 class KillingProxy:
-    """Listens on a port of its own; `broker` is whom it stands before, once that has started."""
+    """Listens on its own port; `broker` is the broker behind it, once that has started."""
 
     def __init__(self) -> None:
         self.broker: Broker | None = None
         self.passed: dict[int, int] = {}
-        """By API key, how many requests went through."""
+        """The number of forwarded requests by API key."""
         self.hits = 0
-        """How many kills came between a request and its reply."""
+        """The number of kills between a request and its response."""
         self._awaited: int | None = None
         self._met = threading.Event()
         self._silent = False
-        """Nothing goes back to clients, and no new one is let in."""
+        """No bytes go back to clients, and new ones are rejected."""
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -41,11 +41,11 @@ class KillingProxy:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """No more connections."""
+        """Accept no more connections."""
         self._listener.close()
         self._hang_up()
 
@@ -54,7 +54,8 @@ class KillingProxy:
         self._hang_up()
 
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
-        """Kill the broker ``delay_s`` after the next such request, or without one in the end."""
+        """Kill the broker ``delay_s`` after the next such request, or without one after
+        ``patience_s``."""
         assert self.broker is not None
         with self._lock:
             self._awaited = api_key
@@ -67,7 +68,7 @@ class KillingProxy:
         self._hang_up()
 
     def start_again(self) -> None:
-        """Start the killed broker, and let clients through to it."""
+        """Restart the killed broker, and forward clients to it."""
         assert self.broker is not None
         self.broker.start()
         self._met.clear()

@@ -1,13 +1,14 @@
 """A process to be killed: it appends to logs, rolls, flushes, deletes, cleans and restarts them.
 
-For each line on standard input (data directory, file to tell in, seed) it forks a child that does
-so until it is killed, and writes its process id; when that child is dead it writes `dead`. One
-that fails leaves its traceback in a file beside, `.failed`. What a record holds follows from its
-topic and offset, so that whoever reads it back knows what is due.
+For each line on standard input (data directory, report file, seed) it forks a child that does so
+until it is killed, and prints its process id; when that child is dead it prints `dead`. A
+failing child leaves its traceback in a file with the suffix `.failed`. A record's content
+follows from its topic and offset, so that a reader knows the expected records.
 
-The child tells, a line each: `append TOPIC END` and `start TOPIC OFFSET` when the log's end and its
-start offset have been acknowledged, `delete TOPIC OFFSET` before it deletes below that offset, and
-`work NAME` before each piece of work. With the argument `early` it acknowledges before it appends.
+The child reports, one line each: `append TOPIC END` and `start TOPIC OFFSET` when the log's end
+and its start offset have been acknowledged, `delete TOPIC OFFSET` before it deletes below that
+offset, and `work NAME` before each piece of work. With the argument `early` it acknowledges
+before it appends.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ TOPICS = [
 
 
 def record(topic: str, offset: int) -> Record:
-    """What belongs at an offset of a topic."""
+    """The record at an offset of a topic."""
     mark = zlib.crc32(f"{topic} {offset}".encode())
     value = b"%d " % mark * (mark % 9)
     return Record(offset, BASE_MS + offset, b"key-%d" % (offset % KEYS), value or None)
 
 
 def opened(directory: str) -> LogManager:
-    """The logs in a directory, recovered."""
+    """The recovered logs of a directory."""
     logs = LogManager(OsFileSystem(), directory, Config({}), services_with())
     logs.open_all(TOPICS)
     return logs

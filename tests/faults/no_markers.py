@@ -1,6 +1,7 @@
-"""Muster that never writes the markers of transactional ids whose names begin with "prepared".
+"""Muster that never writes the markers of transactional ids whose names start with "prepared".
 
-Run in the place of `cli.main`. A kill then leaves what one between EndTxn and its markers leaves.
+It runs instead of `cli.main`. A kill then has the effect of a kill between EndTxn and its
+markers.
 """
 
 from __future__ import annotations

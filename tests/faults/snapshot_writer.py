@@ -1,7 +1,7 @@
-"""A process to be killed: it commits, and writes one snapshot after the other, until it dies.
+"""A process to be killed: it commits, and writes one snapshot after the other.
 
-Its first line says, as JSON, what it found in the directory; each further line is a group and the
-offset that was acknowledged to it.
+Its first line has, as JSON, the content of the directory at its start; each further line is a
+group and its acknowledged offset.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Broker(EdgeBroker):
 
 
 async def main(directory: Path) -> None:
-    snapshots.SLICE_NS = -1  # a slice for each group, and each to the disk at once
+    snapshots.SLICE_NS = -1  # one slice per group, and each is written at once
     snapshots.PENDING_BYTES = 0
     async with Broker(directory, partitions=1) as broker:
         await broker.ensure_offsets_topic()

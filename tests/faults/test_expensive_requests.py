@@ -1,8 +1,9 @@
-"""The most expensive requests of 1 MB that there are: nobody else waits for them.
+"""The most expensive requests of 1 MB delay no other client.
 
-Every served API gets its own (tests/faults/expensive.py finds them), while another connection sends
-heartbeats for a group with a short session and commits its offsets. These are answered within 50 ms
-whatever is asked beside them, no session is lost, and the broker's memory comes back.
+Every served API gets its own (tests/faults/expensive.py finds them), while another connection
+sends heartbeats for a group with a short session and commits its offsets. These are answered
+within 50 ms during any request, no session is lost, and the broker's memory returns to its
+level.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from tests.faults.hostile import resident_bytes
 from tests.waiting import until
 from tests.wire import Wire, batch
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 1")]
 
 WAIT_S_MAX = 0.05
-"""Without what the broker and the member waited for a core."""
+"""Without the time that the broker and the member waited for a core."""
 ONCE_WAIT_S_MAX = 0.2
-"""What is deleted is there for one try alone."""
+"""Requests that delete can be tried only once."""
 GROWTH_BYTES_MAX = 40 * 1024 * 1024
-"""The allocator keeps 18 MB on a quiet machine; what was leaked once was 57."""
+"""The allocator keeps 18 MB on a quiet machine; a leak once was 57 MB."""
 ANSWERED_WITHIN_S = 60.0
 SESSION_MS = 6_000
 TRIES_FOR_S = 20.0
-"""A busy machine may hold up another thread of the broker, though not each time."""
+"""A busy machine may delay another thread of the broker, though not each time."""
 SETTINGS = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "10"}
 
 
 class Member:
-    """A member of a group that heartbeats and commits without a pause, and how long it waits."""
+    """A member of a group that heartbeats and commits without a pause, and measures its waits."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker_pid = broker.pid
@@ -86,7 +87,7 @@ class Member:
 
     def worst_from_now_on(self) -> float:
         """The longest wait since the last call, in seconds."""
-        rounds = self.rounds  # one may be under way: it counts too
+        rounds = self.rounds  # a round may be in progress: it counts too
         until("two rounds more", lambda: self.rounds >= rounds + 2, ANSWERED_WITHIN_S)
         worst, self.longest_s = self.longest_s, 0.0
         return worst
@@ -144,7 +145,7 @@ def _fill(broker: Broker) -> None:
 
 
 def _ask(broker: Broker, request: Expensive) -> None:
-    """Sends it and waits for the answer, or for the end of the connection."""
+    """Send it and wait for the response, or for the end of the connection."""
     api = next(row.api for row in SERVED.values() if row.api.name == request.api)
     header = encode_request_header(api.key, request.version, 1, "expensive")
     with socket.create_connection(("127.0.0.1", broker.port), ANSWERED_WITHIN_S) as sock:
@@ -172,7 +173,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dict[str, float]:
-    """Each request whose neighbours waited for too long, every time it was tried, and how long."""
+    """Each request during which the member waited too long at every try, and the wait."""
     waited = {}
     for request in requests:
         shortest = 0.0
@@ -191,7 +192,7 @@ def _waits(broker: Broker, member: Member, requests: Iterable[Expensive]) -> dic
 
 
 def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]:
-    """The requests, while their APIs are noted in ``apis``."""
+    """The requests, while their APIs are added to ``apis``."""
     for request in requests:
         apis.add(request.api)
         yield request
@@ -200,7 +201,7 @@ def _noted(requests: Iterable[Expensive], apis: set[str]) -> Iterator[Expensive]
 def _campaign(broker: Broker, wide: bool) -> None:
     with Member(broker) as member:
         member.worst_from_now_on()
-        # What a broker's first requests take it keeps: buffers, and the threads' own memory.
+        # The broker keeps memory of its first requests: buffers, and the threads' own memory.
         _waits(broker, member, within_budgets())
         before = resident_bytes(broker)
         asked: set[str] = set()
@@ -217,10 +218,10 @@ def _campaign(broker: Broker, wide: bool) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_nobody_waits_for_the_most_expensive_requests_that_there_are(target: Broker) -> None:
+def test_most_expensive_requests_delay_no_other_client(target: Broker) -> None:
     _campaign(target, wide=False)
 
 
 @pytest.mark.soak
-def test_nobody_waits_for_an_expensive_request_of_any_version(target: Broker) -> None:
+def test_expensive_requests_of_any_version_delay_no_other_client(target: Broker) -> None:
     _campaign(target, wide=True)

@@ -1,8 +1,8 @@
-"""A disk without room, refused by the kernel: appends, rolls and cleanings fail, wait and go on.
+"""A full disk, enforced by the kernel: appends, rolls and cleanings fail, wait and continue.
 
-Where the tests may mount, the broker's directory is a small tmpfs in a mount namespace of its own.
-Elsewhere its processes may not make files longer than a few bytes (RLIMIT_FSIZE), which the kernel
-refuses as it does a full disk, and lifts as quickly.
+Where the tests may mount, the broker's directory is a small tmpfs in its own mount namespace.
+Elsewhere its processes may not make files longer than a few bytes (RLIMIT_FSIZE), which the
+kernel rejects as on a full disk, and lifts as quickly.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ SMALL_FILES_BYTES = 64 << 10
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(KIND != "muster", reason="it limits the broker of this checkout"),
+    pytest.mark.proves("faults 2"),
 ]
 
 
 class Disk(Protocol):
-    """Where a broker writes."""
+    """The disk of a broker."""
 
     broker: Broker
 
     def fill(self, leaving: int = 0) -> None:
-        """Have room for only so many bytes, in all or in each file."""
+        """Leave room for only so many bytes, in all or in each file."""
 
     def free(self) -> None:
-        """Have room again."""
+        """Make room again."""
 
 
 class SmallDisk:
@@ -110,7 +111,7 @@ def disk(request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_pat
     return lambda settings: request.param(brokers, tmp_path, settings)
 
 
-def test_appends_and_rolls_are_refused_and_go_on_when_there_is_room(disk: Make) -> None:
+def test_appends_and_rolls_fail_on_a_full_disk_and_resume_with_room(disk: Make) -> None:
     full = disk({"log.segment.bytes": "20000", "offsets.topic.num.partitions": "1"})
     with Wire(full.broker.port) as wire:
         create_topic(wire, "t")
@@ -134,7 +135,7 @@ def test_appends_and_rolls_are_refused_and_go_on_when_there_is_room(disk: Make) 
         last = committed(wire)[1]
 
         full.free()
-        # The probes come 2 s apart at most: test_partition_queue.py holds that, on its own clock.
+        # The probes are at most 2 s apart: test_partition_queue.py checks that, on its own clock.
         waiting.until("commits succeed", lambda: commit(wire, last + 1) == 0)
         waiting.until(
             "records are taken", lambda: produce(wire, "t", batch(b"z"))["error_code"] == 0
@@ -153,7 +154,7 @@ def keyed(turn: int, keys: range) -> bytes:
 
 
 def read(wire: Wire) -> list[tuple[bytes | None, int]]:
-    """The key and the turn of every record that is there."""
+    """The key and the turn of every record in the topic."""
     found = []
     offset = 0
     while (answer := fetch(wire, "t", offset))["high_watermark"] > offset:
@@ -166,7 +167,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
 
 
 def told(broker: Broker, what: str) -> bool:
-    """Whether the broker has said this of the topic's partition."""
+    """Whether the broker has logged this about the topic's partition."""
     return any(what in line and "t-0" in line for line in broker.lines())
 
 
@@ -180,7 +181,7 @@ def let_it_be_cleaned(wire: Wire) -> None:
     assert answer["responses"][0]["error_code"] == 0
 
 
-def test_a_cleaning_without_room_leaves_all_records_and_is_done_later(disk: Make) -> None:
+def test_cleaning_on_a_full_disk_keeps_all_records_and_is_repeated(disk: Make) -> None:
     full = disk({"log.cleaner.backoff.ms": "100", "log.retention.ms": "-1"})
     with Wire(full.broker.port) as wire:
         configs = {
@@ -209,7 +210,7 @@ def test_a_cleaning_without_room_leaves_all_records_and_is_done_later(disk: Make
 
 
 @pytest.mark.skipif(not may_mount(), reason="only a disk of its own is full to its last byte")
-def test_topics_are_deleted_on_a_disk_without_a_byte_and_it_has_room_again(
+def test_topic_deletion_frees_a_completely_full_disk(
     brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     full = SmallDisk(brokers, tmp_path, {"log.segment.delete.delay.ms": "500"})
@@ -233,7 +234,8 @@ def test_topics_are_deleted_on_a_disk_without_a_byte_and_it_has_room_again(
             lambda: create_topic(wire, "large")["error_code"] == 0,
             within_s=10,
         )
-        # A topic is made as soon as a few blocks are free; the large one's files may go later.
+        # A topic is created as soon as a few blocks are free; the large one's files may be deleted
+        # later.
         waiting.until(
             "a log that was not deleted takes records",
             lambda: produce(wire, "kept", batch(b"after" * 5000))["error_code"] == 0,

@@ -1,6 +1,7 @@
-"""Bytes that are no request, or lie about themselves: the connection ends, and nothing else does.
+"""Invalid bytes and false lengths end their connection, and have no other effect.
 
-Every test runs beside a bystander that must not wait, and must leave the broker's memory as it was.
+Every test runs with a bystander that must not wait, and must leave the broker's memory at its
+level.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ pytestmark = pytest.mark.faults
 
 GROWTH_BYTES_MAX = 5 * 1024 * 1024
 WAIT_S_MAX = 1.0
-"""What a bystander may wait at most, on a machine that runs other tests as well."""
+"""The longest wait of a bystander, on a machine that runs other tests as well."""
 CREATES = {19, 37}
-"""CreateTopics and CreatePartitions: a mutation that is valid by chance could make many."""
+"""CreateTopics and CreatePartitions: a mutation that is valid by chance could create many."""
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker for all of this; warm, so that what grows later is not its own start."""
+    """One broker for all tests; warm, so that later growth is not its start."""
     broker = make_broker(tmp_path_factory.mktemp("hostile") / "data").start()
     for _ in range(2):
         for key, versions in served(broker).items():
@@ -55,7 +56,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def nothing_else_happens(target: Broker) -> Iterator[None]:
-    """Nobody else waits, memory stays, nothing dies."""
+    """No other client waits, memory stays, nothing dies."""
     before = resident_bytes(target)
     with Bystander(target) as bystander:
         yield
@@ -68,19 +69,19 @@ def nothing_else_happens(target: Broker) -> Iterator[None]:
 
 
 def memory_is_as_it_was(target: Broker, before: int) -> None:
-    """It comes back with the broker's next garbage collection."""
+    """Memory returns to its level with the broker's next garbage collection."""
     until("memory comes back", lambda: resident_bytes(target) - before < GROWTH_BYTES_MAX, 60)
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 104857601, -1, -(2**31), 0, 7])
-def test_a_false_length_ends_the_connection(target: Broker, length: int) -> None:
+def test_false_length_closes_the_connection(target: Broker, length: int) -> None:
     sock = connect(target)
     sock.sendall(struct.pack(">i", length))
 
     assert closed_without_a_word(sock)
 
 
-def test_every_claimed_count_and_length_of_every_request_is_held_against_what_is_there(
+def test_false_count_or_length_in_any_request_closes_the_connection(
     target: Broker,
 ) -> None:
     tried = 0
@@ -93,13 +94,13 @@ def test_every_claimed_count_and_length_of_every_request_is_held_against_what_is
     assert tried > 700
 
 
-def test_a_lying_client_id_ends_the_connection(target: Broker) -> None:
+def test_false_length_of_a_client_id_closes_the_connection(target: Broker) -> None:
     for key, versions in served(target).items():
         start = struct.pack(">hhih", key, versions[-1], 1, 32767)
         assert send(target, framed(start + b"short")) == b""
 
 
-def test_lying_tags_of_a_header_end_the_connection(target: Broker) -> None:
+def test_false_tags_of_a_header_close_the_connection(target: Broker) -> None:
     for tags in (
         b"\xff\xff\xff\xff\x07",
         b"\x01\x00\xff\xff\xff\xff\x07",
@@ -109,21 +110,21 @@ def test_lying_tags_of_a_header_end_the_connection(target: Broker) -> None:
         assert send(target, framed(header(12, 4)[:-1] + tags)) == b""
 
 
-def test_every_prefix_of_a_request_ends_the_connection(target: Broker) -> None:
-    """Cut within, with a length that says so: never an answer, since every byte is needed."""
+def test_every_prefix_of_a_request_closes_the_connection(target: Broker) -> None:
+    """The frame is complete and its body truncated: every byte is needed for a response."""
     for key, versions in served(target).items():
         whole = header(key, versions[-1]) + honest(key, versions[-1])
         for cut in range(0, len(whole), 3):
             assert send(target, framed(whole[:cut])) == b"", f"API {key} cut at {cut}"
 
 
-def test_a_frame_that_never_ends_costs_only_its_own_connection(target: Broker) -> None:
+def test_incomplete_frame_closes_only_its_connection(target: Broker) -> None:
     for key, versions in served(target).items():
         whole = framed(header(key, versions[-1]) + honest(key, versions[-1]))
         assert send(target, whole[:-1]) == b""
 
 
-def test_random_and_mutated_bodies_are_answered_or_refused(target: Broker) -> None:
+def test_random_and_mutated_bodies_are_answered_or_rejected(target: Broker) -> None:
     chance = random.Random(20260101)
     for key, versions in served(target).items():
         for version in versions:
@@ -138,14 +139,14 @@ def test_random_and_mutated_bodies_are_answered_or_refused(target: Broker) -> No
                 send(target, framed(header(key, version) + bytes(body)))
 
 
-def test_random_bytes_from_the_start_are_refused(target: Broker) -> None:
+def test_random_bytes_from_the_start_are_rejected(target: Broker) -> None:
     chance = random.Random(7)
     for size in (1, 4, 10, 100, 5000):
         for _ in range(20):
             send(target, chance.randbytes(size))
 
 
-def test_unknown_keys_and_versions_end_the_connection(target: Broker) -> None:
+def test_unknown_keys_and_versions_close_the_connection(target: Broker) -> None:
     known = served(target)
     for key in (*range(-3, 120, 7), 999, 32767, -32768):
         if key in known:
@@ -158,7 +159,7 @@ def test_unknown_keys_and_versions_end_the_connection(target: Broker) -> None:
             assert send(target, framed(struct.pack(">hhihh", key, version, 1, -1, 0))) == b""
 
 
-def test_api_versions_of_an_unknown_version_is_told_what_is_known(target: Broker) -> None:
+def test_api_versions_of_an_unknown_version_returns_the_known_range(target: Broker) -> None:
     """KIP-511: version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself."""
     versions = served(target)[18]
     for version in (versions[-1] + 1, 32767, -1):
@@ -169,11 +170,11 @@ def test_api_versions_of_an_unknown_version_is_told_what_is_known(target: Broker
 
 
 def told(target: Broker, words: str) -> list[str]:
-    """The lines that refuse a request, with these words; others come at any time."""
+    """The log lines that reject a request, with these words; others may appear at any time."""
     return [line for line in list(target.log) if "not a Kafka request" in line and words in line]
 
 
-def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
+def test_http_and_tls_are_rejected_with_one_log_line_each(target: Broker) -> None:
     hello = bytes.fromhex("1603010200010001fc0303") + os.urandom(500)
     for data, words in (
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"frame of {int.from_bytes(b'GET ')} bytes"),
@@ -185,7 +186,7 @@ def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
         assert len(told(target, words)) == 1
 
 
-def test_what_peers_call_themselves_cannot_break_the_log(target: Broker) -> None:
+def test_client_ids_are_escaped_in_the_log(target: Broker) -> None:
     for evil, harmless in (
         ("a\nFAKE LINE", "FAKE LINE"),
         ("\x1b[2J", "[2J"),
@@ -200,7 +201,7 @@ def test_what_peers_call_themselves_cannot_break_the_log(target: Broker) -> None
         assert len(line) < 1000
 
 
-def test_twenty_connections_that_announce_100_mib_and_stop(target: Broker) -> None:
+def test_announced_100_mib_of_twenty_connections_are_not_allocated(target: Broker) -> None:
     before = resident_bytes(target)
     socks = [connect(target) for _ in range(20)]
     for sock in socks:
@@ -235,8 +236,8 @@ def test_ten_thousand_pipelined_requests_are_answered_in_order(target: Broker) -
     ends(sock)
 
 
-def test_a_peer_that_never_reads_is_bounded(target: Broker) -> None:
-    """ApiVersions over and over into a small receive buffer: the broker stops to listen to it."""
+def test_broker_stops_reading_from_a_peer_that_never_reads(target: Broker) -> None:
+    """ApiVersions requests arrive over and over; the peer has a small receive buffer."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
     sock.connect(("127.0.0.1", target.port))
@@ -253,7 +254,7 @@ def test_a_peer_that_never_reads_is_bounded(target: Broker) -> None:
     assert sent < 2000, "2 million answers were taken in that nobody read"
 
 
-def test_a_flood_of_connections_is_held_to_max_connections(
+def test_flood_of_connections_is_limited_to_max_connections(
     brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     broker = brokers({"max.connections": "50"})
@@ -268,7 +269,7 @@ def test_a_flood_of_connections_is_held_to_max_connections(
         sock.close()
 
 
-def test_a_half_open_connection_ends_at_connections_max_idle(
+def test_idle_connection_is_closed_after_connections_max_idle_ms(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"connections.max.idle.ms": "1000"})

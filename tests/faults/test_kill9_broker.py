@@ -1,10 +1,10 @@
 """Kill -9 of the whole broker while it appends, rolls, deletes and cleans at once.
 
 One connection pipelines Produce and DeleteRecords for topics of every cleanup policy and codec,
-with segments of a few batches; retention and the cleaner run all the time. At a random moment the
-broker is killed, started over the same directory, and read back as a client reads it: what was
-acknowledged is where it was said to be, or its key has a later value; what was not is whole or
-absent; nothing is gone that nobody deleted.
+with segments of a few batches; retention and the cleaner run all the time. At a random moment
+the broker is killed, restarted on the same directory, and read back by a client: an acknowledged
+record is at its offset, or its key has a later value; an unacknowledged batch is complete or
+absent; no record is missing without a deletion.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.wire import Wire
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(KIND != "muster", reason="Kafka's smallest segment is 1 MiB"),
+    pytest.mark.proves("faults 9"),
 ]
 
 ROUNDS = int(os.environ.get("MUSTER_BROKER_KILL_ROUNDS", "6"))
@@ -41,7 +42,7 @@ KEYS = 7
 CLEANS_WITHIN_S = 10.0
 KEPT_BYTES = 12_000
 RECORD_BYTES_MAX = 200
-"""What one record takes at most in its log, its batch's header included."""
+"""The largest size of a record in its log, including its batch's header."""
 SETTINGS = {
     "log.retention.ms": "-1",
     "log.index.interval.bytes": "300",
@@ -65,14 +66,14 @@ CODECS = (0, 0, 1, 2, 3, 4)
 
 
 def record(topic: str, number: int) -> Record:
-    """The topic's record of this number; it says which it is."""
+    """The topic's record of this number, which it contains."""
     value = f"{topic} {number} ".encode() * (number % 4 + 1)
     return Record(0, 1_700_000_000_000 + number, b"key-%d" % (number % KEYS), value)
 
 
 @dataclass
 class Sent:
-    """A batch on its way: the numbers of its records."""
+    """A batch in flight: the numbers of its records."""
 
     topic: str
     numbers: range
@@ -80,29 +81,29 @@ class Sent:
 
 @dataclass
 class History:
-    """What one topic was sent, over all lives of the broker."""
+    """The records sent to one topic, over all lives of the broker."""
 
     numbers: dict[int, int] = field(default_factory=dict)
-    """By offset the number of the record that was written there."""
+    """The number of the record at each offset."""
     end: int = 0
-    """The log's end as far as it is known."""
+    """The known end of the log."""
     unacknowledged: deque[range] = field(default_factory=deque)
-    """Batches whose answer did not come, in the order in which they were sent."""
+    """Batches without a response, in the order of sending."""
     next_number: int = 0
     start_least: int = 0
-    """What DeleteRecords acknowledged."""
+    """The acknowledged start offset of DeleteRecords."""
     start_most: int = 0
-    """What DeleteRecords was asked for."""
+    """The requested start offset of DeleteRecords."""
 
     def place(self, numbers: range, offset: int) -> None:
-        """Note where a batch lies."""
+        """Note the offsets of a batch."""
         assert offset == self.end
         self.numbers.update(enumerate(numbers, offset))
         self.end += len(numbers)
 
 
 class Campaign:
-    """A broker that is killed again and again, and what it acknowledged."""
+    """A broker that is killed again and again, and its acknowledgements."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.broker = broker
@@ -110,7 +111,7 @@ class Campaign:
         self.histories = {topic: History() for topic in TOPICS}
         self.lives = 0
         self.seen: Counter[str] = Counter()
-        """What the lives came to do: lines of the log and answers, by kind."""
+        """Log lines and responses of all lives, by kind."""
         with Wire(broker.port) as wire:
             for topic, configs in TOPICS.items():
                 assert create_topic(wire, topic, configs=configs)["error_code"] == 0
@@ -118,7 +119,7 @@ class Campaign:
     # -- a life
 
     def live_and_die(self) -> None:
-        """Send until the broker is killed, at a moment that nobody chose."""
+        """Send until the broker is killed, at a random moment."""
         self.lives += 1
         patience_s = CLEANS_WITHIN_S if self.lives % 2 else 0.0
         killing = threading.Thread(
@@ -145,14 +146,15 @@ class Campaign:
         assert not self.seen["can't be"], self.broker.tail()
 
     def kill(self, patience_s: float, after_s: float) -> None:
-        """Kill the broker ``after_s`` after its cleaner has come to work, or waited for in vain."""
+        """Kill the broker ``after_s`` after its cleaner has started to work, or after
+        ``patience_s``."""
         with suppress(AssertionError):
             waiting.until("a log is cleaned", lambda: self.count("log cleaned"), patience_s)
         time.sleep(after_s)  # the moment is the test's subject
         self.broker.kill()
 
     def count(self, kind: str) -> int:
-        """How many lines of this life's log tell of it."""
+        """The number of this life's log lines about it."""
         return sum(kind in line for line in self.broker.lines())
 
     def send(self, wire: Wire) -> Sent | str:
@@ -193,7 +195,7 @@ class Campaign:
     # -- what there is then
 
     def read_back(self) -> None:
-        """Start the broker again and compare every topic with its history."""
+        """Restart the broker and compare every topic with its history."""
         self.broker.log.clear()
         self.broker.start()
         with Wire(self.broker.port) as wire:
@@ -204,7 +206,7 @@ class Campaign:
         history = self.histories[topic]
         start, end, found = self.read(wire, topic)
         assert end >= history.end, f"{topic} ends at {end}: acknowledged records are missing"
-        while history.unacknowledged:  # in order, each whole or absent
+        while history.unacknowledged:  # in order, each complete or absent
             numbers = history.unacknowledged.popleft()
             if end > history.end:
                 history.place(numbers, history.end)
@@ -237,7 +239,7 @@ class Campaign:
             found: dict[int, Record] = {}
             while True:
                 answer = fetch(wire, topic, offset=offset)
-                if answer["error_code"] == 1:  # retention was quicker
+                if answer["error_code"] == 1:  # retention was faster
                     break
                 assert answer["error_code"] == 0, answer
                 data = answer["records"] or b""
@@ -267,13 +269,13 @@ def run(campaign: Campaign, rounds: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_no_acknowledged_record_is_lost(campaign: Campaign) -> None:
+def test_broker_kills_lose_no_acknowledged_record(campaign: Campaign) -> None:
     run(campaign, ROUNDS)
 
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of the broker")
-def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
+def test_campaign_finds_a_deleted_segment(campaign: Campaign) -> None:
     while not campaign.histories["plain"].end > 100:
         campaign.live_and_die()
         campaign.read_back()
@@ -282,8 +284,8 @@ def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
     folder = campaign.broker.partition_folder("plain", 0)
     bases = [int(each.stem) for each in folder.glob("*.log")]
     lost = max(base for base in bases if base <= last_acknowledged)
-    for file in folder.glob("[0-9]*.*"):  # an index left alone would be missed by name
-        if int(file.stem) >= lost:  # a newer segment may be empty, or hold what nobody acknowledged
+    for file in folder.glob("[0-9]*.*"):  # an index without its segment would be reported by name
+        if int(file.stem) >= lost:  # a newer segment may be empty, or unacknowledged
             file.unlink()
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         campaign.read_back()
@@ -291,5 +293,5 @@ def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_more_kills(campaign: Campaign) -> None:
+def test_many_more_broker_kills_lose_no_acknowledged_record(campaign: Campaign) -> None:
     run(campaign, 34 * ROUNDS)

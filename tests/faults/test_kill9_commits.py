@@ -1,8 +1,9 @@
-"""Kill -9 between a commit's arrival and its reply: nothing acknowledged is lost, nothing invented.
+"""Kill -9 between a commit's arrival and its response: no acknowledged commit is lost, none is
+invented.
 
-Each round streams commits at the broker, stops it dead at a random moment, looks with the kernel's
-help how far it was with each request, kills it, starts it again over the same directory and reads
-every group back.
+Each round streams commits to the broker, stops it at a random moment, determines with the
+kernel's help how far it was with each request, kills it, restarts it on the same directory and
+reads every group back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.faults.commit_stream import (
 )
 from tests.raw_connection import RawConnection
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 7")]
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the sockets' queues")
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "50" if KIND == "muster" else "5"))
@@ -45,7 +46,7 @@ def _create_topic(connection: RawConnection) -> None:
 
 
 def _read_back(port: int, group: str, history: History) -> int:
-    """The number of the last commit that the broker has for the group; 0 when it has none."""
+    """The number of the last commit that the broker has for the group; 0 if none."""
     with RawConnection(port) as connection:
 
         def fetch() -> dict[str, Any] | None:
@@ -81,7 +82,7 @@ def _stream_until(streams: list[CommitStream], moment: float) -> None:
 
 
 def _round(broker: Broker, histories: dict[str, History], chance: random.Random) -> int:
-    """Stream, kill; returns how many requests the broker had read and not answered."""
+    """Stream, kill; returns the number of requests that the broker had read and not answered."""
     streams = [
         CommitStream(broker.port, group, histories[group], version, depth)
         for group, (version, _, depth) in zip(histories, SHAPES, strict=True)
@@ -89,7 +90,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
     _stream_until(streams, time.monotonic() + chance.uniform(0.005, 0.12))
     stand_still(broker.pid)
     queues = queued_bytes()
-    for stream in streams:  # what the broker had written before it stopped counts as acknowledged
+    for stream in streams:  # bytes written before the stop count as acknowledged
         stream.read()
     hit = sum(stream.arrived(queues) - stream.answers for stream in streams)
     broker.kill()
@@ -101,7 +102,7 @@ def _round(broker: Broker, histories: dict[str, History], chance: random.Random)
 
 @dataclass
 class Campaign:
-    """What the rounds so far have met."""
+    """Counts over all rounds so far."""
 
     rounds: int = 0
     hits: int = 0
@@ -110,7 +111,7 @@ class Campaign:
 
 
 def _campaign(broker: Broker, rounds: int) -> Campaign:
-    """Kill and read back `rounds` times; AssertionError for what is lost or invented."""
+    """Kill and read back `rounds` times; AssertionError for a lost or invented commit."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
@@ -133,20 +134,20 @@ def _campaign(broker: Broker, rounds: int) -> Campaign:
             assert found >= history.acknowledged, f"an acknowledged commit is missing: {told}"
             assert found <= history.sent, f"a commit that was never sent: {told}"
             met.kept_unanswered += found > history.acknowledged
-            history.acknowledged = found  # what was once read back must stay
+            history.acknowledged = found  # a commit that was read back once must stay
         met.rounds += 1
     met.acknowledged = sum(history.acknowledged for history in histories.values())
     return met
 
 
-# Small segments: rolled, and on Muster cleaned, many times under way.
+# Small segments: they roll, and on Muster are cleaned, many times during the campaign.
 SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
 
 
 @on_linux
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rounds", [pytest.param(4, marks=pytest.mark.smoke), ROUNDS])
-def test_no_acknowledged_commit_is_lost_and_none_is_invented(
+def test_kills_lose_no_acknowledged_commit_and_invent_none(
     brokers: Callable[..., Broker], rounds: int
 ) -> None:
     broker = brokers(SETTINGS)
@@ -163,7 +164,7 @@ def test_no_acknowledged_commit_is_lost_and_none_is_invented(
 @pytest.mark.planted("kill -9 under commits")
 @on_linux
 @pytest.mark.skipif(KIND == "kafka", reason="the fault is planted into Muster")
-def test_the_campaign_finds_a_broker_that_answers_before_it_writes(
+def test_commit_campaign_finds_a_broker_that_answers_before_it_writes(
     brokers: Callable[..., Broker],
 ) -> None:
     faulty = brokers(SETTINGS, command=[sys.executable, "tests/faults/early_answers.py"])

@@ -1,4 +1,4 @@
-"""Kill -9 of the broker under living groups and producers: they go on where they were."""
+"""Kill -9 of the broker under live groups and producers: they continue where they were."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.interop.cluster import Cluster, Feed, read_topic
 from tests.interop.group_members import PYTHON_CLIENTS, Group
 from tests.raw_connection import RawConnection
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 10")]
 PARTITIONS = 6
 LOADING = (14, 15, 16)
 
 
 def _join(connection: RawConnection, group: str) -> tuple[str, int]:
-    """Join as the only member and take an assignment; returns member id and generation."""
+    """Join as the only member and get an assignment; returns member id and generation."""
     waiting.until(
         "the broker coordinates the group",
         lambda: connection.call("FindCoordinator", 1, key=group, key_type=0)["error_code"] == 0,
@@ -59,14 +59,16 @@ def _unless_loading(found: dict[str, Any]) -> dict[str, Any] | None:
 
 
 @pytest.mark.smoke
-def test_a_stable_group_goes_on_in_the_same_generation(brokers: Callable[..., Broker]) -> None:
+def test_stable_group_continues_in_the_same_generation_after_a_kill(
+    brokers: Callable[..., Broker],
+) -> None:
     broker = brokers()
     with RawConnection(broker.port) as connection:
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
         connection.call("CreateTopics", 4, topics=[topic], timeout_ms=20000)
         member, generation = _join(connection, "steady")
         who = {"group_id": "steady", "generation_id": generation, "member_id": member}
-    for offset in range(1, 4):  # once more after each of three kills
+    for offset in range(1, 4):  # again after each of three kills
         broker.kill()
         broker.start()
         with RawConnection(broker.port) as connection:
@@ -105,7 +107,7 @@ def test_a_stable_group_goes_on_in_the_same_generation(brokers: Callable[..., Br
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_real_members_keep_their_partitions(
+def test_real_members_keep_their_partitions_after_a_kill(
     brokers: Callable[..., Broker], client: str, name: str
 ) -> None:
     broker = brokers()
@@ -134,7 +136,7 @@ def test_real_members_keep_their_partitions(
         assert set(Counter(group.seen()).values()) == {1}
 
 
-def test_an_idempotent_producer_loses_and_doubles_nothing(
+def test_idempotent_producer_loses_and_duplicates_nothing_after_kills(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

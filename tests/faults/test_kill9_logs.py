@@ -1,9 +1,9 @@
 """Kill -9 at random moments of append, roll, flush, delete, clean and restart of logs alone.
 
-After each kill a copy of the directory is recovered and read: acknowledged records are there as
-they were written, unacknowledged batches whole or absent, indexes lead to what there is, and
-nothing is below the log's start that was acknowledged. The next life begins with the directory as
-the kill left it, and may be killed while it recovers.
+After each kill a copy of the directory is recovered and read: acknowledged records have their
+content, unacknowledged batches are complete or absent, indexes lead to existing records, and no
+record is below the acknowledged log start offset. The next life starts with the directory that
+the kill left, and may be killed while it recovers.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from tests import waiting
 from tests.brokers import CHECKOUT
 from tests.faults.log_writer import BASE_MS, KEPT_BYTES, KEYS, PRODUCER_ID, opened, record
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 8")]
 
 ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "200"))
 LIVES = 20
-"""Kills over one directory."""
+"""Kills on one directory."""
 
 
 class Campaign:
-    """A data directory, the process that forks writers over it, and what they acknowledged."""
+    """A data directory, the process that forks writers on it, and their acknowledgements."""
 
     def __init__(self, folder: Path, seed: int, *words: str) -> None:
         self.folder = folder
@@ -48,13 +48,13 @@ class Campaign:
         self.told = folder / "told"
         self.chance = random.Random(seed)
         self.ends: Counter[str] = Counter()
-        """The least that each log's end must be."""
+        """The smallest valid end of each log."""
         self.starts: Counter[str] = Counter()
-        """The least that each log's start must be, as its checkpoint was written."""
+        """The smallest valid start of each log, according to its checkpoint."""
         self.deletable: Counter[str] = Counter()
-        """The most that each log's start may be."""
+        """The largest valid start of each log."""
         self.killed_in: Counter[str] = Counter()
-        """By the work under way how many lives ended."""
+        """The number of lives that ended during each kind of work."""
         self.appends = 0
         self.cuts = 0
         self.forker = subprocess.Popen(
@@ -66,26 +66,26 @@ class Campaign:
         )
 
     def begin(self) -> None:
-        """Begin with an empty directory: recovery of large logs would take the time of kills."""
+        """Start with an empty directory: recovery of large logs would cost the time of kills."""
         self.data = self.folder / f"data-{self.chance.randrange(1 << 64):x}"
         self.data.mkdir()
         for least in (self.ends, self.starts, self.deletable):
             least.clear()
 
     def close(self) -> None:
-        """End the forker."""
+        """End the forking process."""
         self.forker.kill()
         self.forker.wait(10)
 
     def kill_one(self) -> None:
-        """Let a writer live for a moment and note what it told."""
+        """Let a writer run for a moment and record its reports."""
         assert self.forker.stdin is not None
         assert self.forker.stdout is not None
         self.told.unlink(missing_ok=True)
         print(self.data, self.told, self.chance.randrange(1 << 32), file=self.forker.stdin)
         self.forker.stdin.flush()
         child = int(self.forker.stdout.readline())
-        if self.chance.random() < 0.85:  # else it may be killed while it recovers
+        if self.chance.random() < 0.85:  # otherwise it may be killed while it recovers
             waiting.until("it works", lambda: self.told.exists() and self.told.stat().st_size)
         time.sleep(self.chance.uniform(0, 0.03))  # the moment is the test's subject
         with suppress(ProcessLookupError):  # it has failed
@@ -107,7 +107,7 @@ class Campaign:
             self.killed_in[last] += 1
 
     def read_back(self) -> None:
-        """Recover a copy and compare it with what is due."""
+        """Recover a copy and compare it with the acknowledgements."""
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.data, self.copy)
         for log in [each.log for each in opened(str(self.copy)).all()]:
@@ -154,7 +154,8 @@ Make = Callable[..., Campaign]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes campaigns, in memory where there is such a folder: a kill takes nothing from it."""
+    """A function that makes campaigns, in a folder in memory if there is one: a kill takes
+    nothing from it."""
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     shared = Path("/dev/shm")
@@ -182,18 +183,18 @@ def run(campaign: Campaign, rounds: int) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("rounds", [pytest.param(20, marks=pytest.mark.smoke), ROUNDS])
-def test_kills_lose_no_acknowledged_record(make: Make, rounds: int) -> None:
+def test_log_kills_lose_no_acknowledged_record(make: Make, rounds: int) -> None:
     run(make(), rounds)
 
 
 @pytest.mark.smoke
 @pytest.mark.planted("kill -9 of logs")
-def test_the_campaign_finds_a_log_that_acknowledges_before_it_writes(make: Make) -> None:
+def test_log_campaign_finds_a_log_that_acknowledges_before_it_writes(make: Make) -> None:
     with pytest.raises(AssertionError, match="acknowledged records are missing"):
         run(make("early"), 100)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_many_more_kills(make: Make) -> None:
+def test_many_more_log_kills_lose_no_acknowledged_record(make: Make) -> None:
     run(make(), 20 * ROUNDS)

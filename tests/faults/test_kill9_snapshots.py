@@ -1,4 +1,4 @@
-"""Kill -9 while snapshots are written: the next start has every offset, whatever is left."""
+"""Kill -9 while snapshots are written: the next start has every offset, whatever files are left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "12"))
 
 
 class Writer:
-    """The process of snapshot_writer.py and what it has said."""
+    """The process of snapshot_writer.py and its output."""
 
     def __init__(self, directory: Path) -> None:
         self.process = subprocess.Popen(
@@ -34,7 +34,7 @@ class Writer:
         self._rest = b""
 
     def lines(self, within_s: float) -> list[Any]:
-        """What it says within a time, or until it ends."""
+        """Its lines within a time, or until it ends."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + within_s
         while (left := deadline - time.monotonic()) > 0:
@@ -48,7 +48,7 @@ class Writer:
         return [json.loads(line) for line in whole if line.startswith((b"{", b"["))]
 
     def first(self, within_s: float = 30) -> dict[str, Any]:
-        """What it found, once it has started."""
+        """Its first line, with the content of the directory at its start."""
         deadline = time.monotonic() + within_s
         assert self.process.stdout is not None
         while b'"found"' not in self._rest or not self._rest.count(b"\n"):
@@ -65,7 +65,7 @@ class Writer:
         return found
 
     def kill(self) -> list[Any]:
-        """Kill it; what it had said till then."""
+        """Kill it; returns its lines until then."""
         self.process.send_signal(signal.SIGKILL)
         said = self.lines(10)
         self.process.wait(10)
@@ -74,7 +74,7 @@ class Writer:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("rounds", [pytest.param(3, marks=pytest.mark.smoke), ROUNDS])
-def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path, rounds: int) -> None:
+def test_kill_during_a_snapshot_loses_no_offset(tmp_path: Path, rounds: int) -> None:
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
@@ -92,7 +92,7 @@ def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path, roun
                 assert offset <= offsets[0] <= highest + 1, f"{group}, round {number}, seed {seed}"
             said = writer.lines(chance.uniform(0.05, 0.4))
             deadline = time.monotonic() + 60
-            while not (folder / "groups.image").exists():  # later starts have one to begin with
+            while not (folder / "groups.image").exists():  # later starts have a snapshot to load
                 assert time.monotonic() < deadline, "no snapshot was written"
                 said += writer.lines(0.05)
         finally:

@@ -1,10 +1,10 @@
-"""Kill -9 of the broker under transactional producers, half of the times before a reply.
+"""Kill -9 of the broker under transactional producers, half of the times before a response.
 
 Two programs copy records in transactions, with the offsets that they have read: confluent-kafka
-(TV1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1 (TV2) to one. A consumer
-of each reads along at read_committed. After every kill both must go on by themselves. In the end,
-and for those that read along, of each transaction all is there or nothing, once and in order, and
-the group's offset stands behind the last record that came out.
+(transaction.version 1) to two partitions, and Apache's TransactionalMessageCopier of 4.3.1
+(version 2) to one. A read_committed consumer reads the copies of each all the time. After every
+kill both must continue by themselves. At the end, and for the consumers, each transaction is
+complete or absent, once and in order, and the group's offset is after the last copied record.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from tests.interop.cluster import Cluster
 from tests.interop.copying import CommittedReader, Copier, Copying, seed
 from tests.interop.programs import Program, ending
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("transactions 46")]
 
 ROUNDS = 20
 """Kills of one campaign."""
 CAMPAIGNS = 10
-"""How many campaigns `make soak` runs."""
+"""The number of campaigns in `make soak`."""
 RECORDS = 10_000
-"""How many there are to copy; as many again when the copier of Java has come to their end."""
+"""The number of records to copy; as many again when the Java copier has copied all of them."""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
 SETTINGS = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
-# What the kills come between; `None` is a moment that nobody chose.
+# The kills are before the response to this API; `None` means a random moment.
 APIS = ("EndTxn", "Produce", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffsetsToTxn")
 
 
 class Confluent:
-    """`tests/faults/transactor.py` as a process: killed and started again when it stands still.
+    """`tests/faults/transactor.py` as a process: killed and restarted when it hangs.
 
-    It does so in librdkafka where the broker died before it answered AddOffsetsToTxn, with Kafka
-    too. Nobody else has to wait for such a producer.
+    It hangs in librdkafka if the broker died before it answered AddOffsetsToTxn, with Kafka too.
+    No other client has to wait for such a producer.
     """
 
     STANDS_STILL_S = 3.0
@@ -59,20 +59,20 @@ class Confluent:
         self.start()
 
     def start(self) -> None:
-        """The next life."""
+        """Start the next life."""
         script = Path(__file__).parent / "transactor.py"
         self.lives.append(Program("confluent", [sys.executable, str(script), *self.arguments]))
 
     def kill(self) -> None:
-        """Kill -9 of the process that runs."""
+        """Kill -9 of the running process."""
         self.lives[-1].kill()
 
     def count(self, word: str) -> int:
-        """How many lines begin with it."""
+        """The number of lines that start with the word."""
         return sum(line.startswith(word) for life in self.lives for line in list(life.lines))
 
     def acknowledged(self) -> int:
-        """The offset behind the last record of a commit that was acknowledged."""
+        """The offset after the last record of an acknowledged commit."""
         ends = [
             int(line.split()[1])
             for life in self.lives
@@ -107,7 +107,7 @@ def proxy() -> Iterator[KillingProxy]:
 
 
 def until_stable(cluster: Cluster, group: str, topic: str) -> int:
-    """What the group has committed once the transaction that a kill left open is over."""
+    """The group's committed offset once the transaction that a kill left open has ended."""
     asked = [{"name": topic, "partition_indexes": [0]}]
 
     def answered() -> int | None:
@@ -193,9 +193,10 @@ def broker_behind(proxy: KillingProxy, brokers: Callable[..., Broker]) -> Broker
     return proxy.broker
 
 
+@pytest.mark.proves("transactions 23")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("rounds", [pytest.param(3, marks=pytest.mark.smoke), ROUNDS])
-def test_transactions_survive_kills(
+def test_transactions_survive_broker_kills(
     brokers: Callable[..., Broker], proxy: KillingProxy, name: str, rounds: int
 ) -> None:
     campaign(broker_behind(proxy, brokers), proxy, name, rounds)
@@ -203,7 +204,9 @@ def test_transactions_survive_kills(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_many_more_kills(brokers: Callable[..., Broker], proxy: KillingProxy, name: str) -> None:
+def test_transactions_survive_many_more_broker_kills(
+    brokers: Callable[..., Broker], proxy: KillingProxy, name: str
+) -> None:
     broker = broker_behind(proxy, brokers)
     for number in range(CAMPAIGNS):
         campaign(broker, proxy, f"{name}-{number}", ROUNDS)
@@ -221,6 +224,8 @@ def test_many_more_kills(brokers: Callable[..., Broker], proxy: KillingProxy, na
         ([["a", "b"]], 1, "offsets and data differ"),
     ],
 )
-def test_the_checker_finds(read: list[list[str]], committed: int, found: str) -> None:
+def test_checker_finds_a_planted_fault_in_transactions(
+    read: list[list[str]], committed: int, found: str
+) -> None:
     with pytest.raises(AssertionError, match=found):
         assert_is_what_was_committed("planted", ["a", "b", "c"], read, committed)

@@ -1,8 +1,9 @@
-"""The broker's process stands still (SIGSTOP): nobody is put out for what it could not read.
+"""The broker's process is suspended (SIGSTOP): no member is removed for requests that it could
+not read.
 
-Kafka loses between none and all of its members here, a race of its threads; Muster must lose none.
-A pause is a length of time by its nature: how long the broker stood still is what is tested. All
-else is waited for by conditions.
+Kafka loses between none and all of its members here, a race of its threads; Muster must lose
+none. A pause is a length of time by its nature: the length of the broker's suspension is what is
+tested. All other waits are for conditions.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ from tests.wire import Wire
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(KIND != "muster", reason="Kafka's threads race after a pause"),
+    pytest.mark.proves("faults 3"),
 ]
 MEMBERS = 20
 PUT_OUT = ("session_expired", "join_timed_out", "sync_timed_out", "new_member_timed_out")
 HEARD_WITHIN_S = 4
-"""Sessions are of 6 s, and the real clients send heartbeats every 0.3 s."""
+"""Sessions last 6 s, and the real clients send heartbeats every 0.3 s."""
 _NEVER = threading.Event()
 
 
 @contextmanager
 def paused(broker: Broker, seconds: float) -> Iterator[None]:
-    """The broker stands still for so long, from before the block to after it."""
+    """Suspend the broker for so long, from before the block to after it."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         yield
@@ -48,7 +50,7 @@ def paused(broker: Broker, seconds: float) -> Iterator[None]:
 
 
 class Silent:
-    """A member of a group of its own that says nothing but what the test has it say."""
+    """A member of its own group that sends only what the test has it send."""
 
     def __init__(self, port: int, group: str, session_ms: int) -> None:
         self.wire = Wire(port)
@@ -76,15 +78,15 @@ class Silent:
         assert synced["error_code"] == 0, synced
 
     def send(self) -> None:
-        """Send a heartbeat, and do not wait for its answer."""
+        """Send a heartbeat without waiting for its response."""
         self.wire.send("Heartbeat", 3, self.who)
 
     def answer(self) -> int:
-        """The error code of the next answer."""
+        """The error code of the next response."""
         return int(self.wire.receive()[1]["error_code"])
 
     def beat(self) -> int:
-        """Send a heartbeat; the error code of its answer."""
+        """Send a heartbeat; returns the error code."""
         self.send()
         return self.answer()
 
@@ -99,7 +101,7 @@ def silent_members(port: int, session_ms: int) -> Iterator[list[Silent]]:
 
 
 def put_out(broker: Broker) -> list[str]:
-    """The broker's lines that put somebody out."""
+    """The broker's log lines about removed members."""
     return [line for line in broker.lines() if any(cause in line for cause in PUT_OUT)]
 
 
@@ -108,7 +110,7 @@ def noticed(broker: Broker) -> int:
 
 
 @pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.soak)])
-def test_a_heartbeat_that_came_while_the_broker_stood_is_in_time(
+def test_heartbeat_that_arrives_during_a_pause_is_in_time(
     brokers: Callable[..., Broker], seconds: float
 ) -> None:
     broker = brokers()
@@ -118,14 +120,15 @@ def test_a_heartbeat_that_came_while_the_broker_stood_is_in_time(
             for member in members[::2]:
                 member.send()
         answers = [member.answer() for member in members[::2]]
-        answers += [member.beat() for member in members[1::2]]  # who says nothing meanwhile
+        answers += [member.beat() for member in members[1::2]]  # silent members
         assert answers == [0] * MEMBERS, "UNKNOWN_MEMBER_ID (25) for the broker's own pause"
         waiting.until("the operator is told", lambda: noticed(broker) >= 1)
         assert put_out(broker) == []
 
 
-def test_short_sessions_live_through_pause_after_pause(brokers: Callable[..., Broker]) -> None:
-    """Stopped for a second, running for a moment, three times, with sessions of one second."""
+def test_short_sessions_survive_repeated_pauses(brokers: Callable[..., Broker]) -> None:
+    """The broker stops for a second and runs for a moment, three times; sessions last one
+    second."""
     broker = brokers({"group.min.session.timeout.ms": "1000"})
     with silent_members(broker.port, 1000) as members:
         for _ in range(3):
@@ -136,7 +139,7 @@ def test_short_sessions_live_through_pause_after_pause(brokers: Callable[..., Br
         assert put_out(broker) == []
 
 
-def test_no_connection_becomes_idle_by_the_brokers_pause(brokers: Callable[..., Broker]) -> None:
+def test_pause_of_the_broker_makes_no_connection_idle(brokers: Callable[..., Broker]) -> None:
     broker = brokers({"connections.max.idle.ms": "2500"})
     with Wire(broker.port) as wire:
         assert wire.call("ApiVersions", 0)["error_code"] == 0
@@ -147,7 +150,7 @@ def test_no_connection_becomes_idle_by_the_brokers_pause(brokers: Callable[..., 
         waiting.until("it ends when it really is idle", wire.is_closed)
 
 
-def test_a_member_that_is_gone_is_still_missed_after_a_pause(
+def test_session_of_a_crashed_member_expires_after_a_pause(
     brokers: Callable[..., Broker],
 ) -> None:
     broker = brokers({"group.min.session.timeout.ms": "1000"})
@@ -159,11 +162,11 @@ def test_a_member_that_is_gone_is_still_missed_after_a_pause(
 
 
 def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
-    """Groups of each client see new records and commit after each pause; nobody is put out.
+    """Groups of each client see new records and commit after each pause; no member is removed.
 
-    A client that hears nothing for the length of its session gives its member id up by itself and
-    joins as another. Such an id is missed when it has been silent for a session after the pause;
-    whoever is missed earlier was put out for the broker's own silence.
+    A client that gets no response for the length of its session drops its member id and joins
+    with a new one. The old id expires when it has been silent for a session after the pause; a
+    member that expires earlier was removed for the broker's own pause.
     """
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 4)
@@ -197,14 +200,14 @@ def _lives_on(broker: Broker, name: str, rounds: list[float]) -> None:
             assert cluster.committed(group.name) == cluster.end_offsets(name, 4)
 
 
-def test_no_real_member_is_put_out_by_the_brokers_own_pause(
+def test_pause_of_the_broker_removes_no_real_member(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     _lives_on(brokers(), name, [1, 4, 9])
 
 
 @pytest.mark.soak
-def test_no_real_member_is_put_out_by_pauses_of_1_to_30_s(
+def test_pauses_of_1_to_30_s_remove_no_real_member(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     seed = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)

@@ -1,9 +1,9 @@
-"""Storms of what an administrator or a stranger sends: nobody else waits for them.
+"""Storms of requests of an administrator or an unauthenticated client delay no other client.
 
-Several connections send at once, as fast as they are answered, while another one, which has logged
-in, sends heartbeats. 99 of 100 of these are answered within 50 ms, and each beside handshakes. What
-the broker and the client waited for a core, because the machine is busy with other things, is not
-counted.
+Several connections send at once, as fast as they are answered, while an authenticated one sends
+heartbeats. 99 of 100 heartbeats are answered within 50 ms, and during handshakes each of them.
+The time that the broker and the client waited for a core, because the machine is busy with other
+things, is not counted.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from tests.raw_connection import frame
 from tests.waiting import until
 from tests.wire import Wire
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("security 35")]
 
 WAIT_S_MAX = 0.05
 TRIES = 4
-"""A busy machine may take the time of one."""
+"""A busy machine may take the time of one try."""
 CLIENTS = 3
 ENTRIES = 10_000
-"""That each client makes with one request."""
+"""The number of ACLs that each client creates with one request."""
 HANDSHAKES = 500
 ANSWERED_WITHIN_S = 120.0
 
 
 class Beats:
-    """Heartbeats of one client without a pause, and how long each took."""
+    """Heartbeats of one client without a pause, and their durations."""
 
     def __init__(self, broker: Broker, port: int) -> None:
         self.took_s: list[float] = []
@@ -75,12 +75,12 @@ class Beats:
             self.took_s.append(time.perf_counter() - core_waits.seconds() - began)
 
     def p99_s(self, storm: Callable[[], None]) -> float:
-        """Of those beside a storm."""
+        """The 99th percentile of the heartbeats during a storm."""
         took = self._beside(storm)
         return took[len(took) * 99 // 100]
 
     def longest_s(self, storm: Callable[[], None]) -> float:
-        """Of those beside a storm."""
+        """The longest heartbeat during a storm."""
         return self._beside(storm)[-1]
 
     def _beside(self, storm: Callable[[], None]) -> list[float]:
@@ -92,7 +92,7 @@ class Beats:
 
 
 def answer_of(sock: socket.socket) -> int:
-    """Reads an answer, of whatever size, and returns that."""
+    """Read a response of any size; returns the size."""
     size = left = struct.unpack(">i", some(sock, 4))[0]
     while left:
         left -= len(some(sock, min(left, 1 << 18)))
@@ -107,13 +107,13 @@ def some(sock: socket.socket, size: int) -> bytes:
 
 
 def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
-    """Runs it for each client in a thread of its own."""
+    """Run it for each client in a thread."""
     failed: list[BaseException] = []
 
     def run(client: int) -> None:
         try:
             work(client)
-        except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - the waiting caller raises it
             failed.append(error)
 
     threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
@@ -126,7 +126,7 @@ def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
 
 
 def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -> None:
-    """One connection sends them, each after the answer to the one before."""
+    """Send the requests on one connection, each after the response to the previous one."""
     at, own = ("127.0.0.1", port), (comes_from, 0)
     with socket.create_connection(at, ANSWERED_WITHIN_S, own) as sock:
         for request in requests:
@@ -137,7 +137,7 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(
     beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
 ) -> float:
-    """``again`` makes anew what the storm has used up."""
+    """The smallest result of several tries; ``again`` restores what the storm has used up."""
     found = beats.p99_s(storm)
     for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:
@@ -152,14 +152,14 @@ def shortest(
 
 @pytest.fixture(scope="module")
 def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One whose administrator is whoever connects."""
+    """A broker in which every client is an administrator."""
     settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
     broker = Broker(tmp_path_factory.mktemp("storms") / "data", settings).start()
     yield broker
     assert broker.stop() == 0, broker.tail()
 
 
-def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
+def test_storm_of_tens_of_thousands_of_acls_delays_no_other_client(judging: Broker) -> None:
     port = judging.port
     rounds = count()
 
@@ -199,11 +199,12 @@ def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
         assert describe(wire, wanted()) == []
 
 
-# -- of strangers
+# -- of unauthenticated clients
 
 
 class TwoListeners(Broker):
-    """With a plain listener, where heartbeats come, and another one, where strangers come."""
+    """A broker with a plain listener for heartbeats, and another one for unauthenticated
+    clients."""
 
     protocol = "SASL_PLAINTEXT"
     other_port = 0
@@ -252,7 +253,7 @@ def forged() -> list[tuple[str, list[bytes]]]:
 
 @contextmanager
 def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
-    """Connections that begin a login and never end it."""
+    """Connections that start a login and never finish it."""
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
     try:
         for each in sockets:
@@ -265,18 +266,18 @@ def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("logins", [wrong_nonce, forged], ids=["nonces", "tokens"])
-def test_nobody_waits_for_strangers(
+def test_failing_logins_delay_no_other_client(
     asking: TwoListeners, logins: Callable[[], list[tuple[str, list[bytes]]]]
 ) -> None:
     tries = logins()
 
     def guess(client: int) -> None:
-        """Each time from another address: from one it would have to wait."""
+        """Each guess comes from another address: from one address it would have to wait."""
         for number in range(60):
             mechanism, tokens = tries[(client + number) % len(tries)]
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
             requests += [frame("SaslAuthenticate", 1, 1, {"auth_bytes": each}) for each in tokens]
-            with suppress(EOFError, ConnectionError):  # as soon as it is refused
+            with suppress(EOFError, ConnectionError):  # as soon as it is rejected
                 asked(asking.other_port, requests, f"127.0.{client + 1}.{number + 1}")
 
     half_done = frame("SaslHandshake", 1, 1, {"mechanism": "SCRAM-SHA-512"}) + struct.pack(
@@ -295,7 +296,7 @@ def test_nobody_waits_for_strangers(
 
 
 class WithTls(TwoListeners):
-    """Strangers shake hands."""
+    """A broker whose other listener uses TLS."""
 
     protocol = "SSL"
 
@@ -312,7 +313,7 @@ def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithTls]:
 
 
 class HalfWay:
-    """A TLS client that has said the first word of its handshake."""
+    """A TLS client that has sent the first message of its handshake."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S)
@@ -336,8 +337,8 @@ class HalfWay:
         self._socket.close()
 
 
-def test_nobody_waits_for_hundreds_of_handshakes(encrypting: WithTls) -> None:
-    """All of them come at once; the longest wait of all counts."""
+def test_hundreds_of_tls_handshakes_delay_no_other_client(encrypting: WithTls) -> None:
+    """All of them arrive at once; the longest wait counts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

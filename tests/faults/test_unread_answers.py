@@ -1,4 +1,4 @@
-"""Consumers that ask for much and read nothing: the broker keeps hardly any of it in memory."""
+"""Consumers that request much and read nothing: the broker keeps hardly any of it in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.brokers import Broker
 from tests.waiting import until
 from tests.wire import Wire, batch, values_of
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.proves("faults 5")]
 
 CONSUMERS = 40
 PARTITIONS = 20
 MEMORY_GROWN_MIB_MAX = 40
-"""A megabyte each: 800 MiB would be all that they asked for."""
+"""A megabyte each: they request 800 MiB in all."""
 
 
 def memory_mib(pid: int) -> int:
@@ -25,7 +25,7 @@ def memory_mib(pid: int) -> int:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
 
 
-def test_forty_consumers_that_do_not_read(tmp_path: Path) -> None:
+def test_unread_fetch_responses_of_forty_consumers_use_little_memory(tmp_path: Path) -> None:
     fetch = {
         "replica_id": -1,
         "max_wait_ms": 0,
@@ -55,7 +55,7 @@ def test_forty_consumers_that_do_not_read(tmp_path: Path) -> None:
             readers += [Wire(broker.port) for _ in range(CONSUMERS)]
             for reader in readers:
                 reader.send("Fetch", 4, fetch)
-            for reader in readers:  # its answer has begun
+            for reader in readers:  # its response has started
                 until("the answer begins", lambda reader=reader: reader.socket.recv(4, 2))  # type: ignore[misc]
             answer = wire.call("ApiVersions", 0)
 

@@ -1,4 +1,4 @@
-"""A broker whose log can't be written: it serves as if nothing were, and ends when it must."""
+"""A broker whose log output can't be written serves normally, and exits when it must."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.wire import Wire
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(KIND != "muster", reason="it tests how Muster writes its log"),
+    pytest.mark.proves("faults 4"),
 ]
 
 FSYNC_FAILS = """
@@ -41,7 +42,7 @@ Start = Callable[..., Broker]
 def deaf(
     request: pytest.FixtureRequest, brokers: Callable[..., Broker], tmp_path: Path
 ) -> Iterator[Start]:
-    """Start a broker whose standard error is like this: ``deaf(settings, command)``."""
+    """A function that starts a broker with such a standard error: ``deaf(settings, command)``."""
     where = {"closed": "&-", "full disk": "/dev/full"}.get(request.param, str(tmp_path / "pipe"))
     reading = -1
     if where.endswith("pipe"):
@@ -85,7 +86,8 @@ def committed(wire: Wire, group: str) -> int:
 
 
 def life_of(wire: Wire, group: str) -> None:
-    """Join, be assigned, commit forth and back, beat, be refused, leave: each with its line."""
+    """Join, get an assignment, commit forwards and backwards, heartbeat, be rejected, leave:
+    each logs a line."""
     waiting.until(
         f"{group} has a coordinator",
         lambda: wire.call("FindCoordinator", 1, {"key": group})["error_code"] == 0,
@@ -119,13 +121,13 @@ def create_topic(wire: Wire) -> None:
     assert answer["topics"][0]["error_code"] == 0
 
 
-def test_groups_live_as_if_the_log_were_written(deaf: Start) -> None:
+def test_groups_are_served_normally_when_log_output_fails(deaf: Start) -> None:
     broker = deaf()
     with Wire(broker.port) as wire:
         create_topic(wire)
         for number in range(300):
             life_of(wire, f"group-{number % 30}")
-        wire.socket.sendall(b"\xff" * 64)  # no request: the connection ends with a line
+        wire.socket.sendall(b"\xff" * 64)  # not a request: one line is logged
         assert wire.is_closed()
     assert broker.stop() == 0
     broker.command = COMMAND
@@ -136,7 +138,7 @@ def test_groups_live_as_if_the_log_were_written(deaf: Start) -> None:
             waiting.until(f"{group} is read back", lambda name=group: committed(wire, name) == 5)
 
 
-def test_a_failed_fsync_still_ends_the_broker(
+def test_failed_fsync_ends_the_broker_when_log_output_fails(
     deaf: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "broken"
@@ -154,7 +156,7 @@ def test_a_failed_fsync_still_ends_the_broker(
         assert process.wait(20) == 1
 
 
-def test_a_reader_that_wakes_up_is_told_how_much_it_missed(
+def test_resumed_log_reader_gets_the_number_of_dropped_lines(
     brokers: Callable[..., Broker], tmp_path: Path
 ) -> None:
     path = tmp_path / "pipe"
@@ -167,7 +169,7 @@ def test_a_reader_that_wakes_up_is_told_how_much_it_missed(
         for number in range(700):
             life_of(wire, f"group-{number % 30}")
         said = b""
-        while b"log lines were lost" not in said:
+        while b"log lines lost" not in said:
             said += os.read(reading, 1 << 16)
         assert b"group=group-29" in said
     os.close(reading)

@@ -1,12 +1,13 @@
-"""Copies records in transactions by confluent-kafka until it is killed; a line for each that ended.
+"""Copies records in transactions with confluent-kafka until it is killed; prints a line for each
+that ended.
 
 Each transaction reads some records of one partition and writes each to all partitions of another
-topic, with the offset it has read to: all of that is there afterwards, or nothing. Some are aborted
-on purpose. A producer that may not go on is replaced by a new one of the same transactional id, and
-so is one whose broker went away, after the transaction that runs: send_offsets_to_transaction of
-librdkafka 2.16 stands still for ever after the group's coordinator was away, with any broker.
+topic, with the read offset: all of that exists afterwards, or nothing. Some are aborted on
+purpose. A producer with a fatal error is replaced by a new one with the same transactional id,
+and so is one whose broker was down, after its transaction: send_offsets_to_transaction of
+librdkafka 2.16 hangs forever after the group's coordinator was down, with any broker.
 
-    python tests/faults/transactor.py BOOTSTRAP SOURCE TARGET PARTITIONS SEED
+python tests/faults/transactor.py BOOTSTRAP SOURCE TARGET PARTITIONS SEED
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ABORTED = 0.15
 
 
 class Transactor:
-    """From partition 0 of ``source`` to ``partitions`` of ``target``."""
+    """Copies from partition 0 of ``source`` to ``partitions`` of ``target``."""
 
     def __init__(
         self, bootstrap: str, source: str, target: str, partitions: int, seed: int
@@ -44,7 +45,7 @@ class Transactor:
         """Whether the producer has lost its broker."""
 
     def live(self) -> None:
-        """One producer, until it is told that it may not go on."""
+        """Use one producer until it has a fatal error."""
         print("producer", flush=True)
         self.broken = False
         producer = Producer(
@@ -80,16 +81,16 @@ class Transactor:
             consumer.close()
 
     def noted(self, error: KafkaError) -> None:
-        """Told by the producer of what happens to it."""
+        """Error callback of the producer."""
         self.broken |= error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
     def seek(self, consumer: Consumer) -> None:
-        """Go on where the last committed transaction ended."""
+        """Continue where the last committed transaction ended."""
         [committed] = consumer.committed([TopicPartition(self.source, 0)], CALL_S)
         consumer.assign([TopicPartition(self.source, 0, max(committed.offset, 0))])
 
     def transact(self, producer: Producer, consumer: Consumer) -> None:
-        """One transaction; after one that was aborted the records are read again."""
+        """One transaction; after an abort the records are read again."""
         found = consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
         records = [each for each in found if each.error() is None]
         if not records:
@@ -112,13 +113,13 @@ class Transactor:
         print("aborted", end.offset, flush=True)
 
     def write(self, producer: Producer, records: list[Message]) -> None:
-        """Each record to every partition."""
+        """Write each record to every partition."""
         for record in records:
             for partition in range(self.partitions):
                 producer.produce(self.target, record.value(), partition=partition)
 
     def commit(self, producer: Producer) -> None:
-        """Commit, however long the broker is away."""
+        """Commit, however long the broker is down."""
         while True:
             try:
                 producer.commit_transaction(CALL_S)

@@ -1,4 +1,4 @@
-"""What a test asks of a cluster from outside, by plain requests, whatever client it tests."""
+"""Plain requests to a cluster, for tests of any client."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ LATEST = -1
 
 @dataclass(frozen=True)
 class Described:
-    """A group as DescribeGroups shows it: its state and what each client id holds."""
+    """A group according to DescribeGroups: its state and the partitions of each client id."""
 
     state: str
     held: dict[str, frozenset[Key]]
 
     def sizes(self) -> list[int]:
-        """How many partitions each member holds, fewest first."""
+        """The partition counts of the members, ascending."""
         return sorted(len(keys) for keys in self.held.values())
 
 
 class Cluster:
-    """Questions and orders that a test has for the one broker at `bootstrap`.
+    """Requests of a test to the one broker at `bootstrap`.
 
-    Each takes a connection of its own, so the broker may be started again between two.
+    Each request opens a connection, so the broker may be restarted between two.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Cluster:
         self._connect = connect
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
-        """One request and its answer."""
+        """Send one request and return its response."""
         with self._connect(self.port) as connection:
             return connection.call(name, version, **value)
 
@@ -60,15 +60,15 @@ class Cluster:
         self.until_partitions(topic, partitions)
 
     def grow_topic(self, topic: str, partitions: int) -> None:
-        """Give a topic more partitions: `partitions` in all."""
+        """Increase a topic to `partitions` partitions."""
         asked = {"name": topic, "count": partitions, "assignments": None}
         grown = self.call("CreatePartitions", 1, topics=[asked], timeout_ms=20000)
         assert grown["results"][0]["error_code"] == 0, grown
 
     def until_partitions(self, topic: str, partitions: int) -> None:
-        """Wait until metadata shows so many partitions, each with a leader; 0 for no topic.
+        """Wait until metadata shows so many partitions, each with a leader; 0 means no topic.
 
-        An order is carried out when it is answered; Kafka's metadata follows a little later.
+        A request is complete when it is answered; Kafka's metadata follows a little later.
         """
         waiting.until(
             f"{topic} has {partitions} partitions", lambda: self._has_leaders(topic, partitions)
@@ -82,7 +82,7 @@ class Cluster:
         return len(leaders) == partitions and min(leaders, default=0) >= 0
 
     def describe(self, group: str) -> Described:
-        """The group's state and who holds what; AssertionError while nobody coordinates it."""
+        """The group's state and assignments; AssertionError while it has no coordinator."""
         [found] = self.call("DescribeGroups", 4, groups=[group])["groups"]
         assert found["error_code"] == 0, found
         return Described(
@@ -91,7 +91,7 @@ class Cluster:
         )
 
     def committed(self, group: str) -> dict[Key, int]:
-        """The group's committed offsets, all of them."""
+        """All committed offsets of the group."""
 
         def fetch() -> list[dict[str, Any]] | None:
             found = self.call("OffsetFetch", 7, group_id=group, topics=None)
@@ -105,7 +105,7 @@ class Cluster:
         }
 
     def end_offsets(self, topic: str, partitions: int) -> dict[Key, int]:
-        """The next offset of each partition."""
+        """The log end offset of each partition."""
         asked = {
             "name": topic,
             "partitions": [{"partition_index": p, "timestamp": LATEST} for p in range(partitions)],
@@ -116,7 +116,7 @@ class Cluster:
 
 
 def _assigned(data: bytes) -> frozenset[Key]:
-    """What a consumer's assignment names: version, topics with partitions, user data."""
+    """The partitions in a consumer's assignment (version, topics with partitions, user data)."""
     if not data:
         return frozenset()
     keys = []
@@ -136,7 +136,7 @@ def _assigned(data: bytes) -> frozenset[Key]:
 
 @dataclass(frozen=True)
 class Sent:
-    """A record that the broker acknowledged."""
+    """An acknowledged record."""
 
     value: str
     partition: int
@@ -144,10 +144,10 @@ class Sent:
 
 
 class Feed:
-    """Produces records with values that are never used twice, and knows where each one went.
+    """Produces records with unique values, and remembers the partition and offset of each.
 
-    `send` writes a number of records round robin over the partitions; `flow` goes on doing so in a
-    thread until `stop`.
+    `send` writes a number of records round robin over the partitions; `flow` does so in a thread
+    until `stop`.
     """
 
     _numbers = itertools.count()
@@ -184,7 +184,7 @@ class Feed:
         return values
 
     def flow(self) -> Feed:
-        """Start to produce a few records again and again; `with feed.flow():` stops at the end."""
+        """Start to produce a few records repeatedly; `with feed.flow():` stops at the end."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._flow, daemon=True)
         self._thread.start()

@@ -1,6 +1,7 @@
-"""What happens to a cluster of three while clients use it, after Kafka's system tests.
+"""Failures of a cluster of three in use, after Kafka's system tests.
 
-Each ends when the cluster has settled: all brokers registered, a controller, all replicas in sync.
+Each ends when the cluster has settled: all brokers registered, a controller, all replicas in
+sync.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from tests import waiting
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 Failure = Callable[[ZooKeeperCluster, int], None]
-"""Harms a broker, or does something to the whole cluster; ends when all is well again."""
+"""Harms a broker or the cluster; returns when it has settled again."""
 
 MOVED = "plain"
 """The topic whose replicas move."""
 
 
 def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """It is stopped in order, and started again."""
+    """The broker is stopped cleanly, and started again."""
     cluster.stop(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -30,7 +31,7 @@ def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kill -9; it is started once its session is over."""
+    """Kill -9; the broker is started once its session has expired."""
     cluster.kill(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -38,7 +39,7 @@ def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Kill -9, and a Muster is started while its session still stands: it waits for the end."""
+    """Kill -9, and a Muster is started while the old session exists: it waits for the expiry."""
     path = f"/brokers/ids/{broker}"
     before = cluster.nodes.get(path)[1].czxid
     cluster.kill(broker)
@@ -51,7 +52,7 @@ def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def pause(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Its time stands still until its session is over and others lead; then it goes on."""
+    """The broker is suspended until its session has expired and others lead; then it continues."""
     cluster.pause(broker)
     cluster.until_gone(broker)
     _led_elsewhere(cluster, broker)
@@ -59,7 +60,7 @@ def pause(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def new_election(cluster: ZooKeeperCluster, _: int) -> None:
-    """`/controller` is deleted, while its owner lives."""
+    """`/controller` is deleted while its owner is alive."""
     before = cluster.nodes.get("/controller")[1].czxid
     cluster.nodes.delete("/controller")
 
@@ -70,7 +71,7 @@ def new_election(cluster: ZooKeeperCluster, _: int) -> None:
 
 
 def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
-    """`/controller` is deleted until that broker has won."""
+    """`/controller` is deleted until that broker is elected."""
 
     def won() -> bool:
         if cluster.controller() == broker:
@@ -82,7 +83,7 @@ def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
 
 
 def reassignment(cluster: ZooKeeperCluster, broker: int) -> None:
-    """A broker gives its replicas of a topic away, and gets them back as the preferred leader."""
+    """A broker's replicas of a topic move away, and back to it as the preferred leader."""
     others = [each for each in cluster.kinds if each != broker]
     _move(cluster, others)
     _move(cluster, [broker, *others])
@@ -107,7 +108,7 @@ def _move(cluster: ZooKeeperCluster, replicas: list[int]) -> None:
 
 
 def _led_elsewhere(cluster: ZooKeeperCluster, broker: int) -> None:
-    """Waits until others lead what a broker has led."""
+    """Wait until other brokers lead the partitions that a broker has led."""
 
     def led() -> bool:
         for topic in cluster.nodes.get_children("/brokers/topics"):

@@ -1,17 +1,18 @@
-"""What clients do to a cluster while it is harmed, and what must be true of it afterwards.
+"""Load of clients on a cluster during failures, and the guarantees that are checked afterwards.
 
-| load | what it does | what must hold |
+| load | what it does | guarantee |
 |---|---|---|
-| `Plain` | a producer with acks=all | each acknowledged record is there |
-| `Idempotent` | the same with enable.idempotence | each is there once, in its order |
-| `Transactional` | three records, committed or aborted | all or nothing of each, once |
+| `Plain` | a producer with acks=all | each acknowledged record exists |
+| `Idempotent` | the same with enable.idempotence | each exists once, in order |
+| `Transactional` | three records, committed or aborted | all or none of each, once |
 | `Group` | two members read and commit | all is read; commits are kept, and never go back |
 
-Each works in threads of its own until it is ended. A coordinator that has been replaced still tells
-the offsets that it knew until it hears of that: a Kafka that was paused, and any broker while
-ZooKeeper is away. What it says then is not held against the cluster. Nor is a Kafka's word that
-nothing is committed: one that gives a coordinator away looks whether it still is one, and then for
-the group that it has just forgotten. Who asks again must hear the truth.
+Each works in its own threads until it is ended. A replaced coordinator still returns the offsets
+that it knows until it learns of its replacement: a Kafka that was paused, and any broker while
+ZooKeeper is unavailable. Such answers do not count as faults. Neither does a Kafka's answer that
+nothing is committed: a Kafka that loses a coordinator checks whether it is the coordinator, and
+only then looks up the group, which it may have unloaded in between. A repeated request must return
+the truth.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ CLIENT = {
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
 }
-"""A broker that is paused answers nothing, and closes no connection either."""
+"""A paused broker answers nothing, and closes no connection."""
 
 
 class Load(Work):
-    """What clients do, and what they have found; the name is that of the topic too."""
+    """Work of clients, and their findings; the name is also that of the topic."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__()
         self.cluster = cluster
         self.done = 0
-        """How many pieces were successful."""
+        """The number of successful pieces of work."""
 
     def until_goes_on(self) -> None:
-        """Waits for a few more pieces than there are now."""
+        """Wait for a few more successful pieces of work."""
         wanted = self.done + 5
 
         def more() -> bool:
@@ -64,7 +65,7 @@ class Load(Work):
 
     @abstractmethod
     def check(self) -> None:
-        """What must be true once it has ended."""
+        """Check the guarantees once the load has ended."""
 
 
 class Plain(Load):
@@ -76,7 +77,7 @@ class Plain(Load):
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__(cluster)
         self.acknowledged: list[tuple[int, str]] = []
-        """Partition and value, in the order of their answers."""
+        """Partition and value, in the order of the acknowledgements."""
         self._next = 0
         self._producer = Producer(
             {
@@ -128,8 +129,8 @@ class Idempotent(Plain):
 class Transactional(Load):
     """See the module. Each transaction has a number, which is the value of its records.
 
-    It commits no offsets: librdkafka 2.16 asks nobody any more, and never returns, once the
-    coordinator of their group has left the metadata and come back.
+    It commits no offsets: librdkafka 2.16 sends no more requests, and never returns, after the
+    group's coordinator has left the metadata and returned.
     """
 
     name = "transactional"
@@ -138,7 +139,7 @@ class Transactional(Load):
         super().__init__(cluster)
         self.committed: set[int] = set()
         self.unknown: set[int] = set()
-        """Of which nobody has said whether they are committed."""
+        """Transactions whose outcome is unknown."""
         self._next = 0
         self._producer: Producer | None = None
 
@@ -176,7 +177,7 @@ class Transactional(Load):
         return producer
 
     def _until_answered(self, ask: Callable[[float], Any]) -> None:
-        """Asks again while the answer is that one may."""
+        """Repeat a call while its error is retriable."""
 
         def answered() -> bool:
             try:
@@ -193,7 +194,8 @@ class Transactional(Load):
             raise error.cause from None
 
     def _gave_up(self, producer: Producer, error: KafkaException) -> bool:
-        """Aborts what has failed; False where that can't be, and another producer must come."""
+        """Abort a failed transaction; False when it cannot be aborted, and a new producer is
+        needed."""
         if error.args[0].txn_requires_abort():
             try:
                 self._until_answered(producer.abort_transaction)
@@ -205,7 +207,7 @@ class Transactional(Load):
         return False
 
     def end(self) -> None:
-        """Leaves no transaction open."""
+        """Leave no transaction open."""
         super().end()
         self._producer = self._fresh()
 
@@ -221,7 +223,7 @@ class Transactional(Load):
 
 
 class _Final(Exception):
-    """An error that another try does not mend."""
+    """An error that a retry does not fix."""
 
     def __init__(self, cause: KafkaException) -> None:
         super().__init__(cause)
@@ -229,7 +231,7 @@ class _Final(Exception):
 
 
 class Group(Load):
-    """See the module: members of one group, dynamic or static, that read what `Plain` writes."""
+    """See the module: dynamic or static members of one group that read the records of `Plain`."""
 
     def __init__(self, cluster: ZooKeeperCluster, source: Plain, *, static: bool) -> None:
         super().__init__(cluster)
@@ -237,7 +239,7 @@ class Group(Load):
         self.is_static = static
         self.values: set[tuple[int, str]] = set()
         self.assigned = Counter[int]()
-        """How often each member was given partitions."""
+        """The number of assignments that each member received."""
         self._source = source
         self._with_kafka = any(kind != MUSTER for kind in cluster.kinds.values())
         self._settings = {
@@ -246,20 +248,20 @@ class Group(Load):
             "group.id": self.name,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 30_000,  # a client that takes its own for over is fenced
+            "session.timeout.ms": 30_000,  # a client that believes its session expired is fenced
             "heartbeat.interval.ms": 1000,
             "partition.assignment.strategy": "range",
         }
         self._committed = dict.fromkeys(range(PARTITIONS), -1)
-        """The highest that was told of each partition's committed offset."""
+        """The highest committed offset of each partition in any response."""
         self._told_all: set[tuple[int, int]] = set()
-        """Each partition and offset that was told."""
+        """Each partition and committed offset in any response."""
         self._watcher = Consumer(self._settings)
         self._members: dict[int, Consumer] = {}
         self._locks = {number: threading.Lock() for number in (1, 2)}
 
     def start(self) -> None:
-        """Begins: two members, and one who asks what is committed."""
+        """Start two members, and a client that asks for committed offsets."""
         for number in (1, 2):
             self._join(number)
             self._begin(lambda number=number: self._read(number))  # type: ignore[misc]
@@ -272,7 +274,7 @@ class Group(Load):
         self._members[number] = member
 
     def come_back(self, number: int) -> None:
-        """A member goes, and comes back under its name before its session is over."""
+        """A member leaves, and returns with its name before its session expires."""
         with self._locks[number]:
             self._members[number].close()
             self._join(number)
@@ -292,7 +294,7 @@ class Group(Load):
                 if each.error is None:
                     self._told(each)
         except KafkaException:
-            return  # it is tried again with what is read next, by who has the partition then
+            return  # the present owner retries it with the next records
 
     def _told(self, position: TopicPartition) -> None:
         known = self._committed[position.partition]
@@ -319,7 +321,7 @@ class Group(Load):
         self.done += 1
 
     def until_all_read(self) -> None:
-        """Waits until all that was acknowledged is read."""
+        """Wait until all acknowledged records are read."""
         wanted = set(self._source.acknowledged)
         waiting.until(f"{self.name} has read all", lambda: wanted <= self.values, WITHIN_S)
 

@@ -1,4 +1,4 @@
-"""What consumers of each Python client see of a partition: all of it, or what is committed."""
+"""Reads a partition with consumers of each Python client: all records, or only committed ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _END_OF_PARTITION = -191
 
 
 def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
-    """What a reader sees of a partition, up to its end for that reader's isolation level."""
+    """Returns the values that a consumer reads from a partition, to the end for its isolation
+    level."""
     found = messages(bootstrap, topic, partition, committed=committed)
     return [(each.value() or b"").decode() for each in found]
 
@@ -22,7 +23,8 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
 def messages(
     bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True
 ) -> list[Message]:
-    """The same, with their keys."""
+    """Returns the messages that a consumer reads from a partition, to the end for its isolation
+    level."""
     level = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {
@@ -51,7 +53,8 @@ def messages(
 
 
 def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:
-    """What a read_committed consumer of that client sees of partition 0, up to a position."""
+    """Returns the values that a read_committed consumer of the client library ``reader`` reads from
+    partition 0, until its position is ``until_offset``; confluent reads to the end."""
     match reader:
         case "confluent":
             return seen(bootstrap, topic)

@@ -1,4 +1,4 @@
-"""Muster and Apache Kafka side by side: what tests that compare the two share."""
+"""Muster and Apache Kafka side by side: shared fixtures of tests that compare the two."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.wire import Wire
 
 @pytest.fixture
 def both(pair: tuple[Broker, Broker]) -> Iterator[tuple[Wire, Wire]]:
-    """A connection to each of the two brokers that the module's ``pair`` has started."""
+    """A connection to each of the two brokers of the module's ``pair``."""
     with Wire(pair[0].port) as muster, Wire(pair[1].port) as kafka:
         yield muster, kafka

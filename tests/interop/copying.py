@@ -1,8 +1,9 @@
-"""Records copied in transactions by Apache's TransactionalMessageCopier, and what must come out.
+"""Records copied in transactions by Apache's TransactionalMessageCopier, and the checks of the
+copies.
 
-A copier reads records of a topic and writes them to another; each of its transactions holds the
-records that it has written and the offsets that it has read. So every record comes out once,
-whoever is killed meanwhile: those are the criteria of Kafka's own system test.
+A copier reads records of one topic and writes them to another; each of its transactions has the
+written records and the offsets of the read ones. So every record is copied exactly once,
+whatever is killed: these are the criteria of Kafka's own system test.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PROGRESS_WITHIN_S = 180.0
 
 @dataclass(frozen=True)
 class Copying:
-    """One way of copying: from where to where, in transactions of which size."""
+    """One way of copying: topics, partitions, and transaction size."""
 
     source: str
     target: str
@@ -33,15 +34,15 @@ class Copying:
     transaction_size: int
     timeout_ms: int = 40_000
     group_mode: bool = False
-    """The copiers join a group; else each is given its partition."""
+    """The copiers join a group; otherwise each has a fixed partition."""
     group_metadata: bool = False
     """The offsets are sent with generation and member (KIP-447)."""
     random_aborts: bool = False
     max_messages: int = -1
-    """-1: those that are there at the start."""
+    """-1: the records that exist at the start."""
 
     def arguments(self, bootstrap: str, number: int) -> list[str]:
-        """What copier ``number`` is started with."""
+        """Arguments of copier ``number``."""
         chosen = {
             "--group-mode": self.group_mode,
             "--use-group-metadata": self.group_metadata,
@@ -72,23 +73,22 @@ class Copier:
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
     def start(self) -> None:
-        """The next life."""
+        """Start the next life."""
         assert not self.program.runs
         self.program = java_program(java.KAFKA_NEW, COPIER, *self.arguments)
 
     def kill(self) -> None:
-        """Kill -9."""
         self.program.kill()
 
     def status(self) -> dict[str, int | str]:
-        """What this life has said last."""
+        """The last status line of this life."""
         for line in reversed(list(self.program.lines)):
             with contextlib.suppress(json.JSONDecodeError):
                 return dict(json.loads(line))
         return {}
 
     def until_copied(self, records: int, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Wait until this life has copied so many records, or all that there are."""
+        """Wait until this life has copied so many records, or all."""
         self.program.until(
             f"{records} records are copied",
             lambda: int(self.status().get("totalProcessed", 0)) >= records or self.is_done(),
@@ -96,11 +96,11 @@ class Copier:
         )
 
     def is_done(self) -> bool:
-        """Whether it has come to the end and said so."""
+        """Whether it has copied everything and said so."""
         return self.status().get("stage") == "ShutdownComplete"
 
     def until_done(self, within_s: float = PROGRESS_WITHIN_S) -> None:
-        """Wait until it ends in order."""
+        """Wait until it ends by itself."""
         self.program.ended(within_s)
         assert self.is_done(), self.program.story()
 
@@ -108,7 +108,8 @@ class Copier:
 def seed(
     bootstrap: str, topic: str, partitions: int, records: int, first: int = 0
 ) -> list[list[str]]:
-    """Records with the numbers from ``first`` as values, over all partitions; by partition."""
+    """Produce records numbered from ``first`` over all partitions; returns their values by
+    partition."""
     failed: list[object] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
@@ -130,7 +131,7 @@ def seed(
 
 
 class CommittedReader:
-    """Reads a topic at read_committed in a thread, by itself through restarts of the broker."""
+    """Reads a topic at read_committed in a thread, through restarts of the broker."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.values: list[list[str]] = [[] for _ in range(partitions)]
@@ -167,11 +168,11 @@ class CommittedReader:
             self.watch.changed()
 
     def count(self) -> int:
-        """How many records it has seen."""
+        """The number of records read."""
         return sum(map(len, self.values))
 
     def until_read(self, records: int, within_s: float = 120.0) -> None:
-        """Wait until it has seen at least so many."""
+        """Wait until it has read at least so many records."""
         self.watch.until(
             f"{records} committed records are read",
             lambda: self.count() >= records,
@@ -181,7 +182,7 @@ class CommittedReader:
 
 
 def assert_once(sent: list[list[str]], read: list[list[str]], *, in_order: bool, who: str) -> None:
-    """Nothing lost, nothing doubled, and where asked for nothing reordered."""
+    """Assert that no record is lost or duplicated, and, if asked for, none is reordered."""
     everything = [value for values in sent for value in values]
     seen = Counter(value for values in read for value in values)
     doubled = [value for value, times in seen.items() if times > 1]

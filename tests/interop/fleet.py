@@ -1,8 +1,8 @@
-"""Eight groups of real consumers, six of which have something wrong: what verdicts are tried on.
+"""Eight groups of real consumers, six of them with a problem, on which verdicts are tested.
 
-Each group stands for what an operator meets. `EXPECTED` has the verdict of each. All of them run in
-this process: confluent-kafka heartbeats in threads of its own, so a consumer whose thread stands is
-alive to the broker, as one is whose application hangs.
+Each group represents a case that operators meet. `EXPECTED` has the verdict of each. All run in
+this process: confluent-kafka sends heartbeats from its own threads, so a consumer whose thread
+hangs looks alive to the broker, as in an application that hangs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ EXPECTED = {
     "accounts": "OK",  # reads and commits
     "batch": "OK",  # read everything and left
     "billing": "STALLED",  # polled once; its thread hangs, its heartbeats go on
-    "fraud": "BLOCKED",  # one member hangs, another came: the rebalance waits for the first
-    "mail": "FLAPPING",  # comes and goes under one client id
-    "parcels": "STUCK_RECORD",  # goes round one record, and on with the other partitions
-    "reports": "ABANDONED",  # left; records come
+    "fraud": "BLOCKED",  # one member hangs, another joined: the rebalance waits for the first
+    "mail": "FLAPPING",  # joins and leaves again and again with one client id
+    "parcels": "STUCK_RECORD",  # rereads one record, and continues with the other partitions
+    "reports": "ABANDONED",  # left; records arrive
     "restored": "OUT_OF_RANGE",  # its offset is above the end of the log
 }
 TOPICS = {
@@ -37,13 +37,13 @@ TOPIC_OF = {
     "mail": "letters", "parcels": "shipments", "reports": "sales", "restored": "archive",
 }  # fmt: skip
 FLOWING = ("ledger", "orders", "payments", "letters", "shipments", "sales")
-"""Topics to which records go on coming."""
+"""Topics that keep receiving records."""
 POISON = 1
-"""The partition of shipments whose record can't be processed."""
+"""The partition of shipments with a record that can't be processed."""
 
 
 class Fleet:
-    """The groups; `start` brings each to where it goes wrong, and its threads keep it there."""
+    """The groups; `start` brings each to its problem, and its threads keep it there."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.bootstrap = broker.bootstrap
@@ -52,7 +52,7 @@ class Fleet:
         self._began: list[threading.Event] = []
 
     def start(self) -> None:
-        """Start the groups and wait until each has read what it reads."""
+        """Start the groups and wait until each has read its records."""
         cluster = Cluster(self.bootstrap)
         for topic, partitions in TOPICS.items():
             cluster.create_topic(topic, partitions)
@@ -103,7 +103,7 @@ class Fleet:
             consumer.close()
 
     def _reading(self, consumer: Consumer, group: str) -> list[TopicPartition]:
-        """Poll and commit until something was read; the partitions that it owns."""
+        """Poll and commit until something was read; returns the owned partitions."""
         consumer.subscribe([TOPIC_OF[group]])
         while not self.ended.is_set():
             if consumer.consume(100, 0.2):
@@ -158,7 +158,7 @@ class Fleet:
 
 
 def _commit(consumer: Consumer) -> None:
-    """Commit the positions; a rebalance may have taken them away."""
+    """Commit the positions; a rebalance may have revoked the partitions."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as error:
@@ -173,7 +173,7 @@ def _commit(consumer: Consumer) -> None:
 
 @contextmanager
 def fleet(broker: Broker) -> Iterator[Fleet]:
-    """The fleet at a broker, ended with the block."""
+    """The fleet at a broker; ends with the block."""
     with ExitStack() as stack:
         made = Fleet(broker, stack)
         made.start()

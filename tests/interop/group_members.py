@@ -1,8 +1,8 @@
-"""Group members as processes of their own, so that one scenario fits all clients.
+"""Group members as child processes, so that one scenario fits all clients.
 
-A Python member is a script of `members/`, which says what it is assigned, sees and commits. A Java
-member is a console consumer: it prints values, commits by itself when its partitions are taken or
-when it leaves, and not in between.
+A Python member is a script of `members/`, which reports its assignments, records and commits. A
+Java member is a console consumer: it prints values, commits by itself when its partitions are
+revoked or when it leaves, and not in between.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
 
 
 class Member(Program):
-    """A member's process, and what it has said so far."""
+    """A member's process, and its reports so far."""
 
     def __init__(self, name: str, command: list[str], watch: Watch) -> None:
         self.values: list[str] = []
@@ -39,11 +39,11 @@ class Member(Program):
         raise AssertionError("each kind of member reads its own lines")
 
     def count(self, event: str) -> int:
-        """How often the member has said `event`."""
+        """The number of reports of `event`."""
         return sum(each["event"] == event for each in self.events)
 
     def tell(self, word: str) -> None:
-        """Give the member one command."""
+        """Send the member one command."""
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
@@ -53,23 +53,23 @@ class Member(Program):
         raise AssertionError("each kind of member commits in its own way")
 
     def leave(self) -> None:
-        """Have the member leave its group and end, and wait until it has."""
+        """Have the member leave its group and end, and wait for it."""
         raise AssertionError("each kind of member leaves in its own way")
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still, its connections stay."""
+        """Suspend the process (SIGSTOP); its connections stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Resume the process (SIGCONT)."""
         self.process.send_signal(signal.SIGCONT)
 
     def _shows_stacks(self) -> bool:
-        """Whether SIGQUIT was answered: members of Python do it on standard error."""
+        """Whether SIGQUIT was answered: Python members print stacks to standard error."""
         return len(self.errors) > 3
 
     def story(self) -> str:
-        """What the member said, its records left out, for a failed test."""
+        """The member's reports without its records, for a failed test."""
         told = [json.dumps(e) for e in self.events if e["event"] != "record"][-25:]
         return "\n".join(
             [
@@ -106,7 +106,7 @@ class PythonMember(Member):
 
         def acknowledged() -> bool:
             nonlocal failed
-            if self.count("commit_failed") > failed:  # a rebalance began: ask again
+            if self.count("commit_failed") > failed:  # a rebalance began: retry
                 failed = self.count("commit_failed")
                 self.tell("commit")
             return self.count("commit_done") > done
@@ -162,7 +162,7 @@ class JavaMember(Member):
         self.values.append(line)
 
     def commit(self) -> None:
-        """A console consumer commits when it must, not when it is asked to."""
+        """A console consumer commits by itself, not on request."""
 
     def leave(self) -> None:
         self.process.terminate()
@@ -172,7 +172,7 @@ class JavaMember(Member):
 class Group:
     """The members of one group, of one client, and the records that they have seen.
 
-    Leaving the `with` block kills what still runs.
+    Leaving the `with` block kills the remaining ones.
     """
 
     def __init__(self, client: str, bootstrap: str, group: str, **config: Any) -> None:
@@ -192,17 +192,17 @@ class Group:
             member.ended(20)
 
     def start(self, name: str, **config: Any) -> Member:
-        """Start a member called `name`, which is its client id too."""
+        """Start a member called `name`, which is also its client id."""
         kind = PythonMember if self.client in PYTHON_CLIENTS else JavaMember
         member = kind(self.client, {**self.config, "name": name, **config}, self.watch)
         key = name
-        while key in self.members:  # a member that was started again
+        while key in self.members:  # a restarted member
             key += "'"
         self.members[key] = member
         return member
 
     def seen(self) -> list[str]:
-        """The values that any member has seen, as often as they were seen."""
+        """The values that any member has seen, with repetitions."""
         return [value for member in list(self.members.values()) for value in list(member.values)]
 
     def until_seen(self, values: set[str] | list[str], within_s: float = 120.0) -> None:
@@ -230,10 +230,10 @@ class Group:
             raise AssertionError(f"{error}; now {last}\n{self.story()}") from None
 
     def leave_in_turn(self, cluster: Cluster, *members: Member) -> None:
-        """Have `members` leave, each when the rebalance that the one before it caused is over.
+        """Have `members` leave, each when the rebalance of the previous one is over.
 
-        librdkafka 2.16 now and then hangs in its close when that meets a rebalance: it has left,
-        then commits for the revocation, is told UNKNOWN_MEMBER_ID, and waits for ever.
+        librdkafka 2.16 sometimes hangs in its close when that meets a rebalance: it has left,
+        then commits for the revocation, gets UNKNOWN_MEMBER_ID, and waits forever.
         """
         for member in members:
             waiting.until(
@@ -242,5 +242,5 @@ class Group:
             member.leave()
 
     def story(self) -> str:
-        """What every member said, for a failed test."""
+        """The reports of every member, for a failed test."""
         return "\n".join(member.story() for member in self.members.values())

@@ -1,7 +1,7 @@
 """One transactional producer on several connections: EndTxn on one, its commits on the others.
 
-A client that retries sends so, and one whose transaction times out while a commit is under way. The
-commits go on after EndTxn is answered, until they are refused for good: some arrive in the broker's
+A client that retries does so, and one whose transaction times out during a commit. The commits
+continue after the EndTxn response until they are rejected for good: some arrive in the broker's
 turn in which the marker is written.
 """
 
@@ -25,16 +25,17 @@ from tests.wire import Wire
 
 STREAMS = 3
 LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
-"""The answer to a commit after its transaction's end, by the rules; others pass before it."""
+"""By transaction version, the error of a commit after its transaction's end; others succeed
+before it."""
 ANSWERS_MAX = 500
-"""A stream whose commits are not refused ends after so many answers since EndTxn's."""
+"""A stream whose commits are not rejected ends after so many responses since EndTxn's."""
 STABLE_WITHIN_S = 2.0
-"""A marker is written within milliseconds: an offset that is unstable for so long stays so."""
+"""A marker is written within milliseconds: an offset that is unstable for this long stays so."""
 
 
 @dataclass
 class Overlapped:
-    """What the rounds of one producer came to."""
+    """The results of the rounds of one producer."""
 
     rounds: int = 0
     late: Counter[int] = field(default_factory=Counter)
@@ -42,13 +43,13 @@ class Overlapped:
     unstable_after: int | None = None
     """The round whose aborted offsets stayed pending: the rounds end there."""
     committed_later: int = -1
-    """The aborted offset that the next transaction committed then; -1: none."""
+    """The aborted offset that the next transaction then committed; -1: none."""
 
 
 def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
-    """Aborts so many transactions of one producer, each with commits under way.
+    """Abort so many transactions of one producer, each with commits in flight.
 
-    Under ``rules`` 2 each commit has version 5, under 1 version 4.
+    With ``rules`` 2 each commit has version 5, with 1 version 4.
     """
     found = Overlapped()
     with Wire(port) as wire:
@@ -74,7 +75,7 @@ def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
 
 
 def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
-    """A transaction with an offset of partition 0."""
+    """Begin a transaction with an offset of partition 0."""
     if producer.rules == 1:
         until("its offsets are added", lambda: producer.add_offsets(name) == NONE)
     until(
@@ -86,7 +87,7 @@ def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
 def _abort(
     port: int, producer: TransactionalProducer, name: str, offset: int, late: Counter[int]
 ) -> None:
-    """Aborts a transaction while commits of partition 1 are under way on other connections."""
+    """Abort a transaction while commits of partition 1 are in flight on other connections."""
     _begin(producer, name, offset)
     ended = Event()
     streams = [_Stream(port, producer, name, offset, ended) for _ in range(STREAMS)]
@@ -104,14 +105,14 @@ def _abort(
 
 
 class _Stream(Thread):
-    """Commits of the same transaction on a connection of its own, one after another."""
+    """Commits of the same transaction on another connection, one after another."""
 
     def __init__(
         self, port: int, of: TransactionalProducer, name: str, offset: int, ended: Event
     ) -> None:
         super().__init__(daemon=True)
         self.code = NONE
-        """That of the last answer."""
+        """The error of the last response."""
         self.began = Event()
         self._port = port
         self._name = name
@@ -148,7 +149,7 @@ def _offset(wire: Wire, name: str, partition: int) -> int:
 
 
 def _is_stable(wire: Wire, name: str) -> bool:
-    """Whether nothing is pending in partition 1 soon."""
+    """Whether partition 1 soon has no pending offset."""
     deadline = time.monotonic() + STABLE_WITHIN_S
     while _fetched(wire, name, 1, stable=True)[1] == UNSTABLE_OFFSET_COMMIT:
         if time.monotonic() > deadline:

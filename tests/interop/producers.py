@@ -10,7 +10,8 @@ from tests import java
 def produce(
     client: str, bootstrap: str, topic: str, values: list[str], codec: str = "none"
 ) -> None:
-    """Send `values`, their numbers as keys, by `client`'s producer; return when all are taken."""
+    """Send `values`, their numbers as keys, with `client`'s producer; return when all are
+    acknowledged."""
     match client:
         case "confluent":
             _confluent(bootstrap, topic, values, codec)

@@ -1,6 +1,6 @@
-"""A client as a process of its own: what it prints, and its death.
+"""A client as a child process: its output, and its end.
 
-`tests/java.py:run` is for tools that end by themselves; these go on until a test ends them.
+`tests/java.py:run` is for tools that end by themselves; these run until a test ends them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT_ERRORS = 400
 
 
 class Program:
-    """A program that runs; its lines come in as it prints them."""
+    """A running program; its lines are collected as it prints them."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Program:
 
     @property
     def runs(self) -> bool:
-        """Whether the process has not ended yet."""
+        """Whether the process is still running."""
         return self.process.poll() is None
 
     def says(self, pattern: str) -> str | None:
-        """The first line so far in which ``pattern`` is found."""
+        """The first line so far that matches ``pattern``."""
         return next((line for line in list(self.lines) if re.search(pattern, line)), None)
 
     def until(self, what: str, condition: Callable[[], object], within_s: float) -> None:
@@ -83,11 +83,11 @@ class Program:
             assert condition(), f"{self.name} ended before: {what}\n{self.story()}"
 
     def until_says(self, pattern: str, within_s: float = ENDS_WITHIN_S) -> None:
-        """Wait until it has printed a line in which ``pattern`` is found."""
+        """Wait until it has printed a line that matches ``pattern``."""
         self.until(f"{self.name} says {pattern}", lambda: self.says(pattern), within_s)
 
     def ended(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """Wait until it ends by itself; its exit code."""
+        """Wait until it ends by itself; returns its exit code."""
         try:
             code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -102,12 +102,12 @@ class Program:
         return self.says("Full thread dump") is not None
 
     def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
-        """SIGTERM, as an operator ends it; its exit code."""
+        """Send SIGTERM, as an operator does; returns its exit code."""
         self.process.terminate()
         return self.ended(within_s)
 
     def kill(self) -> None:
-        """Kill -9; returns when the process is gone and all that it printed is read."""
+        """Kill -9; returns when the process has ended and all its output is read."""
         self.process.kill()
         self.process.wait()
         self._join()
@@ -123,20 +123,20 @@ class Program:
 
 
 def java_program(jars: str, main_class: str, *arguments: str) -> Program:
-    """One of Apache's, with the jars of that name."""
+    """One of Apache's programs, with the jars of that name."""
     return Program(main_class.rpartition(".")[2], java.command(jars, main_class, *arguments))
 
 
 class Killable(Protocol):
-    """A program, or what keeps one over its lives."""
+    """A program, or an object that restarts one."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
 
 
 @contextmanager
 def ending(*programs: Killable) -> Iterator[None]:
-    """Kill at the end what still runs of ``programs``."""
+    """At the end, kill ``programs`` that still run."""
     try:
         yield
     finally:

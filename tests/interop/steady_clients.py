@@ -1,8 +1,9 @@
-"""Clients that work on while brokers come and go, each in a thread, and what they must find.
+"""Clients that keep working while brokers restart, each in a thread, and the checks of their
+results.
 
-An idempotent producer with acks=all, a member of a group that commits what it has read, an observer
-of what that group has committed, and a transactional producer that commits offsets of another group
-with its records.
+An idempotent producer with acks=all, a member of a group that commits what it has read, an
+observer of that group's commits, and a transactional producer that commits offsets of another
+group with its records.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ PARTITIONS = 3
 IN_A_TRANSACTION = 6
 WITHIN_S = 60.0
 NOTHING = -1001
-"""What librdkafka says for no committed offset."""
+"""librdkafka's value for no committed offset."""
 
 
 class Steady(Work):
-    """A client that works until it is ended, and then says goodbye."""
+    """A client that works until it is ended, and then closes."""
 
     def end(self) -> None:
-        """Ends the work, and raises what was wrong with it."""
+        """End the work, and raise its error."""
         super().end()
         self._close()
 
@@ -89,14 +90,14 @@ class Writer(Steady):
 
 
 class Reader(Steady):
-    """The only member of a group: it reads what `Writer` writes and commits it."""
+    """The only member of a group: it reads and commits the records of `Writer`."""
 
     name = "reader"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
         self.read: dict[int, list[tuple[int, str]]] = defaultdict(list)
-        """By partition: offsets and values in the order in which they came."""
+        """Offsets and values by partition, in the order of their arrival."""
         self.commits = 0
         self._consumer = Consumer(
             {
@@ -130,9 +131,10 @@ class Reader(Steady):
 
 
 class Observer(Steady):
-    """Asks what a group has committed: it never goes back.
+    """Asks for a group's committed offsets, which never go back.
 
-    A Kafka that gives a coordinator away may say for a moment that nothing is (cluster_loads.py).
+    A Kafka that loses a coordinator may briefly report that nothing is committed
+    (cluster_loads.py).
     """
 
     name = "observer"
@@ -155,7 +157,7 @@ class Observer(Steady):
         for each in found:
             before = self.committed.get(each.partition, NOTHING)
             if each.offset == NOTHING != before:
-                return  # not counted as a step: what is asked next must be right
+                return  # not counted as a step: the repeated request must be correct
             assert each.offset >= before, f"{each} was at {before}"
             self.committed[each.partition] = each.offset
         self.asked += 1
@@ -167,8 +169,8 @@ class Observer(Steady):
 class Payer(Steady):
     """Transactions over all partitions with an offset of a group; each fourth is aborted.
 
-    Java's producer: librdkafka's waits for ever for a group's coordinator that had left the
-    metadata for a moment, beside Kafka too.
+    Java's producer: librdkafka's waits forever for a group coordinator that left the metadata
+    for a moment, with Kafka too.
     """
 
     name = "payer"
@@ -204,7 +206,7 @@ class Payer(Steady):
         return True
 
     def _until_told(self, end: Callable[[], None]) -> None:
-        """What is not answered in time is asked for again, as Kafka's documentation has it."""
+        """Repeat a call that was not answered in time, as Kafka's documentation says."""
         for _ in range(5):
             try:
                 end()
@@ -217,7 +219,7 @@ class Payer(Steady):
 
 
 class SteadyClients:
-    """All of them together; `stop` checks what they have found against the cluster."""
+    """All of them together; `stop` checks their results against the cluster."""
 
     def __init__(self, bootstrap: str, producer: Transactional) -> None:
         self.writer, self.reader, self.payer = Writer(bootstrap), Reader(bootstrap), Payer(producer)
@@ -225,12 +227,11 @@ class SteadyClients:
         self._all: list[Steady] = [self.writer, self.payer, self.reader, *self.observers]
 
     def start(self) -> None:
-        """All begin."""
         for each in self._all:
             each.start()
 
     def until_served(self) -> None:
-        """Waits until each of them got on by some steps from now."""
+        """Wait until each client has done some more steps."""
         before = self._steps()
 
         def all_go_on() -> bool:
@@ -253,9 +254,9 @@ class SteadyClients:
         }
 
     def stop(self, bootstrap: str) -> None:
-        """All end; nothing was lost or doubled, and each saw what was there.
+        """End all clients; nothing was lost or duplicated, and each saw all records.
 
-        ``bootstrap`` names brokers that are there now.
+        ``bootstrap`` names running brokers.
         """
         self.writer.end()
         self.payer.end()
@@ -301,7 +302,7 @@ class SteadyClients:
 
 @contextmanager
 def steady_clients(bootstrap: str) -> Iterator[SteadyClients]:
-    """All of them at work, once each of them is served."""
+    """All clients at work, once each of them is served."""
     with producers(java.KAFKA_NEW, bootstrap) as make:
         clients = SteadyClients(bootstrap, make("payer"))
         clients.start()

@@ -1,7 +1,7 @@
-"""Runs in a network of its own: starts brokers, then a client's suite beside them, and ends both.
+"""Runs in its own network namespace: starts brokers, then a client's suite, and ends both.
 
-The argument is JSON: `brokers`, `port` of the first, `data`, and of the suite its command, folder
-and environment. One broker is alone; more are a cluster on a ZooKeeper of its own.
+The argument is JSON: `brokers`, `port` of the first, `data`, and the suite's command, folder and
+environment. One broker runs standalone; more are a cluster with its own ZooKeeper.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.zookeeper import zookeeper
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.backoff.ms": "1000",
-    "log.cleaner.min.cleanable.ratio": "0.01",  # also what is dirty after a first cleaning
+    "log.cleaner.min.cleanable.ratio": "0.01",  # also what became dirty after a first cleaning
     "offsets.topic.num.partitions": "5",
 }
 PROXY_PORT = 8474
@@ -31,14 +31,14 @@ SUITE_WITHIN_S = 330.0
 
 
 class Proxies(BaseHTTPRequestHandler):
-    """Says that toxiproxy passes each kafkaN on; brokers listen there themselves."""
+    """Reports that toxiproxy forwards each kafkaN; the brokers listen there themselves."""
 
     def do_GET(self) -> None:
         """A proxy by its name, as `/proxies/kafka1`."""
         self._answer(200, {"name": self.path.rpartition("/")[2], "enabled": True})
 
     def do_POST(self) -> None:
-        """`/reset`: nothing is disturbed."""
+        """`/reset`: nothing to do."""
         self._answer(204, None)
 
     def _answer(self, status: int, value: Any) -> None:
@@ -49,7 +49,7 @@ class Proxies(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: the suite's output is what the test reads."""
+        """Print nothing: the test reads the suite's output."""
 
 
 def main(spec: dict[str, Any]) -> int:
@@ -73,7 +73,7 @@ def main(spec: dict[str, Any]) -> int:
 
 @contextmanager
 def _brokers(spec: Mapping[str, Any], data: Path, keeper: str | None) -> Iterator[None]:
-    """Brokers that accept connections, stopped in order at the end."""
+    """Brokers that accept connections; stopped in order at the end."""
     command = [sys.executable, "-m", "cli.main"]
     if keeper is None:
         address = f"127.0.0.1:{spec['port']}"

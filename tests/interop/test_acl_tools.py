@@ -1,4 +1,4 @@
-"""Apache's kafka-acls on Muster: what it adds, lists and removes, new and old."""
+"""Apache's kafka-acls on Muster, old and new versions: add, list and remove."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from broker.config.authorizer_rules import STANDARD
 from tests import java
 from tests.brokers import Broker
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 25")]
 TOOL = {
     java.KAFKA_NEW: "org.apache.kafka.tools.AclCommand",
     java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS: "kafka.admin.AclCommand",
 }
 
 
+@pytest.mark.proves("security 13")
 @pytest.mark.parametrize("kafka", TOOL)
 def test_kafka_acls_adds_lists_and_removes(brokers: Callable[..., Broker], kafka: str) -> None:
-    """Trap 13 of security among others: a MATCH filter finds what covers a name."""
+    """Includes trap 13 of security: a MATCH filter finds the ACLs that cover a name."""
     broker = brokers({"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"})
 
     def acls(words: str) -> list[str]:

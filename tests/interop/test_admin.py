@@ -1,4 +1,4 @@
-"""The admin client of each Python library: topics, groups and offsets, and what is refused."""
+"""The admin client of each Python library: topics, groups, offsets, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _failure(future: Any) -> str:
     return text
 
 
-def test_topics_by_confluent(broker: Broker, name: str) -> None:
+def test_confluent_admin_creates_grows_and_deletes_topics(broker: Broker, name: str) -> None:
     from confluent_kafka.admin import (
         AdminClient,
         ConfigResource,
@@ -77,7 +77,7 @@ def test_topics_by_confluent(broker: Broker, name: str) -> None:
     assert _failure(admin.delete_topics([name])[name]) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_settings_and_records_by_confluent(broker: Broker, name: str) -> None:
+def test_confluent_admin_alters_settings_and_deletes_records(broker: Broker, name: str) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import (
         AdminClient,
@@ -104,7 +104,7 @@ def test_settings_and_records_by_confluent(broker: Broker, name: str) -> None:
         else:
             for entry in entries:
                 resource.set_config(entry.name, entry.value)
-            with warnings.catch_warnings(action="ignore"):  # it is deprecated, and still spoken
+            with warnings.catch_warnings(action="ignore"):  # it is deprecated, and still in use
                 admin.alter_configs([resource])[resource].result(10)
         asked = ConfigResource(ResourceType.TOPIC, name)
         told = admin.describe_configs([asked])[asked].result(10)
@@ -123,7 +123,9 @@ def test_settings_and_records_by_confluent(broker: Broker, name: str) -> None:
     assert deleted.low_watermark == 3
 
 
-def test_groups_by_confluent(broker: Broker, name: str, consumed: str) -> None:
+def test_confluent_admin_describes_alters_and_deletes_groups(
+    broker: Broker, name: str, consumed: str
+) -> None:
     from confluent_kafka import (
         ConsumerGroupState,
         ConsumerGroupTopicPartitions,
@@ -154,7 +156,9 @@ def test_groups_by_confluent(broker: Broker, name: str, consumed: str) -> None:
     assert _failure(again) == "GROUP_ID_NOT_FOUND"
 
 
-def test_topics_and_groups_by_kafka_python(broker: Broker, name: str, consumed: str) -> None:
+def test_kafka_python_admin_manages_topics_and_groups(
+    broker: Broker, name: str, consumed: str
+) -> None:
     from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
     from kafka.errors import GroupIdNotFoundError, NoError, TopicAlreadyExistsError
 
@@ -189,7 +193,7 @@ def test_topics_and_groups_by_kafka_python(broker: Broker, name: str, consumed: 
         assert GroupIdNotFoundError.__name__ in str(again) or "GroupIdNotFound" in str(again)
 
 
-def test_topics_and_groups_by_aiokafka(broker: Broker, name: str, consumed: str) -> None:
+def test_aiokafka_admin_manages_topics_and_groups(broker: Broker, name: str, consumed: str) -> None:
     asyncio.run(_by_aiokafka(broker, name, consumed))
 
 
@@ -225,7 +229,7 @@ async def _by_aiokafka(broker: Broker, name: str, consumed: str) -> None:
         await admin.close()
 
 
-def test_a_living_group_is_neither_deleted_nor_robbed_of_offsets(broker: Broker, name: str) -> None:
+def test_live_group_keeps_its_offsets_and_is_not_deleted(broker: Broker, name: str) -> None:
     from kafka import KafkaAdminClient, TopicPartition
     from kafka.errors import GroupSubscribedToTopicError
 

@@ -1,4 +1,4 @@
-"""A cleaning leaves the same segments and batches as Apache Kafka 4.3.1's, given the same log."""
+"""A cleaning leaves the same segments and batches as Apache Kafka 4.3.1's, for the same log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIRTY_RATIO = "min.cleanable.dirty.ratio"
 
 
 class Written(NamedTuple):
-    """A batch of one record for each key, by a producer with an id if it has a sequence."""
+    """A batch with one record per key; its producer has an id if the batch has a sequence."""
 
     keys: tuple[bytes | None, ...]
     sequence: int = -1
@@ -44,11 +44,11 @@ FIRST = [
 ]
 SECOND = [*[Written((b"d",))] * 2, Written((b"e",))]
 ACTIVE = Written((b"f",))
-"""It lets the segment before it be closed."""
+"""Written to close the previous segment."""
 
 
 class Left(NamedTuple):
-    """A segment after a cleaning; of each batch its offsets, its count and its producer."""
+    """A segment after a cleaning, with offsets, count and producer of each batch."""
 
     base_offset: int
     batches: list[tuple[int, int, int, int]]
@@ -78,7 +78,7 @@ def append(wire: Wire, batches: list[Written]) -> None:
 
 
 def left(broker: Broker) -> list[Left]:
-    """The closed segments, when the cleaner's checkpoint says that all of them are clean."""
+    """The closed segments, once the cleaner's checkpoint covers all of them."""
     active = max(broker.partition_folder(TOPIC, 0).glob("*.log"))
     checkpoint = broker.data / "cleaner-offset-checkpoint"
     expected = f"{TOPIC} 0 {int(active.stem)}"
@@ -96,8 +96,8 @@ def left(broker: Broker) -> list[Left]:
 
 
 def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[Left]]:
-    """What each of two cleanings leaves; ``segment_bytes`` is the name of that setting."""
-    # A batch is a segment. Nothing is cleaned before all is written; a key may be missing.
+    """The segments after each of two cleanings; ``segment_bytes`` is the name of that setting."""
+    # One batch per segment. Nothing is cleaned before all is written; a key may be null.
     settings = {segment_bytes: "100", "cleanup.policy": "delete"}
     assert create_topic(wire, TOPIC, configs=settings)["error_code"] == NONE
     until("it is served", lambda: list_offset(wire, TOPIC, -1)["error_code"] == NONE)
@@ -110,7 +110,7 @@ def cleaned_twice(wire: Wire, broker: Broker, segment_bytes: str) -> list[list[L
     return [first, left(broker)]
 
 
-def test_segments_and_empty_batches_after_each_cleaning_are_kafkas(
+def test_segments_and_empty_batches_after_each_cleaning_equal_kafkas(
     both: tuple[Wire, Wire], pair: tuple[Broker, Broker]
 ) -> None:
     kafka = cleaned_twice(both[1], pair[1], "internal.segment.bytes")

@@ -1,6 +1,6 @@
-"""Apache's DumpLogSegments reads cleaned segments: every batch is one to it, and so is every index.
+"""Apache's DumpLogSegments reads cleaned segments: it accepts every batch and every index.
 
-Also a topic that the broker cleans while real clients write and read it.
+Also for a topic that the broker cleans while real clients write and read it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RELEASES = [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS]
 
 
 def dump(release: str, files: list[Path], *arguments: str) -> str:
-    """What the tool prints of these files."""
+    """The tool's output for these files."""
     main_class = (
         "org.apache.kafka.tools.DumpLogSegments"
         if release == java.KAFKA_NEW
@@ -41,7 +41,9 @@ def dump(release: str, files: list[Path], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_cleaned_segments_with_all_that_cleaning_leaves(release: str, tmp_path: Path) -> None:
+def test_dump_log_segments_accepts_cleaned_segments_and_indexes(
+    release: str, tmp_path: Path
+) -> None:
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, config)
     writer = RandomLog(log, random.Random(7), keys=80)
@@ -83,7 +85,7 @@ def test_cleaned_segments_with_all_that_cleaning_leaves(release: str, tmp_path: 
 
 
 @pytest.mark.skipif(KIND != "muster", reason="the broker's own cleaning is looked at")
-def test_a_topic_is_cleaned_while_clients_write_and_read_it(
+def test_topic_is_cleaned_while_clients_write_and_read_it(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers({"log.cleaner.backoff.ms": "50"})

@@ -1,6 +1,6 @@
-"""The suites of other clients, as far as they are about what Muster serves, run unchanged on it.
+"""Test suites of other clients, for the APIs that Muster serves, run unchanged on it.
 
-What they need that a single broker does not have is in docs/internals/testing.md.
+tests/data/suites/README.md lists what they need besides a single broker.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import pytest
 
 from tests.interop.client_suites import go_suite, kafkajs, run
 
-pytestmark = [pytest.mark.interop, pytest.mark.campaign, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.campaign,
+    pytest.mark.timeout(1200),
+    pytest.mark.proves("kafka 4"),
+]
 
 GROUPS = r"(joinGroup|syncGroup|leaveGroup|describeGroups?|findGroupCoordinator)"
 _GO_RESULT = re.compile(r"^--- (PASS|FAIL|SKIP): (\w+)", re.MULTILINE)
@@ -27,7 +32,7 @@ def go_command(tests: str) -> list[str]:
     return ["./suite.test", "-test.v", "-test.timeout=300s", f"-test.run={tests}"]
 
 
-def test_kafka_go_reads_a_compacted_topic(tmp_path: Path) -> None:
+def test_kafka_go_suite_reads_a_compacted_topic(tmp_path: Path) -> None:
     suite = go_suite("kafka-go")
     tests = "^TestReaderReadCompactedMessage$"
     printed = run(1, 9092, tmp_path, go_command(tests), suite, {"KAFKA_VERSION": "3.7.0"})
@@ -41,7 +46,7 @@ NEEDS_MORE = (
 )
 
 
-def test_sarama_administers_a_cluster(tmp_path: Path) -> None:
+def test_sarama_admin_suite_passes_on_a_cluster(tmp_path: Path) -> None:
     suite = go_suite("sarama")
     where = {"TOXIPROXY_ADDR": "http://127.0.0.1:8474", "KAFKA_VERSION": "3.9.0"}
     skipped = f"-test.skip=^({'|'.join(NEEDS_MORE)})$"
@@ -52,7 +57,7 @@ def test_sarama_administers_a_cluster(tmp_path: Path) -> None:
     assert set(results.values()) == {"PASS"}, printed[-9000:]
 
 
-def test_kafkajs_joins_and_describes_groups(tmp_path: Path) -> None:
+def test_kafkajs_group_suite_passes(tmp_path: Path) -> None:
     suite = kafkajs()
     jest = ["node", "node_modules/jest/bin/jest.js", "--ci", "--forceExit", "--runInBand"]
     tests = rf"src/(broker|admin|consumer)/__tests__/{GROUPS}\.spec\.js"

@@ -19,7 +19,7 @@ from tests.wire import Wire
 pytestmark = pytest.mark.interop
 
 
-def test_a_broker_that_dies_is_found_and_its_partitions_are_counted(tmp_path: Path) -> None:
+def test_cluster_check_reports_a_killed_broker_and_its_partitions(tmp_path: Path) -> None:
     with running(tmp_path / "c", dict.fromkeys((1, 2, 3), MUSTER)) as cluster:
         cluster.create("orders", 3, 3)
         cluster.create("alone", 3, 1)
@@ -40,7 +40,7 @@ def test_a_broker_that_dies_is_found_and_its_partitions_are_counted(tmp_path: Pa
         until("no problems", lambda: checked(cluster, set()))
 
 
-def test_why_tells_of_a_lag_a_death_and_the_way_back(tmp_path: Path) -> None:
+def test_cluster_why_has_lag_failure_and_return_of_a_replica(tmp_path: Path) -> None:
     settings = {"zookeeper.session.timeout.ms": "12000", "replica.lag.time.max.ms": "2000"}
     kinds = dict.fromkeys((1, 2, 3), MUSTER)
     with running(tmp_path / "c", kinds, settings) as cluster:
@@ -72,7 +72,7 @@ def test_why_tells_of_a_lag_a_death_and_the_way_back(tmp_path: Path) -> None:
         assert "broker 3, its preferred leader, is in the ISR again" in text
 
 
-def test_beside_a_kafka_it_says_what_it_does_not_know_and_who_would(tmp_path: Path) -> None:
+def test_cluster_commands_with_a_kafka_name_what_is_unknown(tmp_path: Path) -> None:
     with running(tmp_path / "c", {1: KAFKA, 2: MUSTER, 3: MUSTER}) as cluster:
         cluster.create("orders", 3, 3)
         cluster.until_settled()
@@ -94,16 +94,16 @@ def test_beside_a_kafka_it_says_what_it_does_not_know_and_who_would(tmp_path: Pa
     assert "broker 3 is out of the ISR; since when is unknown: broker 1, its leader" in of_kafka
     assert f"reason unknown: {knows}" in moved
     assert "broker 1 is the controller\n" in controller
-    assert "its pending work is unknown" in controller
+    assert "the controller's pending work is unknown" in controller
     assert "; broker 1, the leader, knows it but could not be queried" in gone
     assert f"history unknown: {knows}" in kafka
-    assert "broker 1 could not be asked for strays and the time of its clock" in unasked
+    assert "broker 1 could not be queried for stray directories and its clock" in unasked
     for text in (of_kafka, moved, controller, gone, kafka):
         assert f"broker 1 could not be queried: the broker at 127.0.0.1:{cluster.ports[1]}" in text
 
 
 def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
-    """What DescribeLogDirs says of each version and of what is asked for, but for the disk."""
+    """The result of each version of DescribeLogDirs, without the disk's figures."""
     orders = {"topic": "orders", "partitions": [0, 9]}
     strange = [{"topic": "nowhere", "partitions": [0]}, {"topic": "orders", "partitions": []}]
     found = []
@@ -128,21 +128,22 @@ def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
 
 
 def told(cluster: ZooKeeperCluster, what: str) -> str:
-    """What `muster cluster why` prints."""
+    """The output of `muster cluster why`."""
     ran = run("cluster", "why", what, "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.out
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:
-    """A record that its leader has: a replica that has all is never behind."""
+    """Write a record, so that its leader has one: a replica that has all records is never
+    behind."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0})
     producer.produce("orders", b"one", partition=index)
     assert producer.flush(30) == 0
 
 
 def why(cluster: ZooKeeperCluster, what: str) -> Any:
-    """What `muster cluster why` finds."""
+    """The JSON of `muster cluster why`."""
     ran = run("cluster", "why", what, "--json", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.err
     return ran.json
@@ -154,7 +155,7 @@ def story_of(cluster: ZooKeeperCluster, index: int) -> Any:
 
 
 def moved(cluster: ZooKeeperCluster, index: int) -> Any:
-    """How a partition got its leader."""
+    """The election of a partition's leader."""
     found = why(cluster, f"orders-{index}")["moved"]
     assert found is not None
     return found

@@ -25,8 +25,7 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.mark.parametrize("kind", [KAFKA, MUSTER])
-def test_whoever_is_asked_gives_the_same_error(kind: str, tmp_path: Path) -> None:
-    """What Kafka answers is what is written down; Muster answers the same."""
+def test_error_of_every_cell_equals_the_recorded_one_of_kafka(kind: str, tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), kind), {"min.insync.replicas": "1"}) as there:
         cluster = prepared(there.ports)
         found = ask(cluster, CELLS)

@@ -1,4 +1,4 @@
-"""What brokers of a real cluster tell of it, beside what clients see of lag and replicas."""
+"""Metrics of a real cluster, compared with the lag and replicas that clients see."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperClust
 
 
 def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
-    """What the brokers that run tell."""
+    """The scrapes of the running brokers."""
     found = []
     for broker in cluster.processes:
         answer = httpx.get(f"http://{cluster.http[broker]}/metrics", timeout=20)
@@ -57,13 +57,13 @@ def scrapes(cluster: ZooKeeperCluster) -> list[Scrape]:
 
 
 def total(cluster: ZooKeeperCluster, *key: str) -> float:
-    """The sum over the brokers that run."""
+    """The sum over the running brokers."""
     values = [scrape[key] for scrape in scrapes(cluster)]
     assert None not in values, f"somebody has no {key}"
     return sum(value for value in values if value is not None)
 
 
-def test_lag_is_that_of_the_command_line(cluster: ZooKeeperCluster) -> None:
+def test_lag_metric_equals_that_of_groups_lag(cluster: ZooKeeperCluster) -> None:
     """The command asks every leader; the coordinator lacks replicas of some partitions."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": TEAM})
     commit(consumer, {(TOPIC, index): offset for index, offset in enumerate(COMMITTED)})
@@ -94,8 +94,8 @@ def test_lag_is_that_of_the_command_line(cluster: ZooKeeperCluster) -> None:
     waiting.until("the coordinator tells the same lag", told, 60)
 
 
-def test_a_broker_is_killed_and_comes_back(cluster: ZooKeeperCluster) -> None:
-    """Figures are compared with what the controller tells clients of the topic."""
+def test_metrics_follow_the_kill_and_return_of_a_broker(cluster: ZooKeeperCluster) -> None:
+    """They are compared with the metadata that clients get."""
     waiting.until("all lead", lambda: total(cluster, "muster_controller_active") == 1, 60)
     cluster.kill(3)
     cluster.until_led(TOPIC, without=3)

@@ -1,4 +1,4 @@
-"""Kafka's own admin tools on clusters of three Musters, and with Apache Kafka 3.9.2 as a fellow."""
+"""Kafka's own admin tools on clusters of three Musters, and of two with an Apache Kafka 3.9.2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.interop.programs import Program
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 from tests.raw_connection import RawConnection
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("clusters 31")]
 TOOLS = "org.apache.kafka.tools"
 MOVING = f"{TOOLS}.reassign.ReassignPartitionsCommand"
 KINDS: Mapping[str, Mapping[int, str]] = {
@@ -40,7 +40,7 @@ def cluster(
 
 
 def tool(cluster: ZooKeeperCluster, main_class: str, words: str, code: int = 0) -> str:
-    """What a tool of 3.9.2 prints; its words in one string."""
+    """The output of a tool of 3.9.2; its arguments are one string."""
     arguments = ["--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, main_class, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
@@ -52,7 +52,7 @@ def topics(cluster: ZooKeeperCluster, words: str, code: int = 0) -> str:
 
 
 def replicas(described: str) -> list[list[int]]:
-    """Of a description: the replicas of each partition, in order."""
+    """The replicas of each partition in a description, in order."""
     found = re.findall(r"Partition: \d+\tLeader: -?\d+\tReplicas: ([\d,]+)", described)
     return [[int(each) for each in one.split(",")] for one in found]
 
@@ -60,7 +60,7 @@ def replicas(described: str) -> list[list[int]]:
 def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
     """Wait until each broker knows the partitions of a topic.
 
-    A tool asks any broker, and one learns of a change 0.2 s after the controller has answered.
+    A tool asks any broker, which may learn of a change 0.2 s after the controller's response.
     """
 
     def known(port: int) -> bool:
@@ -73,7 +73,9 @@ def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
         waiting.until(f"broker {broker} knows {name}", partial(known, port))
 
 
-def test_topics_are_created_grown_and_deleted(cluster: ZooKeeperCluster, name: str) -> None:
+def test_kafka_topics_creates_grows_and_deletes_topics(
+    cluster: ZooKeeperCluster, name: str
+) -> None:
     topics(cluster, f"--create --topic {name} --partitions 6 --replication-factor 3")
     known_to_all(cluster, name, 6)
     created = topics(cluster, f"--describe --topic {name}")
@@ -91,7 +93,7 @@ def test_topics_are_created_grown_and_deleted(cluster: ZooKeeperCluster, name: s
     waiting.until("it is gone", lambda: name not in topics(cluster, "--list"))
 
 
-def test_replicas_are_placed_where_they_are_named(cluster: ZooKeeperCluster, name: str) -> None:
+def test_kafka_topics_places_replicas_as_assigned(cluster: ZooKeeperCluster, name: str) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:3")
     known_to_all(cluster, name, 2)
     assert replicas(topics(cluster, f"--describe --topic {name}")) == [[1, 2], [2, 3]]
@@ -100,7 +102,7 @@ def test_replicas_are_placed_where_they_are_named(cluster: ZooKeeperCluster, nam
     assert replicas(topics(cluster, f"--describe --topic {name}"))[2] == [3, 1]
 
 
-def test_what_can_not_be_is_refused(cluster: ZooKeeperCluster, name: str) -> None:
+def test_kafka_topics_reports_rejected_creations(cluster: ZooKeeperCluster, name: str) -> None:
     wide = topics(cluster, f"--create --topic {name} --partitions 1 --replication-factor 4", 1)
     assert "InvalidReplicationFactorException" in wide
     cluster.create(name, 1, 1)
@@ -108,7 +110,7 @@ def test_what_can_not_be_is_refused(cluster: ZooKeeperCluster, name: str) -> Non
     assert "TopicExistsException" in again
 
 
-def test_settings_are_told_to_every_broker(cluster: ZooKeeperCluster, name: str) -> None:
+def test_altered_settings_reach_every_broker(cluster: ZooKeeperCluster, name: str) -> None:
     cluster.create(name, 1, 3)
     change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=77000"
     tool(cluster, "kafka.admin.ConfigCommand", change)
@@ -130,7 +132,7 @@ def test_settings_are_told_to_every_broker(cluster: ZooKeeperCluster, name: str)
         waiting.until(f"broker {broker} has the settings", lambda at=address: told(at), 60)  # type: ignore[misc]
 
 
-def test_partitions_move_and_their_preferred_replicas_lead(
+def test_reassigned_partitions_are_led_by_their_preferred_replicas(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:1")
@@ -155,14 +157,14 @@ def test_partitions_move_and_their_preferred_replicas_lead(
 
 
 RATE = 500_000
-"""Bytes per second that a reassignment may take."""
+"""Throttle of a reassignment in bytes per second."""
 MOVED = 4_000_000
 
 
-def test_a_reassignment_takes_what_its_throttle_says(
+def test_reassignment_respects_its_throttle(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
-    """Both ways: the third broker follows first, then it leads."""
+    """In both roles: the third broker first follows, then leads."""
     topics(cluster, f"--create --topic {name} --replica-assignment 1")
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "1"})
     for number in range(MOVED // 10_000):
@@ -182,7 +184,7 @@ def test_a_reassignment_takes_what_its_throttle_says(
             120,
         )
         took = monotonic() - began
-        # Kafka sees that it is too much when it has been sent: the first answer comes at once.
+        # Kafka applies the throttle after sending: the first response comes at once.
         assert took > (MOVED - (1 << 20)) / RATE * 0.9
         said = tool(cluster, MOVING, f"{move} --verify")
         assert "is completed" in said
@@ -190,7 +192,7 @@ def test_a_reassignment_takes_what_its_throttle_says(
 
 
 def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
-    """The settings of a throttle that hold, of a topic and of all brokers."""
+    """The throttle settings in force, of a topic and of all brokers."""
     admin = cluster.admin()
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
     wanted += [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in cluster.kinds]
@@ -203,8 +205,8 @@ def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
     )
 
 
-def test_replicas_are_compared(cluster: ZooKeeperCluster, name: str) -> None:
-    """The tool reads each replica; it goes on until it is stopped."""
+def test_replica_verification_tool_finds_no_lag(cluster: ZooKeeperCluster, name: str) -> None:
+    """The tool reads each replica; it runs until it is stopped."""
     cluster.create(name, 3, 3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "all"})
     for number in range(30):
@@ -222,14 +224,14 @@ def test_replicas_are_compared(cluster: ZooKeeperCluster, name: str) -> None:
 
 
 def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
-    """What a tool of 0.10.2.2 prints, which writes ZooKeeper's nodes itself."""
+    """The output of a tool of 0.10.2.2, which writes ZooKeeper's nodes itself."""
     arguments = ["--zookeeper", cluster.zookeeper, *words.split()]
     done = java.run(java.KAFKA_OLD, f"kafka.admin.{main_class}", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def test_tools_that_write_zookeepers_nodes_are_followed(
+def test_changes_of_old_tools_in_zookeeper_take_effect(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     old(cluster, "TopicCommand", f"--create --topic {name} --replica-assignment 1:2,2:1")
@@ -262,8 +264,10 @@ def test_tools_that_write_zookeepers_nodes_are_followed(
     waiting.until("it is gone", lambda: name not in cluster.admin().list_topics(timeout=10).topics)
 
 
-def test_quotas_and_credentials_of_old_tools_are_in_force(cluster: ZooKeeperCluster) -> None:
-    """They are written into ZooKeeper alone; Kafka 3.9.2 still takes credentials that way."""
+def test_quotas_and_credentials_of_old_tools_in_zookeeper_take_effect(
+    cluster: ZooKeeperCluster,
+) -> None:
+    """They write only into ZooKeeper; Kafka 3.9.2 still accepts credentials that way."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
     secret = "SCRAM-SHA-256=[iterations=4096,password=never-told]"
@@ -273,7 +277,7 @@ def test_quotas_and_credentials_of_old_tools_are_in_force(cluster: ZooKeeperClus
     old(cluster, "ConfigCommand", f"{alter} users --entity-name alice --add-config {secret}")
 
     def quotas() -> set[tuple[tuple[str, str | None], ...]]:
-        """Who has any, as a Muster says."""
+        """The entities with quotas, according to a Muster."""
         with RawConnection(cluster.ports[1]) as connection:
             found = connection.call("DescribeClientQuotas", 1, components=[], strict=False)
         return {
@@ -309,14 +313,14 @@ def test_quotas_and_credentials_of_old_tools_are_in_force(cluster: ZooKeeperClus
 def newest(
     cluster: ZooKeeperCluster, main_class: str, words: str, text_in: str = "", command: str = ""
 ) -> str:
-    """What a tool of 4.3.1 prints; ``command`` is a word that goes before its options."""
+    """Run an admin tool of Kafka 4.3.1; ``command``, its subcommand, precedes the options."""
     arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
     done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_tools_of_4_3_1_change_topics_and_who_leads(
+def test_tools_of_4_3_1_change_topics_and_leaders(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     there = f"--topic {name}"
@@ -355,7 +359,7 @@ def test_tools_of_4_3_1_change_topics_and_who_leads(
     assert name not in newest(cluster, command, "--list")
 
 
-def test_tools_of_4_3_1_write_read_and_tell(cluster: ZooKeeperCluster, name: str) -> None:
+def test_tools_of_4_3_1_produce_consume_and_describe(cluster: ZooKeeperCluster, name: str) -> None:
     cluster.create(name, 2, 3)
     values = [f"value-{number}" for number in range(20)]
     lines = "".join(f"{value}\n" for value in values)
@@ -383,7 +387,7 @@ def test_tools_of_4_3_1_write_read_and_tell(cluster: ZooKeeperCluster, name: str
     assert {broker: len(partitions) for broker, partitions in sizes.items()} == {1: 2, 2: 2, 3: 2}
 
 
-def test_tools_of_4_3_1_know_the_cluster(cluster: ZooKeeperCluster) -> None:
+def test_tools_of_4_3_1_describe_the_cluster(cluster: ZooKeeperCluster) -> None:
     identity = newest(cluster, f"{TOOLS}.ClusterTool", "", command="cluster-id")
     assert cluster.node("/cluster/id")["id"] in identity
     versions = newest(cluster, f"{TOOLS}.BrokerApiVersionsCommand", "")

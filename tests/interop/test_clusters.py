@@ -1,8 +1,8 @@
-"""Clusters of three on a real ZooKeeper: Musters alone, and beside Apache Kafka 3.9.2 or 0.10.2.2.
+"""Clusters of three on a real ZooKeeper: only Musters, or with Apache Kafka 3.9.2 or 0.10.2.2.
 
-While producers of each kind and groups work, brokers are bounced, killed and paused, `/controller`
-is deleted and replicas move. What must hold is told by each load, in cluster_loads.py. In the end
-all replicas are the same bytes.
+While producers of each kind and groups work, brokers are restarted, killed and paused,
+`/controller` is deleted and replicas move. cluster_loads.py has the guarantees that each load
+checks. At the end all replicas have the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.interop.cluster_failures import FAILURES, OF_BROKERS, controller_move
 from tests.interop.cluster_loads import PARTITIONS, Group, Idempotent, Load, Plain, Transactional
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, OLD_KAFKA, ZooKeeperCluster, running
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("clusters 29")]
 
 THREE = {1: MUSTER, 2: MUSTER, 3: MUSTER}
 TWO_AND_KAFKA = {1: MUSTER, 2: MUSTER, 3: KAFKA}
@@ -30,7 +30,7 @@ ONE_AND_OLD = {1: OLD_KAFKA, 2: OLD_KAFKA, 3: MUSTER}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster, who is its controller before each step, and what happens to its brokers."""
+    """A cluster, its controller before each step, and the failures of its brokers."""
 
     kinds: Mapping[int, str]
     controller: int
@@ -61,7 +61,7 @@ def test_killed_leader_loses_nothing_in_a_cluster_of_three(tmp_path: Path) -> No
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", EACH_KIND_ONCE.values(), ids=EACH_KIND_ONCE.keys())
-def test_what_was_acknowledged_is_there_whatever_happens(
+def test_acknowledged_records_survive_each_kind_of_failure(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     run(scenario, tmp_path)
@@ -77,12 +77,12 @@ CLUSTERS = {
 
 
 def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
-    """Brokers."""
+    """One broker of each kind."""
     return list({kind: broker for broker, kind in kinds.items()}.values())
 
 
 def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
-    """Of the controller and of another broker; what happens to the cluster happens once."""
+    """Failures of the controller and of another broker; failures of the cluster happen once."""
     other = controller % len(kinds) + 1
     return [
         (failure, broker)
@@ -105,12 +105,14 @@ MATRIX = [
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", MATRIX)
-def test_the_matrix(scenario: Scenario, tmp_path: Path) -> None:
+def test_acknowledged_records_survive_all_failures_under_each_controller(
+    scenario: Scenario, tmp_path: Path
+) -> None:
     run(scenario, tmp_path)
 
 
 def run(scenario: Scenario, folder: Path) -> None:
-    """Plays a scenario under load, and looks whether all holds that must."""
+    """Play a scenario under load, and check the guarantees."""
     began = time.monotonic()
     with running(folder, scenario.kinds) as cluster:
         loads = _loads(cluster)
@@ -128,8 +130,9 @@ def run(scenario: Scenario, folder: Path) -> None:
         _end(loads)
         waiting.until("all replicas are alike", lambda: _are_alike(cluster), 60)
         _stop_all(cluster)
-        # A leader that stops gives away what it leads, and who follows another now may be stopped
-        # before it has all again: it lacks the last records, and has no others.
+        # A leader that stops hands over its leaderships, and a follower of the new leader may be
+        # stopped before it is in sync again: it then lacks the last records, but has no different
+        # ones.
         for topic, partition in _partitions(cluster):
             logs = cluster.logs(topic, partition)
             longest = max(logs.values(), key=len)
@@ -149,7 +152,7 @@ def _loads(cluster: ZooKeeperCluster) -> list[Load]:
 
 
 def _end(loads: Sequence[Load]) -> None:
-    """Ends producers, then groups, which have read all by then."""
+    """End producers, then groups, which have read everything by then."""
     groups = [load for load in loads if isinstance(load, Group)]
     for load in loads:
         if load not in groups:
@@ -164,7 +167,8 @@ def _end(loads: Sequence[Load]) -> None:
 
 
 def _come_back(group: Group) -> None:
-    """A static member that comes back in time gets what it had, and the other notices nothing."""
+    """A static member that returns in time gets its partitions, and the other member notices
+    nothing."""
     before = group.assigned[2]
     again = group.assigned[1] + 1
     group.come_back(1)
@@ -173,12 +177,12 @@ def _come_back(group: Group) -> None:
 
 
 def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
-    """Those that any broker has."""
+    """The partitions of which any broker has a replica."""
     found = set()
     for broker in cluster.kinds:
         for log in cluster.directory(broker).glob("*-*/*.log"):
             topic, _, index = log.parent.name.rpartition("-")
-            if index.isdigit():  # a Kafka keeps what it deletes for a minute, as ...-delete
+            if index.isdigit():  # a Kafka keeps a deleted partition for a minute, as ...-delete
                 found.add((topic, int(index)))
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""What one client compresses every other client reads; transactions are refused for good."""
+"""Every client reads records that any other client compressed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.interop.producers import produce
 pytestmark = pytest.mark.interop
 PARTITIONS = 2
 
-# kafka-python has snappy and zstd only with packages that are compiled where they are installed.
+# kafka-python needs packages for snappy and zstd that are compiled during installation.
 COMPRESSED = [
     ("confluent", ("gzip", "snappy", "lz4", "zstd")),
     ("kafka-python", ("gzip", "lz4")),
@@ -54,7 +54,7 @@ async def _by_aiokafka(bootstrap: str, topic: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("client", "codecs"), COMPRESSED, ids=[c for c, _ in COMPRESSED])
-def test_every_python_client_reads_what_any_client_compressed(
+def test_every_python_client_reads_records_compressed_by_any_client(
     request: pytest.FixtureRequest, client: str, codecs: tuple[str, ...], name: str
 ) -> None:
     old = client == "java-0.10.2.2"
@@ -78,7 +78,7 @@ def test_every_python_client_reads_what_any_client_compressed(
 def test_java_reads_every_codec(request: pytest.FixtureRequest, release: str, name: str) -> None:
     old = release.startswith("0.")
     broker: Broker = request.getfixturevalue("old_client_broker" if old else "broker")
-    # zstd came with KIP-110 in 2.1: an older consumer is told so by an error and reads nothing.
+    # zstd came with KIP-110 in 2.1: an older consumer gets an error and reads nothing.
     codecs = ("none", "gzip", "snappy", "lz4") + (() if old else ("zstd",))
     wanted = []
     for codec in codecs:

@@ -1,8 +1,8 @@
 """Connect in distributed mode with exactly-once sources: a worker that is killed and restarted.
 
-The file source writes each batch of lines and the position in the file in one transaction, so every
-line is in the topic once, whenever the worker died. The file sink commits offsets after it has
-written, so a killed worker may write lines again; it sees no line that was not committed.
+The file source writes each batch of lines and the position in the file in one transaction, so
+every line is in the topic once, whenever the worker was killed. The file sink commits offsets
+after writing, so a killed worker may write lines again; it reads no uncommitted line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.interop.cluster import Cluster
 from tests.interop.copying import CommittedReader
 from tests.interop.programs import java_program
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("transactions 45")]
 
 JARS = "kafka-connect-4.3.1"
 WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -36,7 +36,7 @@ SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.part
 
 
 class Lines:
-    """A file to which a thread appends lines, each with its number, until ``stop``."""
+    """A file to which a thread appends numbered lines until ``stop``."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -53,7 +53,7 @@ class Lines:
                 file.writelines(f"{line}\n" for line in lines)
 
     def stop(self) -> list[str]:
-        """No more lines; all that there are."""
+        """Stop appending; returns all lines."""
         self._stopped.set()
         self._thread.join()
         return self.sent
@@ -67,7 +67,7 @@ class Lines:
 
 
 class Worker:
-    """A worker of Connect over its lives, on one address for its REST interface."""
+    """A worker of Connect over its lives, with one address for its REST interface."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -84,7 +84,7 @@ class Worker:
             "scheduled.rebalance.max.delay.ms": "0",
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "1000",
-            # A sink's member that was killed holds the group up until its session ends, 45 s else.
+            # A killed sink member blocks the group until its session expires, otherwise 45 s.
             "consumer.session.timeout.ms": "6000",
             "consumer.heartbeat.interval.ms": "1000",
             "consumer.isolation.level": "read_committed",
@@ -112,7 +112,7 @@ class Worker:
         )
 
     def run(self, connector: str, **config: str) -> None:
-        """Make a connector."""
+        """Create a connector."""
         waiting.until(
             f"{connector} is made",
             lambda: self.ask("PUT", f"/connectors/{connector}/config", config),
@@ -121,7 +121,7 @@ class Worker:
         )
 
     def restart(self, *, hard: bool) -> None:
-        """End it, killed or in order, and start it again."""
+        """Stop it, by kill or cleanly, and start it again."""
         if hard:
             self.program.kill()
         else:
@@ -131,7 +131,7 @@ class Worker:
 
 @contextmanager
 def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
-    """A worker that serves; killed at the end."""
+    """A running worker; killed at the end."""
     worker = Worker(bootstrap, name, folder)
     try:
         worker.until_it_serves()
@@ -141,12 +141,12 @@ def working(bootstrap: str, name: str, folder: Path) -> Iterator[Worker]:
 
 
 def first_seen(lines: list[str]) -> list[str]:
-    """The lines without those that were there before."""
+    """The lines without repetitions."""
     return list(dict.fromkeys(lines))
 
 
 @pytest.mark.timeout(900)
-def test_no_line_is_lost_or_doubled(
+def test_connect_loses_and_duplicates_no_line_when_its_worker_restarts(
     brokers: Callable[..., Broker], name: str, tmp_path: Path
 ) -> None:
     broker = brokers(SETTINGS)

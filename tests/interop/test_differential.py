@@ -1,8 +1,8 @@
-"""Every answer of the group coordinator is the one that Apache Kafka gives.
+"""Every response of the group coordinator equals Apache Kafka's.
 
 Random traces of many clients run at once against the broker under test, Kafka 4.3.1 and Kafka
-3.9.2; see tests/interop/differential and docs/use/differences.md. `SEED=n` runs the trace of that
-seed alone, `STEPS=n` asks for so many compared answers.
+3.9.2; see tests/interop/differential and docs/use/differences.md. `SEED=n` runs only the trace
+of that seed, `STEPS=n` sets the number of compared responses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.interop.differential.campaign import Campaign
 from tests.interop.differential.trace import MAX_SIZE
 from tests.interop.differential.wire import Target
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("kafka 1")]
 STEPS = int(os.environ.get("STEPS", "4500"))
 SOAK_STEPS = int(os.environ.get("STEPS", "100000"))
 SETTINGS = {"group.max.size": str(MAX_SIZE)}

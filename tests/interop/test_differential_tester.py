@@ -1,4 +1,5 @@
-"""The differential tester itself: traces come from their seeds alone, a lie is found and shrunk."""
+"""The differential tester itself: traces depend only on their seeds; a planted difference is
+found and shrunk."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.interop.differential.wire import Target, Wire
 PRINT = "from tests.interop.differential.generator import trace_of; print(trace_of(77))"
 
 
-def test_a_trace_is_a_function_of_its_seed() -> None:
+def test_trace_is_a_function_of_its_seed() -> None:
     assert trace_of(77) == trace_of(77)
     assert trace_of(77) != trace_of(78)
     elsewhere = subprocess.run(
@@ -37,33 +38,33 @@ def test_a_trace_is_a_function_of_its_seed() -> None:
     assert elsewhere.stdout.strip() == str(trace_of(77))
 
 
-def test_traces_ask_for_every_version_of_every_api() -> None:
+def test_traces_contain_every_version_of_every_api() -> None:
     asked = {(step.api, step.version) for seed in range(40) for step in trace_of(seed).steps}
     assert asked == {(api, version) for api in NOISE for version in versions(api)}
 
 
-def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
+def test_empty_run_reports_its_missing_coverage() -> None:
     missing = Coverage().missing()
     assert "JoinGroup v9 was compared 0 times, not 20" in missing
     assert "no Heartbeat in state Stable" in missing
     assert len(missing) == sum(len(versions(api)) for api in NOISE) + len(ROWS) * len(COLUMNS)
 
 
-def test_every_reason_to_differ_is_documented_and_no_other() -> None:
+def test_differences_page_lists_exactly_the_reasons() -> None:
     page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[0]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     known = {reason.text for reason in REASONS}
     assert rows == known | {"what"}
 
 
-def test_what_a_vote_may_choose() -> None:
+def test_top_protocols_are_those_a_vote_may_choose() -> None:
     assert top_protocols([["range", "sticky"], ["sticky", "range"]]) == {"range", "sticky"}
     assert top_protocols([["range", "sticky"], ["sticky", "range"], ["range"]]) == {"range"}
     assert top_protocols([["odd", "sticky"], ["sticky", "range"]]) == {"sticky"}
 
 
 class LyingWire(Wire):
-    """A connection on which every Heartbeat v3 that is answered 0 is answered 27."""
+    """A connection that turns every 0 of Heartbeat v3 into 27."""
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
@@ -81,7 +82,7 @@ class LyingWire(Wire):
 @pytest.mark.smoke
 @pytest.mark.planted("traces of groups compared with Kafka")
 @pytest.mark.interop
-def test_a_planted_difference_is_found_and_shrunk(tmp_path: Path) -> None:
+def test_planted_difference_is_found_and_shrunk(tmp_path: Path) -> None:
     brokers = [Broker(tmp_path / name / "data", COMMON) for name in ("a", "b")]
     try:
         first, second = (broker.start() for broker in brokers)

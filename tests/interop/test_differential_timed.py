@@ -1,8 +1,9 @@
-"""Where time decides, the group coordinator does what Apache Kafka does, and when it does.
+"""Time-dependent behaviour of the group coordinator equals Apache Kafka's.
 
 Every scenario runs at once against the broker under test, Kafka 4.3.1 and Kafka 3.9.2, each with
-small timeouts; what the broker under test shows must be what one of the Kafkas shows. Then all are
-killed and started again, and their members go on. It is one test, for it starts three brokers.
+small timeouts; the facts of the broker under test must equal those of one Kafka. Then all are
+killed and restarted, and their members continue. It is one test, because it starts three
+brokers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from tests.interop.differential.scenarios import INITIAL_DELAY_S, LONG_MS, SCENA
 from tests.interop.differential.trace import TOPICS
 from tests.interop.differential.wire import Target
 
+pytestmark = pytest.mark.proves("kafka 2")
+
 SETTINGS = {
     "group.initial.rebalance.delay.ms": str(int(INITIAL_DELAY_S * 1000)),
     "group.min.session.timeout.ms": "100",
@@ -31,7 +34,7 @@ ALL = SCENARIOS + RETENTION_SCENARIOS
 
 
 @pytest.mark.interop
-def test_time_does_what_it_does_in_kafka(tmp_path: Path) -> None:
+def test_facts_of_timed_scenarios_equal_kafkas(tmp_path: Path) -> None:
     with three_brokers(tmp_path, SETTINGS) as brokers:
         wrong = asyncio.run(wrong_scenarios(targets(brokers)))
         after_kill = asyncio.run(facts_after_kill(brokers))
@@ -42,10 +45,11 @@ def test_time_does_what_it_does_in_kafka(tmp_path: Path) -> None:
 
 
 async def wrong_scenarios(asked: list[Target]) -> list[str]:
-    """What each broker showed, for the scenarios in which the broker under test stands alone.
+    """The facts of each broker, for the scenarios in which the broker under test differs from
+    both Kafkas.
 
-    Those are run again by themselves first: a machine that stood still for a second while all ran
-    together is no difference, and a difference is there again.
+    These scenarios are run again one by one first: a pause of the machine while all ran at once
+    is not a difference, and a real difference shows again.
     """
     for target in asked:
         await target.prepare(TOPICS)
@@ -78,7 +82,7 @@ async def facts_of(scenario: Scenario, target: Target) -> list[str]:
 
 
 async def facts_after_kill(brokers: dict[str, Broker]) -> list[list[str]]:
-    """What the members of one generation see when their broker is killed and starts again."""
+    """The facts of one generation whose broker is killed and restarted."""
     asked = targets(brokers)
     restarted = asyncio.Event()
     readies = [asyncio.Event() for _ in asked]
@@ -103,7 +107,7 @@ def _start_again(brokers: dict[str, Broker]) -> None:
 async def _before_and_after(
     target: Target, ready: asyncio.Event, restarted: asyncio.Event
 ) -> list[str]:
-    """A dynamic and a static member; the static one is started again too."""
+    """A dynamic and a static member; the static one restarts too."""
     group = ScenarioGroup(target, f"restart-{uuid.uuid4().hex[:6]}")
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=LONG_MS, rebalance_ms=LONG_MS)

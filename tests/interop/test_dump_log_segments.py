@@ -1,4 +1,4 @@
-"""Apache's DumpLogSegments reads what the broker writes: segments, indexes, committed offsets."""
+"""Apache's DumpLogSegments reads the broker's files: segments, indexes, committed offsets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def dump(release: str, files: list[Path], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_segments_in_every_codec_and_their_indexes(broker: Broker, release: str, name: str) -> None:
+def test_dump_log_segments_reads_every_codec_and_index(
+    broker: Broker, release: str, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 1, **{"segment.bytes": str(1 << 20), "index.interval.bytes": "4096"})
     codecs = ("gzip", "snappy", "lz4", "zstd")
@@ -69,7 +71,9 @@ def test_segments_in_every_codec_and_their_indexes(broker: Broker, release: str,
         assert complaint not in entries, entries[-2000:]
 
 
-def test_what_kill_9_leaves_behind(brokers: Callable[..., Broker], name: str) -> None:
+def test_dump_log_segments_reads_the_log_of_a_killed_broker(
+    brokers: Callable[..., Broker], name: str
+) -> None:
     broker = brokers({"offsets.topic.num.partitions": "1"})
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 1, **{"index.interval.bytes": "100"})
@@ -97,7 +101,9 @@ def test_what_kill_9_leaves_behind(brokers: Callable[..., Broker], name: str) ->
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_committed_offsets_and_groups_decoded(broker: Broker, release: str, name: str) -> None:
+def test_dump_log_segments_decodes_offsets_and_groups(
+    broker: Broker, release: str, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 2)
     feed = Feed(broker.bootstrap, name, 2)

@@ -1,6 +1,6 @@
-"""The trial: a fleet of eight groups, and every surface gives each its verdict within a minute.
+"""A fleet of eight groups: every interface shows the verdict of each within a minute.
 
-The thresholds are a tenth of their defaults, so that the trial takes seconds.
+The thresholds are a tenth of their defaults, so that the test takes seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
-    """A broker with the fleet on it."""
+    """A broker with the fleet."""
     broker = PageBroker(tmp_path_factory.mktemp("trial") / "data", SETTINGS)
     broker.start()
     try:
@@ -48,7 +48,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageBroker]:
 
 
 def agrees(what: str, read: Callable[[], dict[str, str]]) -> None:
-    """Wait until a surface gives each group its verdict; the failure shows which it gave."""
+    """Wait until an interface shows the verdict of each group; a failure prints what it showed."""
     last: dict[str, str] = {}
 
     def look() -> bool:
@@ -70,7 +70,7 @@ def cli(broker: Broker, *words: str) -> Any:
     return done.json
 
 
-def test_the_api(trial: PageBroker) -> None:
+def test_api_has_the_verdict_of_each_group(trial: PageBroker) -> None:
     def read() -> dict[str, str]:
         rows = httpx.get(f"http://{trial.http}/api/groups").json()["groups"]
         return {row["group"]: row["verdict"] for row in rows}
@@ -88,7 +88,7 @@ def test_the_api(trial: PageBroker) -> None:
     agrees("/api/groups/GROUP", read_one_by_one)
 
 
-def test_the_metrics(trial: PageBroker) -> None:
+def test_metrics_have_the_verdict_of_each_group(trial: PageBroker) -> None:
     def read() -> dict[str, str]:
         text = httpx.get(f"http://{trial.http}/metrics").text
         series = [line for line in text.splitlines() if line.startswith("muster_group_verdict{")]
@@ -104,7 +104,7 @@ def _labels(line: str) -> Iterator[tuple[str, str]]:
         yield name, value.strip('"')
 
 
-def test_groups_list(trial: PageBroker) -> None:
+def test_groups_list_has_the_verdict_of_each_group(trial: PageBroker) -> None:
     agrees(
         "groups list",
         lambda: {row["group"]: row["verdict"] for row in cli(trial, "groups", "list")},
@@ -112,7 +112,7 @@ def test_groups_list(trial: PageBroker) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "why"])
-def test_one_group_in_words(trial: PageBroker, command: str) -> None:
+def test_commands_on_one_group_print_its_verdict(trial: PageBroker, command: str) -> None:
     def read() -> dict[str, str]:
         found = {}
         for group, verdict in EXPECTED.items():
@@ -124,8 +124,8 @@ def test_one_group_in_words(trial: PageBroker, command: str) -> None:
     agrees(f"groups {command}", read)
 
 
-def test_groups_lag(trial: PageBroker) -> None:
-    """The verdict of the partition that stands, and that of its neighbours."""
+def test_groups_lag_has_the_verdict_of_each_partition(trial: PageBroker) -> None:
+    """The verdict of the stuck partition, and of the other two."""
 
     def read() -> dict[int, str]:
         rows = cli(trial, "groups", "lag", "parcels")
@@ -141,8 +141,8 @@ def test_groups_lag(trial: PageBroker) -> None:
     assert outside["lag"] < -50_000
 
 
-def test_every_command_that_a_finding_names_is_one(trial: PageBroker) -> None:
-    """What is to be copied runs: as it stands it plans, shows or changes, and is no wrong use."""
+def test_command_of_every_finding_can_be_run(trial: PageBroker) -> None:
+    """A copied command plans, shows or changes something, and is not wrong usage."""
     commands: dict[str, str] = {}
 
     def every_verdict_has_one() -> bool:
@@ -162,7 +162,7 @@ def test_every_command_that_a_finding_names_is_one(trial: PageBroker) -> None:
         assert "No such" not in done.err, (command, done)
 
 
-def test_the_page(trial: PageBroker, tmp_path: Path) -> None:
+def test_page_has_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
     with browsing(trial.http) as browser:
         browser.open("#/groups")
 
@@ -181,8 +181,8 @@ def test_the_page(trial: PageBroker, tmp_path: Path) -> None:
         browser.driver.save_screenshot(str(tmp_path / "page.png"))
 
 
-def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
-    """In a real Prometheus: pending at once, firing when it has been so for as long as they say."""
+def test_alerts_fire_for_the_verdict_of_each_group(trial: PageBroker, tmp_path: Path) -> None:
+    """In a real Prometheus: pending at once, firing after the alert's duration."""
     raised = {
         "BLOCKED": "MusterGroupBlocked",
         "STUCK_RECORD": "MusterGroupStuckRecord",
@@ -199,12 +199,12 @@ def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
             for each in prometheus.query('ALERTS{alertname=~"MusterGroup.*"}'):
                 labels = each["metric"]
                 if labels["alertname"] == "MusterGroupReadsNothing":
-                    continue  # of no verdict: it comes with any of them
+                    continue  # of no verdict: it accompanies any of them
                 found[labels["consumergroup"]] = names[labels["alertname"]]
             return found
 
         agrees("the alerts", read)
 
 
-def test_the_topics_are_read_by_whom_they_belong_to() -> None:
+def test_every_group_of_the_fleet_has_a_topic() -> None:
     assert set(TOPIC_OF) == set(EXPECTED)

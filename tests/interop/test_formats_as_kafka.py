@@ -1,10 +1,11 @@
-"""What Produce takes into each message format, and what Fetch makes of it, is what Kafka does.
+"""Produce and Fetch convert between message formats as Kafka does.
 
-Apache Kafka 3.9.2 in ZooKeeper mode still has `message.format.version`, when its brokers speak an
-older protocol among themselves. Both brokers get the same requests; answers and records are
-compared. On purpose they differ where old forms have no room (record headers, zstd: Kafka fails
-inside), where bytes behind the last whole message are refused here, and where several compressed
-messages come at once: Kafka refuses those since 2.0, older ones took them.
+Apache Kafka 3.9.2 in ZooKeeper mode still has `message.format.version`, when its inter-broker
+protocol is older. Both brokers get the same requests; responses and records are compared. They
+differ on purpose where old formats cannot hold a value (record headers, zstd: Kafka fails
+internally), where bytes after the last complete message are rejected here, and where several
+compressed messages are in one request: Kafka rejects those since 2.0, older versions accepted
+them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ pytestmark = [
 OLD_PROTOCOL = {"inter.broker.protocol.version": "2.8"}
 NOW = int(time.time() * 1000) - 60_000
 APPENDED_SINCE = NOW + 30_000
-"""Later times are those of appends."""
+"""Later timestamps are those of appends."""
 RECORDS = [Record(i, NOW + i, b"k%d" % i, b"v" * 30) for i in range(4)]
 KEYLESS = [RECORDS[0], RECORDS[1]._replace(key=None)]
 NULL = [Record(0, NOW, None, None)]
@@ -62,7 +63,7 @@ SETTINGS: list[dict[str, str]] = [
 
 
 def with_count(count: int, data: bytes) -> bytes:
-    """A batch that claims so many records, its CRC right."""
+    """A batch that claims so many records, with a correct CRC."""
     raw = bytearray(data)
     struct.pack_into(">i", raw, 57, count)
     struct.pack_into(">I", raw, 17, crc32c(raw[21:]))
@@ -83,7 +84,7 @@ def wrapped(inner: bytes) -> bytes:
 ALL_AT_0 = b"".join(encode([record._replace(offset=0)], 1) for record in RECORDS)
 BATCH = encode_batch(RECORDS)
 
-# what is sent                       version  records
+# description                        version  records
 SENT: list[tuple[str, int, bytes]] = [
     *((f"magic 0, codec {c}", 0, encode(RECORDS, 0, c)) for c in range(4)),
     *((f"magic 0 in v2, codec {c}", 2, encode(RECORDS, 0, c)) for c in range(4)),
@@ -133,7 +134,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
 
 
 def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
-    """Create a topic and wait until its partition is served."""
+    """Create a topic and wait until its partition has a leader."""
 
     def made() -> bool:
         error_code = create_topic(wire, topic, configs=configs)["error_code"]
@@ -151,7 +152,7 @@ def create_led(wire: Wire, topic: str, configs: dict[str, str]) -> None:
 
 
 def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any, ...]:
-    """What Produce says: error, records to blame, base offset, whether there is a time."""
+    """The Produce response: error, rejected records, base offset, whether it has a timestamp."""
     answer = produce(wire, topic, records, version=version)
     blamed = [error["batch_index"] for error in answer["record_errors"]] if version >= 8 else []
     timed = version >= 2 and answer["log_append_time_ms"] > 0
@@ -159,7 +160,7 @@ def answer_to(wire: Wire, topic: str, version: int, records: bytes) -> tuple[Any
 
 
 def fetched(wire: Wire, topic: str, version: int, offset: int) -> tuple[Any, ...]:
-    """Error, high watermark, and every record with the form that it came in."""
+    """Error, high watermark, and every record with its message format."""
     answer = fetch(wire, topic, offset, version)
     data = answer["records"] or b""
     return (
@@ -186,7 +187,7 @@ def looked_up(wire: Wire, topic: str, timestamp: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=[next(iter(s), "default") for s in SETTINGS])
 @pytest.mark.parametrize("format_version", ["0.9.0", "0.10.2", "2.8"])
-def test_the_same_is_taken_and_answered(
+def test_produce_and_fetch_of_every_format_equal_kafkas(
     both: tuple[Wire, Wire], name: str, format_version: str, settings: dict[str, str]
 ) -> None:
     for wire in both:
@@ -202,7 +203,7 @@ def test_the_same_is_taken_and_answered(
         for offset in (0, 3, 6, 17, 42, end - 1, end, end + 1):
             ours, kafkas = (fetched(wire, name, version, offset) for wire in both)
             if format_version == "2.8" and version < 4 and kafkas[2]:
-                # Kafka makes an answer as long as what it converts: its end may be missing.
+                # Kafka makes a response as long as the unconverted records: its end may be missing.
                 ours[2][len(kafkas[2]) :] = []
             assert ours == kafkas, (version, offset)
     for timestamp in (0, NOW, NOW + 2, NOW + 10**9, -1, -2):
@@ -210,7 +211,9 @@ def test_the_same_is_taken_and_answered(
         assert ours == kafkas, timestamp - NOW
 
 
-def test_message_sets_end_before_zstd_as_kafkas_do(both: tuple[Wire, Wire], name: str) -> None:
+def test_message_sets_end_before_zstd_batches_as_in_kafka(
+    both: tuple[Wire, Wire], name: str
+) -> None:
     for wire in both:
         create_led(wire, name, {})
         for codec in (0, 4, 0):
@@ -219,14 +222,14 @@ def test_message_sets_end_before_zstd_as_kafkas_do(both: tuple[Wire, Wire], name
     for version in range(10):
         for offset in (0, 4, 8, 12):
             ours, kafkas = (fetched(wire, name, version, offset) for wire in both)
-            if version < 4 and ours[2]:  # Kafka fills the answer up with bytes of no message
+            if version < 4 and ours[2]:  # Kafka pads the response
                 assert len(ours[2]) == 4
                 assert ours[2] == kafkas[2][:4]
             else:
                 assert ours == kafkas, (version, offset)
 
 
-def test_a_log_in_all_formats_that_kafka_wrote_is_opened(
+def test_log_of_kafka_in_all_formats_is_opened(
     pair: tuple[Broker, Broker], both: tuple[Wire, Wire], name: str, tmp_path: Path
 ) -> None:
     _, wire = both

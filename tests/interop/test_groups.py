@@ -21,7 +21,7 @@ def _seen_twice(group: Group) -> set[str]:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_group_lives_through_joins_leaves_and_kills(
+def test_group_reads_everything_through_joins_leaves_and_kills(
     request: pytest.FixtureRequest, client: str, name: str
 ) -> None:
     old = client == "java-0.10.2.2"
@@ -59,7 +59,7 @@ def test_a_group_lives_through_joins_leaves_and_kills(
         group.leave_in_turn(cluster, c, group.members["d"])
         assert cluster.committed(group.name) == cluster.end_offsets(name, PARTITIONS)
 
-        missed = feed.send(30)  # while nobody is there
+        missed = feed.send(30)  # while the group has no member
         e = group.start("e")
         group.until_seen(missed)
         assert sorted(e.values) == sorted(missed), "a member resumes where the group committed"
@@ -73,8 +73,8 @@ def _kill_one_of_three(
 ) -> dict[Key, int]:
     """Kill `dead` when it has consumed more than it committed.
 
-    Returns its last acknowledged commits for the partitions that it held. The others have taken
-    over and everything sent has been seen by then.
+    Returns its last acknowledged commits for its partitions. The others have then taken over and
+    read everything.
     """
     group.until_seen(feed.send(2 * PARTITIONS))
     for member in (dead, group.members["c"], group.members["d"]):

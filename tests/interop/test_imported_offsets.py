@@ -1,4 +1,4 @@
-"""Offsets that were imported, read on from by real consumers."""
+"""Real consumers continue at imported offsets."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.interop
 
 RECORDS = 8
 TIMEOUT_MS = 20_000
-"""How long a consumer waits for its next record: only one that reads nothing does so."""
+"""Time in ms that a consumer waits for its next record: only a failed one waits that long."""
 
 
 @pytest.mark.parametrize("kafka", [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS])
-def test_a_java_consumer_reads_on_from_an_offset_of_another_cluster(
+def test_java_consumer_continues_at_an_offset_of_another_cluster(
     broker: Broker, kafka: str, name: str, tmp_path: Path
 ) -> None:
-    """With that cluster's leader epoch 37 it waited for metadata of that epoch, for ever."""
+    """With that cluster's leader epoch 37 it waited for metadata of that epoch forever."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     feed = Feed(broker.bootstrap, name, 1)
     sent = feed.send(RECORDS)

@@ -18,7 +18,7 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def tool(broker: Broker, main_class: str, *arguments: str, code: int = 0) -> str:
-    """Run one tool of 4.3.1 to its end; what it printed."""
+    """The output of a tool of 4.3.1."""
     done = java.run(java.KAFKA_NEW, main_class, "--bootstrap-server", broker.bootstrap, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
@@ -31,7 +31,7 @@ def configs(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def told(text: str) -> dict[str, tuple[str, list[str]]]:
-    """Of a description: value and the sources of its synonyms, by setting."""
+    """Parse the output of `--describe`: by setting, its value and the sources of its synonyms."""
     return {
         name: (value, re.findall(r"([A-Z_]+):[\w.]+=", synonyms))
         for name, value, synonyms in re.findall(
@@ -79,7 +79,9 @@ def test_kafka_configs_alters_and_describes_brokers(brokers: Callable[..., Broke
     assert re.search("Cannot update .*dynamically", refused)
 
 
-def test_records_are_deleted_and_offsets_told(broker: Broker, name: str, tmp_path: Path) -> None:
+def test_kafka_delete_records_and_get_offsets_agree(
+    broker: Broker, name: str, tmp_path: Path
+) -> None:
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(10)
 
@@ -100,7 +102,7 @@ def test_records_are_deleted_and_offsets_told(broker: Broker, name: str, tmp_pat
     assert offsets("--time", "earliest") == {"0": "3", "1": "5"}
 
 
-def test_log_directories_are_told_with_their_sizes(broker: Broker, name: str) -> None:
+def test_kafka_log_dirs_shows_the_sizes_of_partitions(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 2)
     Feed(broker.bootstrap, name, 2).send(10)
 
@@ -116,7 +118,7 @@ def test_log_directories_are_told_with_their_sizes(broker: Broker, name: str) ->
     assert all(sizes.values())
 
 
-def test_kafka_topics_describes_what_was_altered(broker: Broker, name: str) -> None:
+def test_kafka_topics_describes_altered_topics(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 2)
     topic = ("--topic", name)
     tool(broker, f"{TOOLS}.TopicCommand", "--alter", *topic, "--partitions", "3")
@@ -128,7 +130,7 @@ def test_kafka_topics_describes_what_was_altered(broker: Broker, name: str) -> N
     assert len(re.findall(r"Leader: 1\s+Replicas: 1\s+Isr: 1", said)) == 3
 
 
-def test_no_leader_is_elected_and_nothing_is_reassigned(broker: Broker, name: str) -> None:
+def test_election_and_reassignment_tools_find_nothing_to_do(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 1)
 
     elected = tool(

@@ -43,7 +43,7 @@ def _offsets(text: str) -> dict[str, tuple[str, str, str]]:
 
 
 @pytest.mark.smoke
-def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
+def test_consumer_groups_tool_of_4_3_1_manages_groups(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     feed = Feed(broker.bootstrap, name, PARTITIONS)
@@ -57,7 +57,7 @@ def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
         for member in members:
             member.commit()
         for member in members:
-            member.pause()  # what is sent now stays unread while the command looks
+            member.pause()  # records sent now stay unread while the command runs
         try:
             feed.send(3)
             offsets = _groups(broker, "--describe", *of_group, "--offsets")
@@ -77,7 +77,7 @@ def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
         assert re.search(
             rf"{group_id}\s+127\.0\.0\.1:{broker.port}\s+\(\d+\)\s+range\s+Stable\s+2", state
         )
-        # Other tests name groups of the shared broker so that they break the tool's lines.
+        # Groups of other tests on the shared broker have names that break the tool's lines.
         listed = {
             row["GROUP"]: row.get("STATE") for row in _table(_groups(broker, "--list", "--state"))
         }
@@ -113,7 +113,9 @@ def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
     assert group_id not in _groups(broker, "--list").split()
 
 
-def test_the_consumer_group_command_of_0_10_2_2(old_client_broker: Broker, name: str) -> None:
+def test_consumer_groups_tool_of_0_10_2_2_describes_groups(
+    old_client_broker: Broker, name: str
+) -> None:
     cluster = Cluster(old_client_broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     feed = Feed(old_client_broker.bootstrap, name, PARTITIONS)
@@ -145,7 +147,7 @@ def test_the_consumer_group_command_of_0_10_2_2(old_client_broker: Broker, name:
         member.leave()
 
 
-def test_the_topic_command_of_4_3_1(broker: Broker, name: str) -> None:
+def test_topics_tool_of_4_3_1_manages_topics(broker: Broker, name: str) -> None:
     def topics(*arguments: str) -> str:
         done = java.run(
             java.KAFKA_NEW,

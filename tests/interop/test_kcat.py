@@ -28,7 +28,7 @@ def _kcat(broker: Broker, *arguments: str, text_in: str = "") -> str:
 
 
 @pytest.mark.smoke
-def test_produce_consume_and_list(broker: Broker, name: str) -> None:
+def test_kcat_produces_consumes_and_lists_metadata(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 1)
     _kcat(broker, "-P", "-t", name, "-K", ":", "-z", "lz4", text_in="k1:one\nk2:two\n")
     read = _kcat(broker, "-C", "-t", name, "-o", "beginning", "-e", "-q", "-f", "%o %k %s\n")
@@ -38,7 +38,7 @@ def test_produce_consume_and_list(broker: Broker, name: str) -> None:
     assert [len(topic["partitions"]) for topic in listed["topics"]] == [1]
 
 
-def test_a_balanced_consumer_commits_and_resumes(broker: Broker, name: str) -> None:
+def test_kcat_group_consumer_commits_and_resumes(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, 1)
     _kcat(broker, "-P", "-t", name, text_in="one\ntwo\nthree\n")

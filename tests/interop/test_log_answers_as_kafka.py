@@ -1,7 +1,7 @@
-"""What is told of a log (offsets, epochs, producers, sizes, records to blame) is what Kafka tells.
+"""Responses about a log (offsets, epochs, producers, sizes, rejected records) equal Kafka's.
 
-Both brokers get the same requests, to a log that is empty, filled, and cut from its start. On
-purpose the sentences differ.
+Both brokers get the same requests, for a log that is empty, filled, and truncated from its
+start. Error messages differ on purpose.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def create_led(wire: Wire, topic: str, **fields: Any) -> None:
 
 
 def epoch_ends(wire: Wire, topic: str) -> list[tuple[int, int, int]]:
-    """OffsetForLeaderEpoch of epochs known and unknown, asked by clients that know one or none."""
+    """OffsetForLeaderEpoch of known and unknown epochs, from clients that know one or none."""
     asked = [
         {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         for partition, current, epoch in [
@@ -87,7 +87,7 @@ def delete_records(wire: Wire, topic: str, offset: int) -> None:
     assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
-def test_a_log_is_told_of_alike_from_empty_to_emptied(both: tuple[Wire, Wire]) -> None:
+def test_log_responses_equal_kafkas_from_empty_to_emptied(both: tuple[Wire, Wire]) -> None:
     muster, kafka = both
     for wire in both:
         create_led(wire, "life")
@@ -109,7 +109,7 @@ def test_a_log_is_told_of_alike_from_empty_to_emptied(both: tuple[Wire, Wire]) -
 
 
 def producers_of(wire: Wire) -> list[Any]:
-    """DescribeProducers of two partitions that are there, of one that is not, of no topic."""
+    """DescribeProducers of two existing partitions, of an unknown one, and of an unknown topic."""
     topics = [
         {"name": "producers", "partition_indexes": [0, 1, 2]},
         {"name": "nowhere", "partition_indexes": [0]},
@@ -119,7 +119,7 @@ def producers_of(wire: Wire) -> list[Any]:
     return [(found["error_code"], found["active_producers"]) for found in partitions]
 
 
-def test_producers_are_told_of_alike(both: tuple[Wire, Wire]) -> None:
+def test_describe_producers_equals_kafkas(both: tuple[Wire, Wire]) -> None:
     for wire in both:
         create_led(wire, "producers", partitions=2)
 
@@ -144,7 +144,7 @@ def test_producers_are_told_of_alike(both: tuple[Wire, Wire]) -> None:
         ("large", {"max.message.bytes": "50"}, THREE),
     ],
 )
-def test_the_same_records_are_to_blame(
+def test_rejected_records_of_a_produce_equal_kafkas(
     both: tuple[Wire, Wire],
     topic: str,
     configs: dict[str, str],
@@ -163,7 +163,7 @@ def test_the_same_records_are_to_blame(
     assert answers[0][1] != NONE
 
 
-def test_the_offsets_topics_own_settings_hold_for_what_the_coordinator_writes(
+def test_settings_of_the_offsets_topic_apply_to_coordinator_writes(
     both: tuple[Wire, Wire],
 ) -> None:
     partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "x" * 200}
@@ -194,7 +194,7 @@ def test_the_offsets_topics_own_settings_hold_for_what_the_coordinator_writes(
 
 
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
-def test_every_version_of_fetch_answers_alike_where_the_records_are_in_zstd(
+def test_every_fetch_version_of_a_zstd_topic_equals_kafkas(
     both: tuple[Wire, Wire], compression_type: str
 ) -> None:
     topic = f"zstd-{compression_type}"

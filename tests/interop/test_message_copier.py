@@ -1,7 +1,8 @@
-"""TransactionalMessageCopier of Apache's system tests, with bounces of copiers and of the broker.
+"""TransactionalMessageCopier of Apache's system tests, with restarts of copiers and of the
+broker.
 
-No record is lost, doubled or reordered, for the consumer that reads along (read_committed) and for
-one that reads afterwards.
+No record is lost, duplicated or reordered, for a consumer that reads during the copy
+(read_committed) and for one that reads afterwards.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from tests.interop.cluster import Cluster
 from tests.interop.copying import COPIER, CommittedReader, Copier, Copying, assert_once, seed
 from tests.interop.programs import ending
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("transactions 43")]
 
 SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.partitions": "5"}
 
 
 class Case(NamedTuple):
-    """Who is bounced and how, and the way of copying."""
+    """The restarted process, the kind of restart, and the way of copying."""
 
     who: str
     hard: bool
@@ -41,7 +42,7 @@ class Case(NamedTuple):
         return "-".join(words)
 
 
-# In CI each value of each column once; all of them under `soak`.
+# CI runs each value of each column once; `soak` runs all combinations.
 CASES = [
     Case("copiers", hard=True, in_order=True, group_metadata=True, random_aborts=True),
     Case("copiers", hard=False, in_order=False, group_mode=True, group_metadata=True),
@@ -60,7 +61,7 @@ ALL_CASES = [
 def bounce(
     case: Case, broker: Broker, copiers: list[Copier], step: int, chance: random.Random
 ) -> None:
-    """End and start again whom the case names, at a moment of the copiers' progress."""
+    """Stop and restart the processes of the case, at a moment of the copiers' progress."""
     for copier in copiers:
         copier.until_copied(chance.randint(1, step))
         if case.who == "copiers":
@@ -80,7 +81,7 @@ def copy(
     bounces: int,
     chance: random.Random,
 ) -> None:
-    """Copy all records through bounces, and compare what came out with what was sent."""
+    """Copy all records through restarts, and compare the copies with the originals."""
     cluster = Cluster(broker.bootstrap)
     # Order is kept within one partition; two copiers of one partition would be a group of one.
     sources, targets = (1, 1) if case.in_order else (2, 3)
@@ -112,13 +113,13 @@ def copy(
     assert cluster.committed(name) == ends, "the offsets moved with the data"
 
 
-def test_a_copier_that_nobody_disturbs(broker: Broker, name: str) -> None:
+def test_undisturbed_copier_copies_every_record_once(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     for topic in (f"{name}-in", f"{name}-out"):
         cluster.create_topic(topic, 1)
     sent = seed(broker.bootstrap, f"{name}-in", 1, 500)
     copying = Copying(f"{name}-in", f"{name}-out", name, 100, random_aborts=True)
-    # The archive of classes that this run leaves serves the copiers of the other tests.
+    # The class data archive of this run serves the copiers of the other tests.
     done = java.run(java.KAFKA_NEW, COPIER, *copying.arguments(broker.bootstrap, 0), own_jvm=True)
     assert '"stage":"ShutdownComplete"' in done.stdout, done.stdout + done.stderr
     with CommittedReader(broker.bootstrap, f"{name}-out", 1) as reader:
@@ -128,10 +129,10 @@ def test_a_copier_that_nobody_disturbs(broker: Broker, name: str) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_nothing_is_lost_doubled_or_reordered(
+def test_restarts_lose_duplicate_and_reorder_no_copied_record(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
-    # A member hears of a rebalance at its next heartbeat, up to three seconds later.
+    # A member learns of a rebalance at its next heartbeat, up to three seconds later.
     bounces = 1 if case.group_mode else 3
     copy(brokers(SETTINGS), name, case, 5_000, 250, bounces, chance())
 
@@ -139,7 +140,9 @@ def test_nothing_is_lost_doubled_or_reordered(
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
-def test_a_hundred_thousand_records(brokers: Callable[..., Broker], name: str, case: Case) -> None:
+def test_restarts_lose_no_record_of_a_hundred_thousand(
+    brokers: Callable[..., Broker], name: str, case: Case
+) -> None:
     records = 33_000 if case.in_order else 100_000
     copy(brokers(), name, case, records, 750, 3, chance())
 
@@ -155,6 +158,6 @@ def test_a_hundred_thousand_records(brokers: Callable[..., Broker], name: str, c
         ([["a", "b"], ["c", "d"]], "records that nobody sent"),
     ],
 )
-def test_the_checker_finds(read: list[list[str]], found: str) -> None:
+def test_checker_finds_a_planted_fault_in_the_copies(read: list[list[str]], found: str) -> None:
     with pytest.raises(AssertionError, match=found):
         assert_once([["a", "b"], ["c"]], read, in_order=True, who="planted")

@@ -1,4 +1,4 @@
-"""Clients and tools of every age meet logs in the old message formats."""
+"""Clients and tools of every age on logs in the old message formats."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def magics_of(broker: Broker, topic: str) -> set[int]:
     return {header.magic for file in files for header, _ in iter_stored(file.read_bytes())}
 
 
-def test_every_client_writes_every_format_and_every_client_reads_it(
-    broker: Broker, name: str
-) -> None:
+def test_every_client_reads_every_format_written_by_every_client(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     everything = []
     for version, magic in FORMATS.items():
@@ -120,7 +118,7 @@ def test_every_client_writes_every_format_and_every_client_reads_it(
         assert sorted(read_by_java(broker, release, name, len(everything))) == sorted(everything)
 
 
-def test_java_reads_lz4_frames_of_300_kb_that_the_broker_made(broker: Broker, name: str) -> None:
+def test_java_reads_lz4_frames_of_300_kb_made_by_the_broker(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     values = [f"{number:06d}" * 50 for number in range(1000)]
     assert sum(map(len, values)) == KAFKA_300_KB

@@ -1,6 +1,7 @@
-"""A transaction that ends while its commits are under way on other connections, here and in Kafka.
+"""A transaction that ends while its commits are in flight on other connections, in Muster and in
+Kafka.
 
-A commit counts for its transaction or is refused; what was aborted stays so.
+A commit counts for its transaction or is rejected; aborted offsets stay aborted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tests.brokers import Broker, KafkaBroker, make_broker, running
 from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
 
 ROUNDS = 40
-"""Six were enough to see one commit after its marker, before decisions read what is accepted."""
+"""Six rounds showed a commit after its marker, before decisions read the accepted state."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
 
 @pytest.mark.interop
 @pytest.mark.parametrize("rules", [1, 2])
-def test_commits_beside_an_abort_are_answered_as_by_kafka_and_never_committed_later(
+def test_commits_during_an_abort_are_rejected_as_by_kafka(
     both: tuple[Broker, Broker], name: str, rules: int
 ) -> None:
     refused = Overlapped(ROUNDS)

@@ -1,4 +1,4 @@
-"""Quotas by Apache's own tool, of two ages, and as a real producer feels them."""
+"""Quotas set by Apache's own tool, of two ages, and their effect on a real producer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests import java
 from tests.brokers import Broker
 from tests.wire import Wire
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 25")]
 CONFIGS = "kafka.admin.ConfigCommand"
 
 
@@ -22,7 +22,7 @@ def configs(broker: Broker, jars: str, words: str) -> str:
 
 
 @pytest.mark.parametrize("jars", [java.KAFKA_NEW, java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS])
-def test_kafka_configs_sets_shows_and_takes_away(broker: Broker, jars: str, name: str) -> None:
+def test_kafka_configs_sets_shows_and_removes_quotas(broker: Broker, jars: str, name: str) -> None:
     user = f"--entity-type users --entity-name {name}"
     configs(
         broker, jars,
@@ -44,7 +44,7 @@ def test_kafka_configs_sets_shows_and_takes_away(broker: Broker, jars: str, name
     assert "connection_creation_rate" not in configs(broker, jars, f"{ip} --describe")
 
 
-def test_a_producer_of_librdkafka_is_told_and_held_back(broker: Broker, name: str) -> None:
+def test_librdkafka_producer_is_throttled_and_sees_it(broker: Broker, name: str) -> None:
     with Wire(broker.port) as wire:
         entry = {
             "entity": [{"entity_type": "client-id", "entity_name": name}],

@@ -1,4 +1,5 @@
-"""Where imitators of Kafka break first: sleepers, static members, cooperation, changing topics."""
+"""Difficult rebalances: sleeping members, static members, cooperative assignment, changing
+topics."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ PARTITIONS = 6
 
 
 def _moves(*members: Member) -> list[int]:
-    """How often each member was given or lost partitions."""
+    """How often each member gained or lost partitions."""
     return [sum(e["event"] in ("assigned", "revoked", "lost") for e in m.events) for m in members]
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_a_member_that_sleeps_past_its_session_is_replaced_and_comes_back(
+def test_member_suspended_beyond_its_session_is_replaced_and_rejoins(
     broker: Broker, client: str, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)
@@ -50,7 +51,7 @@ def test_a_member_that_sleeps_past_its_session_is_replaced_and_comes_back(
         before = cluster.committed(group.name)
         assert before == cluster.end_offsets(name, PARTITIONS)
 
-        sleeper.tell("commit")  # what it will try first: a commit of a generation long gone
+        sleeper.tell("commit")  # it first tries a commit of an old generation
         sleeper.go_on()
         group.balanced(cluster, 2, 2, 2)
         assert cluster.committed(group.name) == before, "a commit of an old generation was taken"
@@ -60,9 +61,7 @@ def test_a_member_that_sleeps_past_its_session_is_replaced_and_comes_back(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_a_static_member_restarts_without_a_rebalance(
-    broker: Broker, client: str, name: str
-) -> None:
+def test_static_member_restarts_without_a_rebalance(broker: Broker, client: str, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     feed = Feed(broker.bootstrap, name, PARTITIONS)
@@ -86,7 +85,7 @@ def test_a_static_member_restarts_without_a_rebalance(
         assert set(counts.values()) == {1}, "everything was committed before the restart"
 
 
-def test_a_second_process_with_the_same_instance_id_fences_the_first(
+def test_second_process_with_the_same_instance_id_fences_the_first(
     broker: Broker, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)
@@ -106,7 +105,7 @@ def test_a_second_process_with_the_same_instance_id_fences_the_first(
 
 
 @pytest.mark.parametrize("client", ["confluent", "kafka-python"])
-def test_cooperative_members_keep_what_does_not_move(
+def test_cooperative_members_keep_partitions_that_do_not_move(
     broker: Broker, client: str, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)
@@ -140,7 +139,7 @@ def test_cooperative_members_keep_what_does_not_move(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_partitions_that_appear_during_a_rebalance_are_assigned(
+def test_partitions_created_during_a_rebalance_are_assigned(
     broker: Broker, client: str, name: str
 ) -> None:
     cluster = Cluster(broker.bootstrap)
@@ -163,7 +162,9 @@ def test_partitions_that_appear_during_a_rebalance_are_assigned(
 
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_a_pattern_finds_topics_that_are_made_later(broker: Broker, client: str, name: str) -> None:
+def test_pattern_subscription_finds_topics_created_later(
+    broker: Broker, client: str, name: str
+) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(f"{name}-one", 3)
     cluster.create_topic(f"other-{name}", 3)

@@ -1,4 +1,4 @@
-"""`muster consume` and `produce` beside Apache Kafka: transactions, real producers' records."""
+"""`muster consume` and `produce` on Apache Kafka: transactions, real producers' records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def topic(kafka: KafkaBroker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A topic of one partition on it, of which commands speak."""
+    """A topic of one partition on it; commands use that Kafka by default."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", kafka.bootstrap)
     assert run("topics", "create", name, "-p", "1", "--config", "retention.ms=-1").code == 0
     return name
@@ -42,9 +42,7 @@ def values(ran: Ran) -> list[str]:
     return ran.out.split()
 
 
-def test_what_a_transaction_aborted_or_has_not_committed_is_left_out(
-    kafka: KafkaBroker, topic: str
-) -> None:
+def test_consume_omits_aborted_and_uncommitted_records(kafka: KafkaBroker, topic: str) -> None:
     writer = producer(kafka, **{"transactional.id": topic})
     writer.init_transactions(60)
     for number, commits in enumerate([True, False, True, False]):
@@ -69,7 +67,7 @@ def test_what_a_transaction_aborted_or_has_not_committed_is_left_out(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_of_a_real_producer_are_copied_as_they_are(
+def test_records_of_a_real_producer_are_copied_unchanged(
     kafka: KafkaBroker, topic: str, codec: str
 ) -> None:
     writer = producer(kafka, **{"compression.type": codec})

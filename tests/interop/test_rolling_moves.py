@@ -1,7 +1,7 @@
-"""A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and goes back.
+"""A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and back.
 
-Either in place, each broker on the directory of the one before, or by brokers with new ids, to
-which partitions are reassigned. docs/use/moving.md has the same steps for operators.
+Either in place, each broker on its predecessor's directory, or by brokers with new ids, to which
+partitions are reassigned. docs/use/moving.md has the same steps for operators.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from tests.interop.test_dump_log_segments import dump
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 from tests.waiting import until
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("clusters 32")]
 
 BROKERS = (1, 2, 3)
 TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
 KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
 MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
-"""The last broker of a cluster asks in vain who may lead after it."""
+"""The last broker of a cluster finds no successor for its leaderships."""
 LOADING = ("[main]", "[log-recovery-")
-"""The threads of a Kafka that read logs when it starts."""
+"""The threads in which a starting Kafka reads logs."""
 FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
 
 @pytest.mark.timeout(900)
-def test_the_same_directories_there_and_back(tmp_path: Path) -> None:
+def test_cluster_moves_in_place_to_muster_and_back(tmp_path: Path) -> None:
     moved_in_place(tmp_path, 1, killed=False)
 
 
 @pytest.mark.soak
-def test_brokers_that_are_killed_leave_their_directories_to_the_other_kind(tmp_path: Path) -> None:
+def test_killed_brokers_are_replaced_in_place_by_the_other_kind(tmp_path: Path) -> None:
     moved_in_place(tmp_path, 2, killed=True)
 
 
 @pytest.mark.soak
-def test_brokers_with_new_ids_there_and_back(tmp_path: Path) -> None:
+def test_cluster_moves_to_brokers_with_new_ids_and_back(tmp_path: Path) -> None:
     with running(tmp_path / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
         begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
@@ -80,28 +80,28 @@ def moved_in_place(folder: Path, rounds: int, *, killed: bool) -> None:
 
 
 def stop(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Ends a broker in order. The first directory that a Muster has left Kafka's tool reads."""
+    """Stop a broker cleanly. Kafka's tool reads the first directory of a stopped Muster."""
     cluster.stop(broker)
     if then == KAFKA and broker == BROKERS[0]:
         kafka_reads(cluster.directory(broker))
 
 
 def kill(cluster: ZooKeeperCluster, broker: int, then: str) -> None:
-    """Ends a broker at once. A Muster waits for the dead one's session; a Kafka's start would end
-    with NodeExistsException."""
+    """Kill a broker. A starting Muster waits for the old session's expiry; a starting Kafka
+    would exit with NodeExistsException."""
     cluster.kill(broker)
     if then == KAFKA:
         cluster.until_brokers(set(BROKERS) - {broker})
 
 
 def begin(cluster: ZooKeeperCluster) -> None:
-    """The topics of the clients."""
+    """Create the topics of the clients."""
     for topic in (ORDERS, PAYMENTS):
         cluster.create(topic, PARTITIONS, 3)
 
 
 def end(cluster: ZooKeeperCluster) -> None:
-    """All stop; all replicas of all partitions, Kafka's own topics too, are the same bytes."""
+    """All stop; all replicas of all partitions, also of Kafka's own topics, have the same bytes."""
     for broker in list(cluster.processes):
         cluster.stop(broker)
     names = {each.name for broker in cluster.kinds for each in partitions(cluster, broker)}
@@ -119,14 +119,14 @@ def partitions(cluster: ZooKeeperCluster, broker: int) -> list[Path]:
 
 
 def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
-    """Whether `muster cluster check` has nothing to say."""
+    """Whether `muster cluster check` finds no fault."""
     ran = run("cluster", "check", "-b", cluster.bootstrap)
     assert ran.code == 0, ran.out + ran.err
     return True
 
 
 def kafka_reads(directory: Path) -> None:
-    """Kafka's own tool reads each file of a directory that a Muster has left."""
+    """Kafka's own tool reads each file of a directory of a stopped Muster."""
     files = [each for end in FILES for each in sorted(directory.glob(f"*-[0-9]*/{end}"))]
     assert {each.suffix for each in files} == {end[1:] for end in FILES}
     said = dump(KAFKA_RELEASE, files)
@@ -135,7 +135,7 @@ def kafka_reads(directory: Path) -> None:
 
 
 def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: int) -> None:
-    """The directory was left in order for the other kind, which found nothing to mend."""
+    """The directory was closed cleanly for the other kind, which found nothing to recover."""
     said = cluster.log(broker).read_bytes()[printed:].decode()
     if cluster.kinds[broker] == KAFKA:
         assert "since clean shutdown file was found" in said
@@ -147,7 +147,7 @@ def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: i
 
 
 def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
-    """All partitions go to these brokers, by Kafka's own tool."""
+    """Move all partitions to these brokers with Kafka's own tool."""
     topics = plan.with_name("topics.json")
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": each} for each in TOPICS]}))
     to = ",".join(map(str, sorted(brokers)))
@@ -167,7 +167,7 @@ def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
 
 
 def moving(cluster: ZooKeeperCluster, words: str) -> str:
-    """What Kafka's tool for reassignments says."""
+    """The output of Kafka's tool for reassignments."""
     done = java.run(KAFKA_RELEASE, MOVING, "--bootstrap-server", cluster.bootstrap, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

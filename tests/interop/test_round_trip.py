@@ -1,7 +1,8 @@
-"""There and back: Apache Kafka opens what Muster wrote, goes on with it, and Muster opens that.
+"""Round trip: Apache Kafka opens Muster's files, continues with them, and Muster opens them
+again.
 
-A fresh Kafka makes the same topics and stops; Muster's partition directories replace its own, but
-for `partition.metadata`; Kafka then starts as after a crash, so that it recovers every log.
+A fresh Kafka creates the same topics and stops; Muster's partition directories replace its own,
+except `partition.metadata`; Kafka then starts as after a crash, so that it recovers every log.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tests.waiting import until
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(KIND == "kafka", reason="both brokers take part in any case"),
+    pytest.mark.proves("kafka 3"),
 ]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 OFFSETS = "__consumer_offsets"
@@ -57,7 +59,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 }
 TOPICS["as-of-0-10-cleaned"] = (1, {**TOPICS["as-of-0-10"][1], **TOPICS["cleaned"][1]})
 WITH_TRANSACTIONS = "transactions"
-"""A topic that Muster finds: cleaned, with markers, tombstones, empty batches, delete horizons."""
+"""A topic prepared before Muster starts: cleaned, with markers, tombstones, empty batches,
+delete horizons."""
 
 
 PASSING = {
@@ -69,7 +72,7 @@ PASSING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""What a client may be told while a broker starts."""
+"""Errors that a client may get while a broker starts."""
 T = TypeVar("T")
 
 
@@ -85,7 +88,7 @@ class Read(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that clients can ask of a broker about the topics and groups of these tests."""
+    """Everything that clients can request about the topics and groups of these tests."""
 
     records: dict[str, list[Read]]
     offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
@@ -135,7 +138,7 @@ def read_all(bootstrap: str, topic: str, partitions: int, **settings: str) -> li
 
 
 def state_of(broker: Broker, groups: list[str]) -> State:
-    """What ``broker`` serves; offsets and groups as soon as they are loaded."""
+    """The state that ``broker`` serves, once offsets and groups are loaded."""
     cluster = Cluster(broker.bootstrap)
     topics = {name: partitions for name, (partitions, _) in TOPICS.items()} | {WITH_TRANSACTIONS: 1}
     return State(
@@ -193,9 +196,10 @@ def send(
 
 
 def in_the_end(what: str, call: Callable[[], T]) -> T:
-    """What a client's call answers; it is made again while it fails for reasons that pass.
+    """The result of a client's call; it is repeated while it fails for transient reasons.
 
-    A broker that has just started is still making its internal topics and finding coordinators.
+    A broker that has just started is still creating its internal topics and finding
+    coordinators.
     """
     answers: list[T] = []
 
@@ -288,7 +292,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Broker, KafkaBroker]]:
 
 
 def cleaned_with_transactions(folder: Path) -> set[int]:
-    """A log with all that cleaning leaves; the offsets of the records that were committed."""
+    """Write a log with all that cleaning leaves; returns the offsets of the committed records."""
     config = LogConfig(**{**SETTINGS, "segment_bytes": 20_000})  # type: ignore[arg-type]
     log = PartitionLog.open(OsFileSystem(), str(folder), WITH_TRANSACTIONS, 0, config)
     writer = RandomLog(log, random.Random(5), keys=60)
@@ -347,9 +351,9 @@ def make_topics(kafka: KafkaBroker) -> None:
 
 
 def replace(ours: Path, theirs: Path) -> list[Path]:
-    """Put our partitions in the place of Kafka's; the segments that it has now.
+    """Replace Kafka's partitions by ours; returns their segments.
 
-    Without the mark of a stop in order Kafka reads and checks all of them at its start.
+    Without the clean shutdown file Kafka checks all of them at its start.
     """
     for folder in theirs.iterdir():
         source = ours / folder.name
@@ -361,12 +365,14 @@ def replace(ours: Path, theirs: Path) -> list[Path]:
         for file in source.iterdir():
             if file.name != "partition.metadata":
                 shutil.copy(file, folder)
+    # Without it Muster reports what its cleaner removed as lost, until Kafka's cleaner has run.
+    shutil.copy(ours / "cleaner-offset-checkpoint", theirs)
     (theirs / ".kafka_cleanshutdown").unlink()
     return [f for f in sorted(theirs.glob("*/*.log")) if (ours / f.parent.name).is_dir()]
 
 
 def go_on(kafka: KafkaBroker) -> None:
-    """More of everything, and what Muster can't write itself: transactions."""
+    """Write more of everything, and transactions."""
     bootstrap = kafka.bootstrap
     for codec in CODECS:
         send(bootstrap, "codecs", codec, f"kafka-{codec}")
@@ -383,7 +389,7 @@ def go_on(kafka: KafkaBroker) -> None:
     join_two_members(Cluster(bootstrap), "stable-in-kafka")
 
 
-def test_kafka_opens_what_muster_wrote_and_muster_what_kafka_added(
+def test_kafka_continues_logs_of_muster_and_muster_logs_of_kafka(
     both: tuple[Broker, KafkaBroker],
 ) -> None:
     muster, kafka = both
@@ -393,7 +399,7 @@ def test_kafka_opens_what_muster_wrote_and_muster_what_kafka_added(
         muster.start()
         fill(muster)
         muster.stop()
-        muster.settings["log.cleaner.enable"] = "false"  # what is read now stays as it is
+        muster.settings["log.cleaner.enable"] = "false"  # records read now stay unchanged
         muster.start()
         groups = [f"group-{number}" for number in range(5)] + ["stable"]
         ours = state_of(muster, groups)
@@ -425,7 +431,7 @@ def test_kafka_opens_what_muster_wrote_and_muster_what_kafka_added(
 
 
 def assert_dumped(segments: list[Path]) -> None:
-    """DumpLogSegments reads every segment whole."""
+    """DumpLogSegments reads every segment completely."""
     done = java.run(
         java.KAFKA_NEW,
         "org.apache.kafka.tools.DumpLogSegments",

@@ -1,7 +1,7 @@
-"""A Muster and an Apache Kafka 3.9.2 in one cluster that strangers can't reach.
+"""A Muster and an Apache Kafka 3.9.2 in one secured cluster.
 
-Brokers log in to each other by SCRAM over TLS, and again and again, since a session lasts a few
-seconds. Entries, credentials, quotas and tokens that one of them takes hold at the other.
+Brokers log in to each other by SCRAM over TLS, repeatedly, since a session lasts a few seconds.
+ACLs, credentials, quotas and tokens accepted by one of them apply at the other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.interop.secured_cluster import (
 )
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 37")]
 
 M, K = 1, 2
 TWO = {M: MUSTER, K: KAFKA}
@@ -66,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 
 
 class Asked:
-    """A connection to one broker, as somebody."""
+    """A connection to one broker, as a user."""
 
     def __init__(
         self, cluster: SecuredCluster, broker: int, user: str = BROKER, password: str = PASSWORD
@@ -91,7 +91,7 @@ class AskedByToken(Asked):
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
-    """At the controller, whichever broker that is: Kafka takes it nowhere else."""
+    """Set it at the controller: Kafka accepts it nowhere else."""
     mechanism, salt = BY_NAME[MECHANISM], f"salt of {user}".encode()
     wanted = {
         "name": user,
@@ -108,7 +108,7 @@ def set_password(cluster: SecuredCluster, user: str, password: str) -> None:
 
 
 def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str) -> None:
-    """An entry for everything on a resource, added at one broker."""
+    """Add an ACL for all operations on a resource at one broker."""
     creation = {
         "resource_type": kind,
         "resource_name": name,
@@ -124,7 +124,7 @@ def allow(cluster: SecuredCluster, broker: int, user: str, kind: int, name: str)
 
 
 def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """All entries of a user are removed at one broker; how many there were."""
+    """Remove all ACLs of a user at one broker; returns their number."""
     wanted = {
         "resource_type_filter": 1,
         "resource_name_filter": None,
@@ -141,7 +141,7 @@ def disallow(cluster: SecuredCluster, broker: int, user: str) -> int:
 
 
 def topic_error(cluster: SecuredCluster, broker: int, user: str) -> int:
-    """What a broker answers to whoever asks for the topic."""
+    """A broker's error when the user asks for the topic."""
     with Asked(cluster, broker, user, user) as connection:
         asked = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
         [topic] = connection.call("Metadata", asked, version=4)["topics"]
@@ -154,7 +154,7 @@ def logs_in(cluster: SecuredCluster, broker: int, user: str) -> bool:
 
 
 def produced(cluster: SecuredCluster, user: str) -> dict[int, int]:
-    """A record to each partition, acknowledged by both brokers; its offset."""
+    """Produce a record to each partition, acknowledged by both brokers; returns the offsets."""
     producer = Producer(cluster.client(user, user, acks="all"))
     offsets: dict[int, int] = {}
     failed: list[KafkaError] = []
@@ -197,7 +197,7 @@ def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list
 
 
 @pytest.mark.parametrize("controller", [M, K], ids=["Muster", "Kafka"])
-def test_who_may_do_what_at_one_broker_may_at_the_other(
+def test_rights_set_at_one_broker_apply_at_the_other(
     cluster: SecuredCluster, controller: int
 ) -> None:
     controller_moves_to(cluster, controller)
@@ -235,7 +235,7 @@ def test_who_may_do_what_at_one_broker_may_at_the_other(
 
 
 @pytest.mark.parametrize("setter", [M, K], ids=["Muster", "Kafka"])
-def test_a_quota_that_one_broker_takes_the_other_knows(
+def test_quota_set_at_one_broker_is_known_to_the_other(
     cluster: SecuredCluster, setter: int
 ) -> None:
     entity = [{"entity_type": "user", "entity_name": f"quoted {setter}"}]
@@ -263,7 +263,9 @@ def test_a_quota_that_one_broker_takes_the_other_knows(
 
 
 @pytest.mark.parametrize("maker", [M, K], ids=["Muster", "Kafka"])
-def test_a_token_that_one_broker_makes_lets_in_at_both(cluster: SecuredCluster, maker: int) -> None:
+def test_token_issued_by_one_broker_is_accepted_by_both(
+    cluster: SecuredCluster, maker: int
+) -> None:
     other = K if maker == M else M
     everybody = {"owners": None}
     with Asked(cluster, maker) as connection:
@@ -302,7 +304,7 @@ def test_a_token_that_one_broker_makes_lets_in_at_both(cluster: SecuredCluster, 
             AskedByToken(cluster, broker, made)
 
 
-def test_nobody_but_a_broker_may_speak_as_one(cluster: SecuredCluster) -> None:
+def test_inter_broker_request_of_a_user_is_rejected(cluster: SecuredCluster) -> None:
     set_password(cluster, "stranger", "stranger")
     stop = {"controller_id": M, "controller_epoch": 99, "broker_epoch": -1}
     for broker in TWO:
@@ -313,7 +315,9 @@ def test_nobody_but_a_broker_may_speak_as_one(cluster: SecuredCluster) -> None:
             assert answer["error_code"] == CLUSTER_AUTHORIZATION_FAILED, broker
 
 
-def test_our_commands_ask_all_brokers_of_it(cluster: SecuredCluster, tmp_path: Path) -> None:
+def test_cluster_commands_query_all_brokers_of_a_secured_cluster(
+    cluster: SecuredCluster, tmp_path: Path
+) -> None:
     file = tmp_path / "client.properties"
     file.write_text(
         "security.protocol=SASL_SSL\n"
@@ -339,8 +343,10 @@ def test_our_commands_ask_all_brokers_of_it(cluster: SecuredCluster, tmp_path: P
     assert TOPIC in {each["topic"] for each in seen["topics"]}
 
 
-def test_brokers_go_on_when_their_sessions_are_renewed(cluster: SecuredCluster) -> None:
-    """Each follows the other and is followed; a session that is not renewed ends its connection."""
+def test_replication_continues_when_broker_sessions_are_reauthenticated(
+    cluster: SecuredCluster,
+) -> None:
+    """Each follows and leads; a session that is not renewed closes its connection."""
     waiting.until(
         "some sessions are over",
         lambda: time.monotonic() - cluster.whole_s > 2.5 * SESSION_MS / 1000,

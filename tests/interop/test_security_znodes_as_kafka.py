@@ -1,7 +1,7 @@
-"""What Apache Kafka 3.9.2 leaves in ZooKeeper of entries, credentials, quotas and tokens.
+"""ACLs, credentials, quotas and tokens of Apache Kafka 3.9.2 in ZooKeeper, as recorded in
+tests/data/znodes.
 
-It is recorded in tests/data/znodes. `make soak` plays the history again; MUSTER_GOLDEN=write
-records it anew.
+`make soak` plays the history again; MUSTER_GOLDEN=write records it again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.interop import security_history
 from tests.interop.security_history import Left, alike, play
 from tests.zookeeper import zookeeper
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 37")]
 
 RECORDED = Path(__file__).parent.parent / "data" / "znodes" / "security-kafka-3.9.2.json"
 
 
 @contextmanager
 def kafka(folder: Path, zookeeper_at: str) -> Iterator[tuple[int, int]]:
-    """A Kafka 3.9.2 with an authorizer; the ports where one is nobody, and where one logs in."""
+    """A Kafka 3.9.2 with an authorizer; returns the port without login, and the port with login."""
     ports = free_port(), free_port()
     properties = {
         **security_history.SETTINGS,
@@ -59,7 +59,7 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-def test_what_is_recorded_is_what_kafka_leaves(tmp_path: Path) -> None:
+def test_recorded_security_nodes_equal_those_of_kafka(tmp_path: Path) -> None:
     with zookeeper(tmp_path / "zookeeper") as address:
         at = f"{address}/cluster"
         with kafka(tmp_path, at) as (port, login_port):

@@ -1,8 +1,9 @@
-"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, killed and restarted.
+"""Kafka Streams with exactly_once_v2 over repartition and changelog topics, killed and
+restarted.
 
-The programs are those of Apache's system tests: StreamsSmokeTest, whose driver computes what every
-topic must hold and reads it at read_committed, and StreamsEosTest, whose verifier compares every
-record of every topic and waits until no transaction is open.
+The programs are those of Apache's system tests: StreamsSmokeTest, whose driver computes the
+expected content of every topic and reads it at read_committed, and StreamsEosTest, whose
+verifier compares every record of every topic and waits until no transaction is open.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.brokers import Broker
 from tests.interop.cluster import Cluster
 from tests.interop.programs import Program, java_program
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("transactions 44")]
 
 SMOKE = ("kafka-streams-4.3.1", "org.apache.kafka.streams.tests.StreamsSmokeTest")
 EOS = ("kafka-streams-4.2.0", "org.apache.kafka.streams.tests.StreamsEosTest")
@@ -27,7 +28,7 @@ SMOKE_TOPICS = (
     *("sws-suppressed", "cnt", "avg", "tagg", "fk"),
 )
 EOS_TOPICS = ("data", "echo", "min", "sum", "repartition", "max", "cnt")
-# StreamsEosTest asks for three replicas of what it makes itself. It makes what is absent.
+# StreamsEosTest creates missing topics with three replicas, so the test creates them first.
 EOS_CHANGELOGS = tuple(
     f"EosTest-KSTREAM-AGGREGATE-STATE-STORE-{number:010}-changelog" for number in (3, 7, 14, 18)
 )
@@ -42,10 +43,10 @@ class Streams:
         self.folder = folder
         self.broker = broker
         self.instances: dict[str, Program] = {}
-        """By state folder the instance that has it now."""
+        """The present instance of each state folder."""
 
     def start(self, role: str, ends: ExitStack, state: str = "") -> Program:
-        """A role, or an instance with a state folder of its own; killed when ``ends`` ends."""
+        """Start a role, or an instance with a state folder; killed when ``ends`` ends."""
         file = self.folder / f"{role}-{state}.properties"
         given = {
             "bootstrap.servers": self.broker.bootstrap,
@@ -63,13 +64,15 @@ class Streams:
 
 
 def records_sent(lines: list[str]) -> int:
-    """How many records the driver has sent: the last number that it printed."""
+    """The number of records that the driver has sent: the last number in its output."""
     numbers = [int(line.split()[-3]) for line in lines if line.endswith("records produced")]
     return max(numbers, default=0)
 
 
 @pytest.mark.timeout(900)
-def test_the_smoke_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path) -> None:
+def test_streams_smoke_test_of_apache_passes(
+    brokers: Callable[..., Broker], tmp_path: Path
+) -> None:
     broker = brokers(SETTINGS)
     cluster = Cluster(broker.bootstrap)
     for topic in SMOKE_TOPICS:
@@ -87,7 +90,7 @@ def test_the_smoke_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path
         broker.start()
         third.until_says("SMOKE-TEST-CLIENT-STARTED")
         assert streams.instances["second"].stop() == 143
-        streams.start("process", ends, "first")  # with the state that its killed life has left
+        streams.start("process", ends, "first")  # with the state of its killed predecessor
         driver.until_says("Result Verification", 300)
         assert driver.ended() == 0
     assert driver.says("ALL-RECORDS-DELIVERED"), driver.story()
@@ -95,7 +98,9 @@ def test_the_smoke_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path
 
 
 @pytest.mark.timeout(900)
-def test_the_exactly_once_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path) -> None:
+def test_streams_exactly_once_test_of_apache_passes(
+    brokers: Callable[..., Broker], tmp_path: Path
+) -> None:
     broker = brokers(SETTINGS)
     cluster = Cluster(broker.bootstrap)
     for topic in EOS_TOPICS:

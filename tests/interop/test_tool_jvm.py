@@ -1,4 +1,4 @@
-"""Java tools that run one after another in one JVM behave as each in a JVM of its own."""
+"""Java tools that run one after another in one JVM behave as if each had its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tool_jvm import HOST, ToolJvm
 
 pytestmark = pytest.mark.interop
 JAVAC = "com.sun.tools.javac.Main"
-"""A tool that calls System.exit, whose exit code is 2 after wrong use."""
+"""A tool that calls System.exit; its exit code is 2 after wrong usage."""
 
 
 class Trials:
@@ -48,7 +48,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
         made.jvm.kill()
 
 
-def test_exit_code_and_output_are_those_of_each_run(trials: Trials) -> None:
+def test_each_run_has_its_own_exit_code_and_output(trials: Trials) -> None:
     trials()
     pid = trials.jvm.pid
     first = trials("out=one", "err=two", "exit=3")
@@ -80,7 +80,7 @@ def test_uncaught_exception_is_exit_code_1_with_its_trace(trials: Trials) -> Non
     assert "at Trial.main" in done.stderr
 
 
-def test_threads_that_are_no_daemons_end_before_the_run(trials: Trials) -> None:
+def test_run_waits_for_its_non_daemon_threads(trials: Trials) -> None:
     assert trials("thread=late").stdout == "late\n"
 
 
@@ -89,7 +89,7 @@ def test_shutdown_hooks_run_at_the_end_of_their_run(trials: Trials) -> None:
     assert trials("out=alone").stdout == "alone\n"
 
 
-def test_system_properties_are_those_of_each_run(trials: Trials) -> None:
+def test_each_run_has_its_own_system_properties(trials: Trials) -> None:
     assert trials("set=mine", "get").stdout == "mine\n"
     assert trials("get").stdout == "null\n"
 
@@ -141,7 +141,7 @@ def test_jvm_ends_with_the_process_that_started_it() -> None:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is not waited for does not."""
+    """Whether a process runs; a zombie does not."""
     with suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     return False

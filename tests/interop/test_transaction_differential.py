@@ -1,9 +1,9 @@
-"""Every answer about transactions is the one that Apache Kafka gives.
+"""Every response about transactions equals Apache Kafka's.
 
 Random traces of producers that fence each other run at once against the broker under test and
-Kafka: beside 4.3.1 by the rules of transaction.version 2, with clients of both rules; beside 3.9.2
-by those before. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs the
-trace of that seed alone, `STEPS=n` asks for so many compared answers.
+Kafka: against 4.3.1 with transaction.version 2 and clients of both versions; against 3.9.2 with
+earlier versions. See tests/interop/transaction_traces and docs/use/differences.md. `SEED=n` runs
+only the trace of that seed, `STEPS=n` sets the number of compared responses.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_o
 from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
-"""Answers that reach nearly every version and every cell."""
+"""Response counts that reach nearly every version and every cell."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
-"""In runs of ENOUGH steps, each with brokers of its own: the topics of more fill Kafka's heap."""
+"""In runs of ENOUGH steps, each with new brokers: the topics of more steps exhaust Kafka's heap."""
 SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -41,19 +41,19 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
-"""Of Muster alone: by which rules it acts."""
+"""Settings of Muster only: its transaction.version."""
 PEERS = {TV1: OLD, TV2: NEW}
 
 
 @contextmanager
 def brokers(folder: Path, rules: str) -> Iterator[list[Target]]:
-    """The broker under test, and the Kafka that acts by these rules."""
+    """The broker under test, and the Kafka with the same transaction.version."""
     peer = PEERS[rules]
     theirs = {k: v for k, v in SETTINGS.items() if peer == NEW or not k.startswith("group.")}
     own = {k: v for k, v in SETTINGS.items() if not k.startswith("group.")}
     tested = make_broker(folder / "tested" / "data", {**own, **OURS[rules]})
     kafka = KafkaBroker(folder / peer / "data", theirs, peer)
-    if isinstance(tested, KafkaBroker):  # BROKER=kafka: the tester is tested
+    if isinstance(tested, KafkaBroker):  # BROKER=kafka: this tests the tester
         tested = KafkaBroker(folder / "tested" / "data", theirs, peer)
     with running(tested, kafka):
         yield [Target("tested", tested.port), Target(peer, kafka.port)]
@@ -69,6 +69,7 @@ def judge(campaign: Campaign, capsys: pytest.CaptureFixture[str], *, whole: bool
         assert not campaign.missing(), "\n".join(campaign.missing())
 
 
+@pytest.mark.proves("transactions 32")
 @pytest.mark.interop
 @pytest.mark.parametrize("rules", [TV2, TV1])
 def test_random_transactions_are_answered_as_by_kafka(
@@ -100,7 +101,7 @@ def test_fresh_random_transactions_are_answered_as_by_kafka(
 
 
 class LyingWire(Wire):
-    """A connection on which every AddOffsetsToTxn v2 that is answered 0 is answered 48."""
+    """A connection that turns every 0 of AddOffsetsToTxn v2 into 48."""
 
     def send(
         self, name: str, version: int, value: dict[str, Any]
@@ -118,7 +119,7 @@ class LyingWire(Wire):
 @pytest.mark.smoke
 @pytest.mark.planted("traces of transactions compared with Kafka")
 @pytest.mark.interop
-def test_a_planted_difference_is_found(tmp_path: Path) -> None:
+def test_planted_difference_of_transactions_is_found(tmp_path: Path) -> None:
     own = {key: value for key, value in SETTINGS.items() if not key.startswith("group.")}
     first, second = (Broker(tmp_path / name / "data", own) for name in ("a", "b"))
     with running(first, second):
@@ -134,18 +135,18 @@ def test_a_planted_difference_is_found(tmp_path: Path) -> None:
         assert "AddOffsetsToTxn v2" in found.story[-1]
 
 
-def test_a_trace_is_a_function_of_its_seed() -> None:
+def test_transaction_trace_is_a_function_of_its_seed() -> None:
     assert trace_of(77, TV2, VERSIONS) == trace_of(77, TV2, VERSIONS)
     assert trace_of(77, TV2, VERSIONS) != trace_of(78, TV2, VERSIONS)
 
 
-def test_traces_ask_for_every_version_of_every_api() -> None:
+def test_transaction_traces_contain_every_version_of_every_api() -> None:
     asked = {(s.api, s.version) for seed in range(60) for s in trace_of(seed, TV2, VERSIONS)}
     wanted = {(a, v) for a, (first, last) in VERSIONS.items() for v in range(first, last + 1)}
     assert wanted <= asked
 
 
-def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
+def test_empty_transaction_run_reports_its_missing_coverage() -> None:
     campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing
@@ -153,7 +154,7 @@ def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
 
 
 @pytest.mark.parametrize("theirs", [NONE, OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_a_later_epoch_is_refused_before_its_sequence_is_looked_at(theirs: int) -> None:
+def test_later_epoch_is_rejected_before_its_sequence_is_checked(theirs: int) -> None:
     def answer(code: int) -> dict[str, Any]:
         return {"responses": [{"partition_responses": [{"error_code": code}]}]}
 
@@ -165,7 +166,7 @@ def test_a_later_epoch_is_refused_before_its_sequence_is_looked_at(theirs: int) 
     assert reasons == [NEXT_EPOCH, None]
 
 
-def test_every_reason_to_differ_is_documented_and_no_other() -> None:
+def test_differences_page_lists_exactly_the_transaction_reasons() -> None:
     page = (CHECKOUT / "docs" / "use" / "differences.md").read_text().split("## Transactions")[1]
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
     assert rows == {"what", *(reason.text for reason in REASONS)}

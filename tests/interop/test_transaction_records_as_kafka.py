@@ -1,6 +1,6 @@
-"""The core of transactions writes what Apache Kafka 4.3.1 writes for the same requests.
+"""The transaction core writes the records that Apache Kafka 4.3.1 writes for the same requests.
 
-The golden file of tests/transactions is written anew with ``MUSTER_GOLDEN=write``.
+``MUSTER_GOLDEN=write`` writes the golden file of tests/transactions again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ pytestmark = pytest.mark.interop
 
 SETTINGS = {"transaction.state.log.num.partitions": "1", "auto.create.topics.enable": "false"}
 _MEANWHILE = (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR)
-"""What Kafka says while it is not there yet; on a busy machine the last one too."""
+"""Errors of a Kafka that is not ready yet; on a busy machine also the last one."""
 
 
 DONE = {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 
 
 class Speaker:
-    """Says steps to a broker, each until it is not told to come again."""
+    """Sends steps to a broker, each until the error is not retriable."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -109,13 +109,13 @@ def stored(folder: Path) -> list[StoredRecord]:
 
 
 def complete(records: list[StoredRecord]) -> list[StoredRecord] | None:
-    """The records, if every transaction is complete by them: Kafka may complete one after the
-    next one, of another id, has been completed."""
+    """The records, if every transaction is complete: Kafka may complete one transaction after a
+    later one of another id."""
     last = {key: decode_value(value)[0].state for key, value in records if value is not None}
     return records if DONE.issuperset(last.values()) else None
 
 
-def test_kafka_writes_the_records_that_the_core_writes(tmp_path: Path) -> None:
+def test_records_of_kafka_equal_those_of_the_core(tmp_path: Path) -> None:
     kafka = KafkaBroker(tmp_path / "data", SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
         made = [

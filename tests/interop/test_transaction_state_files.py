@@ -1,8 +1,9 @@
-"""Directories in the middle of transactions: read by Kafka's tools, opened by each other's broker.
+"""Directories in the middle of transactions: read by Kafka's tools, opened by the other kind of
+broker.
 
 A directory has transactions that are complete, open, and prepared (EndTxn is answered, and no
-marker is written yet). Whoever opens it completes what is prepared, lets the producers of open ones
-go on, and aborts those whose time is over; offsets in transactions move with the data.
+marker is written yet). A broker that opens it completes the prepared ones, lets the producers of
+open ones continue, and aborts those that timed out; offsets in transactions move with the data.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from transactions.states import BY_NUMBER
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(KIND == "kafka", reason="both brokers take part in any case"),
+    pytest.mark.proves("transactions 47"),
 ]
 
 TOPIC, OFFSETS, STATE = "data", "__consumer_offsets", "__transaction_state"
@@ -71,7 +73,7 @@ def write(wire: Wire, name: str, **fields: int) -> Pair:
 
 
 def fill(wire: Wire) -> dict[str, Pair]:
-    """Transactions in every state; the producers of those that are open."""
+    """Create transactions in every state; returns the producers of the open ones."""
     calls.find(wire, "any", calls.GROUP)
     for name, commit in (("committed", True), ("aborted", False)):
         code, _ = calls.end(wire, name, write(wire, name), commit, TV1)
@@ -86,26 +88,26 @@ def fill(wire: Wire) -> dict[str, Pair]:
 
 
 def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
-    """End half of the others by COMMIT and half by ABORT; nobody waits for their markers."""
+    """End half of the others by COMMIT and half by ABORT, without waiting for their markers."""
     for number, name in enumerate(PREPARED):
         assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
 
 
 def state_logs(data: Path) -> str:
-    """What Kafka's tool prints of the logs of transactional ids."""
+    """The output of Kafka's tool for the logs of transactional ids."""
     files = sorted(data.glob(f"{STATE}-*/*.log"))
     return dump(java.KAFKA_NEW, files, "--transaction-log-decoder")
 
 
 def last_states(dumped: str) -> dict[str, str]:
-    """By transactional id the state of its last record."""
+    """The state of the last record of each transactional id."""
     found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":(\d)', dumped)
     return {name: BY_NUMBER[int(number)].wire_name for name, number in found}
 
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that writes no markers of the transactions that are to stay prepared."""
+    """A broker that writes no markers for the transactions that must stay prepared."""
     made = Broker(tmp_path / "muster" / "data", SETTINGS)
     made.command = [sys.executable, "tests/faults/no_markers.py"]
     yield made
@@ -122,7 +124,8 @@ def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
 
 
 def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
-    """What is prepared completes by itself; who is open goes on; who is late is aborted."""
+    """Prepared transactions complete by themselves; open ones continue; timed out ones are
+    aborted."""
     committed = {name for number, name in enumerate(PREPARED) if number % 2 == 0}
     with Wire(broker.port) as wire:
         calls.find(wire, "open")
@@ -149,14 +152,16 @@ def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
 
 
 def stable(cluster: Cluster, group: str) -> bool:
-    """Whether no transaction has an offset of the group."""
+    """Whether no transaction has a pending offset of the group."""
     asked = [{"name": TOPIC, "partition_indexes": [0]}]
     found = cluster.call("OffsetFetch", 7, group_id=group, topics=asked, require_stable=True)
     return not found["error_code"] and not found["topics"][0]["partitions"][0]["error_code"]
 
 
 @pytest.mark.timeout(900)
-def test_kafka_reads_and_opens_what_muster_left(muster: Broker, kafka: KafkaBroker) -> None:
+def test_kafka_opens_a_muster_directory_in_the_middle_of_transactions(
+    muster: Broker, kafka: KafkaBroker
+) -> None:
     muster.start()
     with Wire(muster.port) as wire:
         calls.create_led(wire, TOPIC, 2)
@@ -194,7 +199,8 @@ def test_kafka_reads_and_opens_what_muster_left(muster: Broker, kafka: KafkaBrok
 
 
 def left_by_kafka(data: Path) -> dict[str, Pair]:
-    """Transactions in every state that a Kafka leaves which is killed; producers of open ones."""
+    """Transactions in every state that a killed Kafka leaves; returns the producers of the open
+    ones."""
     data.parent.mkdir()
     kafka = KafkaBroker(data, SETTINGS)
     with running(kafka), Wire(kafka.port) as wire:
@@ -206,8 +212,8 @@ def left_by_kafka(data: Path) -> dict[str, Pair]:
 
 
 @pytest.mark.timeout(900)
-def test_muster_opens_what_kafka_left(tmp_path: Path) -> None:
-    """A Kafka that has written all its markers before it is killed is tried again."""
+def test_muster_opens_a_kafka_directory_in_the_middle_of_transactions(tmp_path: Path) -> None:
+    """Repeated when a Kafka has written all its markers before it is killed."""
     for number in range(TRIES):
         data = tmp_path / f"kafka-{number}" / "data"
         producers = left_by_kafka(data)
@@ -220,7 +226,7 @@ def test_muster_opens_what_kafka_left(tmp_path: Path) -> None:
     muster.start()
     try:
         assert_completed(muster, producers)
-        with Wire(muster.port) as wire:  # a new producer is given an id that nobody has
+        with Wire(muster.port) as wire:  # a new producer gets an unused id
             taken, _ = calls.begin(wire, "new")
         assert taken not in {producer_id for producer_id, _ in producers.values()}
     finally:

@@ -30,7 +30,7 @@ CLIENTS = (*JAVA, *PYTHON)
 
 
 def committed_offset(broker: Broker, group: str, topic: str) -> int:
-    """A group's offset of partition 0, asked for as read_committed consumers do."""
+    """A group's committed offset of partition 0, requested as by read_committed consumers."""
     wanted = [{"name": topic, "partition_indexes": [0]}]
     answer = Cluster(broker.bootstrap).call(
         "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
@@ -42,9 +42,7 @@ def committed_offset(broker: Broker, group: str, topic: str) -> int:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_readers_see_all_of_a_transaction_or_nothing(
-    broker: Broker, name: str, client: str
-) -> None:
+def test_readers_see_complete_transactions_only(broker: Broker, name: str, client: str) -> None:
     topic, group = name, f"{name}-group"
     Cluster(broker.bootstrap).create_topic(topic, 2)
     with producers(client, broker.bootstrap) as make:
@@ -77,8 +75,11 @@ def test_readers_see_all_of_a_transaction_or_nothing(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client: str) -> None:
-    """Whoever takes the id over aborts what its producer before had begun, and ends that one."""
+def test_zombie_producer_is_fenced_and_its_transaction_aborted(
+    broker: Broker, name: str, client: str
+) -> None:
+    """A producer that takes over the transactional id aborts its predecessor's transaction and
+    fences it."""
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
         zombie, heir = make(name), make(name)
@@ -90,7 +91,7 @@ def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client
         heir.init()
         heir.begin()
         heir.send(name, 0, "heir")
-        heir.commit()  # first: kafka-python's zombie takes the id over again, at Kafka too
+        heir.commit()  # first: kafka-python's zombie takes the id over again, with Kafka too
         with pytest.raises(ClientError):
             _go_on(zombie, name)
 
@@ -100,14 +101,15 @@ def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client
     assert everything == ["before", "heir"]
 
 
+@pytest.mark.proves("transactions 21")
 @pytest.mark.parametrize("reader", PYTHON)
-def test_every_reader_sees_what_is_committed_and_nothing_else(
+def test_read_committed_consumers_see_only_committed_records(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Transactions of two producers that overlap, and one that is open behind them.
+    """Transactions of two producers overlap, and an open one follows.
 
-    Before them one is aborted that has written nothing here: its marker is in no list of aborted
-    transactions (sentence 21).
+    Before them a transaction is aborted that has written nothing here: its marker is in no list
+    of aborted transactions (sentence 21).
     """
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
@@ -127,20 +129,20 @@ def test_every_reader_sees_what_is_committed_and_nothing_else(
         added(wire, f"{name}-2", again, [(name, [0])])
         send(wire, f"{name}-2", again, name, 0, 0, 11, b"open")
 
-        # Five records and three markers: the position stands behind the last of these.
+        # Five records and three markers: the position is after the last of these.
         assert seen_by(reader, broker.bootstrap, name, 8) == ["a", "b", "c"]
         assert end(wire, f"{name}-2", again)[0] == 0
         assert seen_by(reader, broker.bootstrap, name, 10) == ["a", "b", "c", "open"]
 
 
 def _go_on(producer: Transactional, topic: str) -> None:
-    """Some clients learn of their end by the next records, some by the next commit."""
+    """Some clients learn of the abort by the next records, some by the next commit."""
     producer.send(topic, 0, "after")
     producer.commit()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_is_told(
+def test_timed_out_transaction_is_aborted_and_its_producer_gets_an_error(
     brokers: Callable[..., Broker], name: str, client: str
 ) -> None:
     sweep = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
@@ -180,10 +182,10 @@ def _last_stable(broker: Broker, topic: str) -> int:
 
 @pytest.mark.skipif(KIND == "kafka", reason="the setting is Muster's own")
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_the_java_client_follows_the_level_that_it_is_told(
+def test_java_producer_follows_the_advertised_transaction_version(
     brokers: Callable[..., Broker], name: str, level: int
 ) -> None:
-    """From level 2 on each end raises the producer's epoch (KIP-890)."""
+    """With version 2 each end increments the producer's epoch (KIP-890)."""
     broker = brokers({"transaction.version": str(level)})
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(java.KAFKA_NEW, broker.bootstrap) as program:
@@ -205,10 +207,10 @@ def test_the_java_client_follows_the_level_that_it_is_told(
 
 @pytest.mark.parametrize("client", JAVA[1:])
 @pytest.mark.parametrize("restart", ["", "stop", "kill"])
-def test_a_new_process_commits_what_a_dead_one_has_prepared(
+def test_new_process_commits_the_transaction_of_a_crashed_one(
     brokers: Callable[..., Broker], name: str, client: str, restart: str
 ) -> None:
-    """As Flink's sink: id and epoch come from its checkpoint, and InitProducerId is left out."""
+    """As Flink's sink: id and epoch come from its checkpoint, without InitProducerId."""
     broker = brokers()
     Cluster(broker.bootstrap).create_topic(name, 1)
     with JavaProgram(client, broker.bootstrap) as job:
@@ -222,7 +224,7 @@ def test_a_new_process_commits_what_a_dead_one_has_prepared(
         broker.start()
     assert seen(broker.bootstrap, name) == []
 
-    for _ in range(2):  # the second process does not know that the first was through
+    for _ in range(2):  # the second process does not know that the first succeeded
         with JavaProgram(client, broker.bootstrap) as heir:
             again = heir.producer(name)
             again.resume(*checkpoint)

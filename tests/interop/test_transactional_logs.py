@@ -1,8 +1,8 @@
-"""Logs with transactions, ours and Apache Kafka's: the same answers to producers and coordinators,
-and each reads the other's directory, in the middle of transactions too.
+"""Logs with transactions of Muster and of Apache Kafka: equal answers to producers and
+coordinators, and each opens the other's directory, also in the middle of transactions.
 
-Kafka 4.3.1 is asked by Produce and WriteTxnMarkers, without its check with the coordinator; ours is
-the log itself. What is compared is what consumers are told: the last stable offset and the aborted
+Kafka 4.3.1 gets Produce and WriteTxnMarkers, without its check with the coordinator; Muster's
+side is the log itself. Consumers' results are compared: the last stable offset and the aborted
 transactions of each read, and DescribeProducers.
 """
 
@@ -38,13 +38,13 @@ pytestmark = [
 ]
 FS = OsFileSystem()
 NOW_MS = int(time.time() * 1000)
-"""Kafka forgets producers of long ago as it loads them."""
+"""Kafka drops producers with old timestamps when it loads them."""
 READ_COMMITTED = 1
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1, which takes markers from anybody and asks no coordinator."""
+    """Apache Kafka 4.3.1, which accepts markers from any client and asks no coordinator."""
     settings = {"transaction.partition.verification.enable": "false"}
     broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
     broker.start()
@@ -72,7 +72,8 @@ def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
 
 
 def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
-    """One step of a row that has begun at an offset, by the wire; the answer as rows have it."""
+    """Send one step of a row, which starts at an offset; returns the answer in the form of the
+    rows."""
     end_offset: int = list_offset(wire, topic, -1)["offset"]
     if isinstance(what, End):
         marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
@@ -91,13 +92,15 @@ def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) 
 
 
 def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
-    """Kafka takes one batch a request; what is new with TV2 it learns from the coordinator."""
+    """Kafka accepts one batch per request, and learns what is new with transaction.version 2
+    from the coordinator."""
     history, last, _ = row
     sends = [step for step in [*history, last] if isinstance(step, Send)]
     return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
 
 
-def test_kafka_answers_as_the_tables_say(kafka: KafkaBroker) -> None:
+@pytest.mark.proves("transactions 35")
+def test_kafka_answers_equal_the_tables(kafka: KafkaBroker) -> None:
     differences = []
     with Wire(kafka.port) as wire:
         created(wire, "tables")
@@ -118,11 +121,11 @@ def test_kafka_answers_as_the_tables_say(kafka: KafkaBroker) -> None:
 
 Told = tuple[list[Any], list[Any], list[Any]]
 TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
-"""Markers have times too: those that Kafka wrote are later than the records."""
+"""Markers have timestamps too: Kafka's markers are later than the records."""
 
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
-def test_markers_say_whose_time_they_have(
+def test_markers_have_the_timestamp_type_of_their_topic(
     kafka: KafkaBroker, tmp_path: Path, timestamps: str
 ) -> None:
     """The bit of log append time is on a marker as on every batch of its topic."""
@@ -143,7 +146,7 @@ def test_markers_say_whose_time_they_have(
 
 
 def told_by(wire: Wire, topic: str) -> Told:
-    """What Kafka says: the aborted transactions of many reads, and the producers."""
+    """Kafka's responses: the aborted transactions of many reads, and the producers."""
     end: int = list_offset(wire, topic, -1)["offset"]
     reads: list[Any] = []
     for offset in range(0, end, 3):
@@ -167,7 +170,7 @@ def told_by(wire: Wire, topic: str) -> Told:
 
 
 def known_to(log: PartitionLog) -> Told:
-    """The same of a log of ours."""
+    """The same from a log of Muster."""
     reads: list[Any] = []
     stable = log.first_unstable_offset
     for offset in range(0, log.log_end_offset, 3):
@@ -203,7 +206,7 @@ def known_to(log: PartitionLog) -> Told:
 
 
 def assert_alike(ours: Told, kafkas: Told) -> None:
-    """Of aborted transactions Kafka may list more: its bound is the next entry of an index."""
+    """Kafka may list more aborted transactions: its bound is the next entry of an index."""
     assert ours[1:] == kafkas[1:]
     assert [read[:3] for read in ours[0]] == [read[:3] for read in kafkas[0]]
     for mine, theirs in zip(ours[0], kafkas[0], strict=True):
@@ -274,7 +277,7 @@ def our_view(folder: Path, clean: bool) -> Told:
     return known_to(PartitionLog.open(FS, str(folder), "kafkas", 0, config, clean=clean))
 
 
-def test_each_opens_the_others_directory_in_the_middle_of_transactions(
+def test_muster_and_kafka_open_each_others_logs_with_open_transactions(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     with Wire(kafka.port) as wire:
@@ -307,12 +310,12 @@ def test_each_opens_the_others_directory_in_the_middle_of_transactions(
     points = str(kafka.data / RECOVERY_POINT)
     write_offsets(FS, points, {**read_offsets(FS, points), ("ours", 0): end})
 
-    kafka.start()  # as after a stop in order: our files are taken as they are
+    kafka.start()  # as after a clean shutdown: our files are used unchanged
     with Wire(kafka.port) as wire:
         until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
         assert_alike(ours, told_by(wire, "ours"))
     kafka.kill()
-    kafka.start()  # and here they are made anew
+    kafka.start()  # and here they are rebuilt
     with Wire(kafka.port) as wire:
         until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
         assert_alike(ours, told_by(wire, "ours"))

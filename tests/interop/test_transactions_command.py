@@ -1,4 +1,4 @@
-"""`kafka-transactions`, every verb, with a planted transaction that hangs; Java's Admin; features.
+"""`kafka-transactions`, every verb, with a planted hanging transaction; Java's Admin; features.
 
 They pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 """
@@ -68,7 +68,7 @@ def command(broker: Broker, *words: str, code: int = 0) -> str:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """The rows by their titles."""
+    """The rows, as dicts by column title."""
     lines = [line.rstrip("\t").split("\t") for line in text.splitlines() if line.strip()]
     cells = [[cell.strip() for cell in line] for line in lines]
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
@@ -84,7 +84,7 @@ def opened(wire: Wire, name: str) -> tuple[int, int]:
 
 
 def hang(wire: Wire, name: str, partition: int = 0) -> None:
-    """Leave a transaction on a partition, an hour old, of which no coordinator knows."""
+    """Leave a transaction on a partition, an hour old, that no coordinator knows."""
     data = encode_batch(
         [Record(0, int(time.time() * 1000) - HOUR_MS, None, b"stuck")],
         base_offset=0,
@@ -98,7 +98,7 @@ def hang(wire: Wire, name: str, partition: int = 0) -> None:
     assert answer["error_code"] == NONE
 
 
-def test_what_is_open_is_listed_and_described(broker: Broker, wire: Wire, name: str) -> None:
+def test_open_transaction_is_listed_and_described(broker: Broker, wire: Wire, name: str) -> None:
     pid, epoch = opened(wire, name)
 
     for filters in ((), ("--duration-filter", "0"), ("--transactional-id-pattern", f"{name}.*")):
@@ -121,16 +121,16 @@ def test_what_is_open_is_listed_and_described(broker: Broker, wire: Wire, name: 
     assert end(wire, name, (pid, epoch))[0] == NONE
 
 
-def test_an_unknown_id_and_a_bad_pattern_are_said(broker: Broker, name: str) -> None:
+def test_unknown_id_and_invalid_pattern_are_errors(broker: Broker, name: str) -> None:
     unknown = command(broker, "describe", "--transactional-id", name, code=1)
     assert "could not be found" in unknown
-    command(broker, "list", "--transactional-id-pattern", "(", code=1)  # it has no words for it
+    command(broker, "list", "--transactional-id-pattern", "(", code=1)  # the tool prints nothing
 
 
-def test_a_transaction_that_hangs_is_found_and_aborted(
+def test_hanging_transaction_is_found_and_aborted(
     unguarded: Broker, open_wire: Wire, name: str
 ) -> None:
-    """The coordinator never ends it, so readers of committed records wait for ever."""
+    """The coordinator never ends it, so read_committed consumers wait forever."""
     producer = opened(open_wire, name)
     assert end(open_wire, name, producer)[0] == NONE
     hang(open_wire, name, partition=1)
@@ -156,7 +156,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(
     assert after["CurrentTransactionStartOffset"] == "None"
 
 
-def test_an_abort_by_the_producer_has_its_epochs_checked(
+def test_abort_by_producer_id_checks_its_epochs(
     unguarded: Broker, open_wire: Wire, name: str
 ) -> None:
     create_led(open_wire, name)
@@ -175,7 +175,9 @@ def test_an_abort_by_the_producer_has_its_epochs_checked(
     assert fetch(open_wire, name, isolation_level=1)["last_stable_offset"] == 2
 
 
-def test_a_transaction_is_terminated_by_its_id(broker: Broker, wire: Wire, name: str) -> None:
+def test_force_terminate_aborts_a_transaction_by_its_id(
+    broker: Broker, wire: Wire, name: str
+) -> None:
     producer = opened(wire, name)
 
     command(broker, "forceTerminateTransaction", "--transactionalId", name)
@@ -187,7 +189,7 @@ def test_a_transaction_is_terminated_by_its_id(broker: Broker, wire: Wire, name:
     assert read["aborted_transactions"] == [{"producer_id": producer[0], "first_offset": 0}]
 
 
-def test_the_admin_client_does_all_that_it_can(broker: Broker, wire: Wire, name: str) -> None:
+def test_java_admin_client_manages_transactions(broker: Broker, wire: Wire, name: str) -> None:
     opened(wire, name)
 
     done = subprocess.run(
@@ -212,7 +214,7 @@ def test_the_admin_client_does_all_that_it_can(broker: Broker, wire: Wire, name:
 
 
 @pytest.mark.skipif(KIND == "kafka", reason="the setting is Muster's own")
-def test_kafka_features_describes_the_level(brokers: Callable[..., Broker]) -> None:
+def test_kafka_features_describes_the_transaction_version(brokers: Callable[..., Broker]) -> None:
     for level in (2, 1, 0):
         broker = brokers({"transaction.version": str(level)})
         done = java.run(

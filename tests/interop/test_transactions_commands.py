@@ -1,4 +1,5 @@
-"""`muster transactions` at Muster and at Kafka: what is open, what hangs, and what ends it."""
+"""`muster transactions` on Muster and on Kafka: open and hanging transactions, and aborting
+them."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def topic(broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def opened(broker: Broker, name: str, topic: str, *partitions: int) -> Producer:
-    """A producer in the middle of a transaction of three records a partition."""
+    """A producer in the middle of a transaction of three records per partition."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -80,7 +81,7 @@ def listed(*words: str) -> dict[str, dict[str, Any]]:
     return {row["transactional_id"]: row for row in rows}
 
 
-def test_what_is_open_is_listed_with_its_age_and_filters_hold(broker: Broker, topic: str) -> None:
+def test_open_transactions_are_listed_with_age_and_filters(broker: Broker, topic: str) -> None:
     name = f"{topic}-a"
     producer = opened(broker, name, topic, 0, 1)
     row = listed()[name]
@@ -101,7 +102,7 @@ def test_what_is_open_is_listed_with_its_age_and_filters_hold(broker: Broker, to
     assert listed()[name]["open_ms"] is None
 
 
-def test_an_id_shows_what_it_holds_back_where(broker: Broker, topic: str) -> None:
+def test_describe_shows_where_a_transaction_holds_back_readers(broker: Broker, topic: str) -> None:
     name = f"{topic}-a"
     first = opened(broker, name, topic, 0)
     second = opened(broker, f"{topic}-b", topic, 0)
@@ -123,7 +124,7 @@ def test_an_id_shows_what_it_holds_back_where(broker: Broker, topic: str) -> Non
     second.abort_transaction(30)
 
 
-def test_an_unknown_id_is_told_with_one_that_is_alike(broker: Broker, topic: str) -> None:
+def test_unknown_transactional_id_gets_a_suggestion(broker: Broker, topic: str) -> None:
     producer = opened(broker, f"{topic}-alike", topic, 0)
     ran = run("transactions", "describe", f"{topic}-alik")
     assert ran.code == 1
@@ -134,7 +135,7 @@ def test_an_unknown_id_is_told_with_one_that_is_alike(broker: Broker, topic: str
     producer.abort_transaction(30)
 
 
-def test_an_id_is_aborted_by_fencing_its_producer(broker: Broker, topic: str) -> None:
+def test_abort_of_an_id_fences_its_producer(broker: Broker, topic: str) -> None:
     name = f"{topic}-a"
     producer = opened(broker, name, topic, 0, 1)
     ran = run("transactions", "abort", name)
@@ -153,9 +154,7 @@ def test_an_id_is_aborted_by_fencing_its_producer(broker: Broker, topic: str) ->
     assert [each["start_offset"] for each in rows] == [None, None]
 
 
-def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
-    broker: Broker, topic: str
-) -> None:
+def test_recommended_command_aborts_a_hanging_transaction(broker: Broker, topic: str) -> None:
     live = opened(broker, f"{topic}-live", topic, 1)
     with Wire(broker.port) as wire:
         hang(wire, f"{topic}-gone", topic, 0)
@@ -188,7 +187,7 @@ def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
     live.commit_transaction(30)
 
 
-def test_wrong_words_are_told(broker: Broker, topic: str) -> None:
+def test_wrong_use_of_transactions_is_rejected(broker: Broker, topic: str) -> None:
     for words, told in (
         (["abort"], "name a transactional id"),
         (
@@ -200,7 +199,7 @@ def test_wrong_words_are_told(broker: Broker, topic: str) -> None:
         (["abort", "--topic", f"{topic}:0", "--start-offset", "7"], "none is open"),
         (["list", "--state", "Strange"], "choose open or one of Empty"),
         (["describe"], "name transactional ids"),
-        (["hanging", "--topic", f"{topic}:9"], "has no partition"),
+        (["hanging", "--topic", f"{topic}:9"], f"partition {topic}:9 does not exist"),
     ):
         ran = run("transactions", *words)
         assert ran.code in (1, 2), words

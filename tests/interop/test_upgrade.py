@@ -1,4 +1,5 @@
-"""An upgrade by docs/operate/operating.md: stop, start, and the effect on group members."""
+"""An upgrade according to docs/operate/operating.md: stop, start, and the effect on group
+members."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ pytestmark = pytest.mark.interop
 
 
 def moves(*members: Member) -> int:
-    """How often the members were given or lost partitions."""
+    """How often the members gained or lost partitions."""
     return sum(e["event"] in ("assigned", "revoked", "lost") for m in members for e in m.events)
 
 
 @pytest.mark.skipif(KIND != "muster", reason="what is measured is Muster's own upgrade")
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
-def test_a_restart_within_the_session_timeout_moves_no_partition(
+def test_broker_restart_within_the_session_timeout_moves_no_partition(
     brokers: Callable[..., Broker], client: str, name: str
 ) -> None:
     broker = brokers()
@@ -47,7 +48,7 @@ def test_a_restart_within_the_session_timeout_moves_no_partition(
 
 
 @pytest.mark.skipif(KIND != "muster", reason="what is measured is Muster's own upgrade")
-def test_librdkafka_gives_its_partitions_up_when_the_broker_is_away_for_longer(
+def test_librdkafka_releases_partitions_when_the_broker_is_down_longer(
     brokers: Callable[..., Broker], name: str
 ) -> None:
     broker = brokers()

@@ -1,4 +1,4 @@
-"""The journal names each cause of a rebalance in words, of groups made of real clients."""
+"""The journal names the cause of each rebalance, for groups of real clients."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PARTITIONS = 6
 
 
 class SeeingBroker(Broker):
-    """A broker that is asked why."""
+    """A broker with HTTP, for `groups why`."""
 
     def cli(self, *words: str, code: int = 0) -> str:
-        """What a command prints that asks this broker."""
+        """The output of a command at this broker."""
         done = subprocess.run(
             [sys.executable, "-m", "cli.main", *words, "--bootstrap", self.bootstrap],
             capture_output=True,
@@ -52,10 +52,10 @@ class SeeingBroker(Broker):
         return rebalance
 
     def expired(self, group: str, member: str) -> dict[str, Any]:
-        """The rebalance that the end of a member's session began.
+        """The rebalance caused by the expiry of a member's session.
 
-        It need not be the last: kafka-python joins again after a join that ended between two of
-        its polls.
+        It need not be the last: kafka-python rejoins after a join that ended between two of its
+        polls.
         """
         rebalances: list[dict[str, Any]] = self.journal(group)["rebalances"]
         causes = [(each["cause"], each["member"]) for each in rebalances]
@@ -79,7 +79,7 @@ def seeing_alone(tmp_path: Path) -> Iterator[SeeingBroker]:
 
 
 def id_of(broker: SeeingBroker, group: str, member: Member) -> str:
-    """The member id behind a client id."""
+    """The member id of a client id."""
     ids = [
         each["member"]
         for rebalance in broker.journal(group)["rebalances"]
@@ -90,7 +90,7 @@ def id_of(broker: SeeingBroker, group: str, member: Member) -> str:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_killed_and_a_stopped_member_are_told_by_their_silence(
+def test_journal_names_the_expired_sessions_of_killed_and_stopped_members(
     seeing: SeeingBroker, client: str, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)
@@ -121,10 +121,8 @@ def test_a_killed_and_a_stopped_member_are_told_by_their_silence(
     assert f"got {name}:0-5" in story
 
 
-def test_a_member_that_leaves_is_told_with_the_reason_that_its_client_gave(
-    seeing: SeeingBroker, name: str
-) -> None:
-    """Java's consumer names a reason since KIP-800."""
+def test_journal_has_the_leave_reason_of_the_client(seeing: SeeingBroker, name: str) -> None:
+    """Java's consumer sends a reason since KIP-800."""
     cluster = Cluster(seeing.bootstrap)
     cluster.create_topic(name, PARTITIONS)
     with Group("java-4.3.1", seeing.bootstrap, name, topics=[name]) as group:
@@ -141,7 +139,7 @@ def test_a_member_that_leaves_is_told_with_the_reason_that_its_client_gave(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_changed_subscription_is_told_with_the_topics_that_came(
+def test_journal_names_the_topics_added_to_a_subscription(
     seeing: SeeingBroker, client: str, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)
@@ -161,7 +159,7 @@ def test_a_changed_subscription_is_told_with_the_topics_that_came(
     assert all("from 127.0.0.1" in each["why"] for each in told)
 
 
-def test_a_rolling_restart_of_static_members_is_told_and_costs_no_rebalance(
+def test_journal_notes_restarts_of_static_members_without_a_rebalance(
     seeing: SeeingBroker, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)
@@ -189,7 +187,7 @@ def test_a_rolling_restart_of_static_members_is_told_and_costs_no_rebalance(
     assert all(note in story for note in notes)
 
 
-def test_a_restarted_coordinator_tells_what_it_restored_and_who_came_back_because_of_it(
+def test_journal_names_the_restored_group_after_a_coordinator_restart(
     seeing_alone: SeeingBroker, name: str
 ) -> None:
     broker = seeing_alone
@@ -213,7 +211,7 @@ def test_a_restarted_coordinator_tells_what_it_restored_and_who_came_back_becaus
     assert all(each["cause"] == "coordinator_restarted" for each in seen)
 
 
-def test_why_before_a_kill_is_why_after_it(seeing_alone: SeeingBroker, name: str) -> None:
+def test_journal_survives_a_kill_of_the_broker(seeing_alone: SeeingBroker, name: str) -> None:
     broker = seeing_alone
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)
@@ -239,7 +237,7 @@ def test_why_before_a_kill_is_why_after_it(seeing_alone: SeeingBroker, name: str
     assert story.count("[kept]") == len(before) + 1
 
 
-def test_while_a_group_waits_its_journal_says_for_whom_and_until_when(
+def test_journal_names_awaited_members_and_deadline_during_a_join_phase(
     seeing: SeeingBroker, name: str
 ) -> None:
     cluster = Cluster(seeing.bootstrap)

@@ -1,7 +1,8 @@
-"""What a cluster of Musters leaves in ZooKeeper is what Apache Kafka leaves after the same history.
+"""A cluster of Musters leaves the same nodes in ZooKeeper as Apache Kafka after the same
+history.
 
-What Kafka 3.9.2 and 0.10.2.2 leave is recorded in tests/data/znodes. `make soak` plays the history
-on both again; MUSTER_GOLDEN=write records it anew.
+The nodes of Kafka 3.9.2 and 0.10.2.2 are recorded in tests/data/znodes. `make soak` plays the
+history on both again; MUSTER_GOLDEN=write records it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from tests.interop.cluster_history import Tree, play
 from tests.interop.zookeeper_cluster import BESIDE_OLD_KAFKA, KAFKA, MUSTER, OLD_KAFKA, running
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("clusters 30")]
 
 RECORDED = Path(__file__).parent.parent / "data" / "znodes"
 BROKERS = (1, 2, 3)
@@ -28,15 +29,15 @@ def recorded(version: str) -> Tree:
 
 
 @pytest.mark.timeout(300)
-def test_the_same_paths_with_the_same_json(tmp_path: Path) -> None:
+def test_zookeeper_nodes_equal_those_of_kafka_3_9_2(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER)) as cluster:
         found = play(cluster)
     assert found == recorded("3.9.2")
 
 
 @pytest.mark.timeout(300)
-def test_beside_an_old_kafka_all_is_there_that_it_reads(tmp_path: Path) -> None:
-    """Nodes are of later versions, as those of a Kafka 3.9: they have what its nodes have."""
+def test_zookeeper_has_all_nodes_that_kafka_0_10_2_2_reads(tmp_path: Path) -> None:
+    """Nodes have later versions, as those of a Kafka 3.9, with the same fields."""
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER), BESIDE_OLD_KAFKA) as cluster:
         found = play(cluster)
     for path, said in recorded("0.10.2.2").items():
@@ -45,7 +46,7 @@ def test_beside_an_old_kafka_all_is_there_that_it_reads(tmp_path: Path) -> None:
 
 
 def _without_more(found: Any, said: Any) -> Any:
-    """What was found under the names of ``said``; versions may be later."""
+    """The found node with only the fields of ``said``; versions may be later."""
     if not isinstance(said, dict) or not isinstance(found, dict):
         return found
     kept = {key: value for key, value in found.items() if key in said}
@@ -60,7 +61,7 @@ def _without_more(found: Any, said: Any) -> Any:
 @pytest.mark.parametrize(
     ("kind", "version"), [(KAFKA, "3.9.2"), (OLD_KAFKA, "0.10.2.2")], ids=["3.9.2", "0.10.2.2"]
 )
-def test_what_is_recorded_is_what_kafka_leaves(kind: str, version: str, tmp_path: Path) -> None:
+def test_recorded_nodes_equal_those_of_kafka(kind: str, version: str, tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys(BROKERS, kind)) as cluster:
         found = play(cluster)
     if os.environ.get("MUSTER_GOLDEN") == "write":

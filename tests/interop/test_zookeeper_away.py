@@ -1,5 +1,6 @@
-"""ZooKeeper answers nothing for longer than a session: leaders and coordinators go on, what needs
-ZooKeeper says so, a start ends, and all is as before when it is back."""
+"""ZooKeeper does not answer for longer than a session: leaders and coordinators continue,
+operations that need ZooKeeper fail with the reason, a starting broker exits, and everything
+recovers afterwards."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from tests.interop.zookeeper_cluster import MUSTER, ZooKeeperCluster, running
 pytestmark = pytest.mark.interop
 
 AWAY_S = 14.0
-"""Twice the session of 6 s, which is the shortest that ZooKeeper gives."""
+"""Twice the session of 6 s, the shortest that ZooKeeper grants."""
 STOPS_S = 60.0
-"""Three attempts of controller.socket.timeout.ms each would be 90 s."""
+"""Three attempts of controller.socket.timeout.ms each would take 90 s."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
 
 @pytest.mark.timeout(300)
-def test_leaders_and_coordinators_go_on_without_zookeeper(tmp_path: Path) -> None:
+def test_leaders_and_coordinators_continue_without_zookeeper(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
         plain = Plain(cluster)
         group = Group(cluster, plain, static=False)
@@ -54,10 +55,10 @@ def test_leaders_and_coordinators_go_on_without_zookeeper(tmp_path: Path) -> Non
             load.check()
 
 
-def test_a_broker_that_is_stopped_without_zookeeper_ends_soon_and_says_what_it_leaves(
+def test_stopped_broker_without_zookeeper_exits_soon_and_logs_leaderless_partitions(
     tmp_path: Path,
 ) -> None:
-    """Each attempt to give its partitions away would wait for controller.socket.timeout.ms."""
+    """Each attempt to hand over its partitions would wait for controller.socket.timeout.ms."""
     alone = {
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
@@ -77,7 +78,7 @@ def test_a_broker_that_is_stopped_without_zookeeper_ends_soon_and_says_what_it_l
 
 
 def _refused(cluster: ZooKeeperCluster) -> str:
-    """Why a topic is not created now."""
+    """The reason why a topic cannot be created now."""
     admin = cluster.admin()
     asked = NewTopic("meanwhile", 1, 3)
     futures = admin.create_topics([asked], operation_timeout=3, request_timeout=20)
@@ -87,7 +88,7 @@ def _refused(cluster: ZooKeeperCluster) -> str:
 
 
 def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
-    """A broker that starts says what is wrong after zookeeper.connection.timeout.ms."""
+    """A starting broker reports the reason after zookeeper.connection.timeout.ms."""
     cluster.add(broker, MUSTER)
     process = cluster.processes.pop(broker)
     code = process.wait(60)

@@ -1,4 +1,4 @@
-"""Transactional producers of each client, behind one face."""
+"""Transactional producers of each client, with one interface."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ JAVA = ("kafka-clients-0.11.0.3", "kafka-clients-2.8.2", java.KAFKA_NEW)
 
 
 class ClientError(Exception):
-    """What a client said instead of doing as it was told."""
+    """An error of a client."""
 
 
 class Transactional(Protocol):
-    """A producer with a transactional id. Each call returns when it is done, or raises ClientError.
+    """A producer with a transactional id. Each call returns when it is complete, or raises
+    ClientError.
 
-    `init` takes the id over; `offset` commits a group's offset within the transaction.
+    `init` initialises the id; `offset` commits a group's offset within the transaction.
     """
 
     def init(self) -> None: ...
@@ -44,12 +45,13 @@ class Transactional(Protocol):
 
 
 Make = Callable[..., Transactional]
-"""A producer of that transactional id, with a timeout in milliseconds if one is given."""
+"""A function that makes a producer of a transactional id, with a timeout in milliseconds if
+given."""
 
 
 @contextmanager
 def producers(client: str, bootstrap: str) -> Iterator[Make]:
-    """What makes producers of `client`; all of them are closed at the end."""
+    """A function that makes producers of `client`; all of them are closed at the end."""
     made: list[Transactional] = []
     with _source(client, bootstrap) as source:
 
@@ -98,19 +100,19 @@ class JavaProgram:
         self.kill()
 
     def kill(self) -> None:
-        """End the process as kill -9 does: none of its producers says goodbye."""
+        """End the process as kill -9 does: its producers do not close."""
         self._process.kill()
         self._process.communicate()
 
     def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> JavaProducer:
-        """One more producer."""
+        """Make one more producer."""
         self._made += 1
         name = f"p{self._made}"
         self.ask(f"{name} new {transactional_id} {timeout_ms}")
         return JavaProducer(self, name)
 
     def ask(self, line: str) -> str:
-        """Send a line; its answer."""
+        """Send a line; returns its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
@@ -158,12 +160,12 @@ class JavaProducer:
         return int(producer_id), int(epoch)
 
     def resume(self, producer_id: int, epoch: int) -> None:
-        """Go on with the transaction that such a producer has left open, without InitProducerId."""
+        """Continue the transaction that such a producer has left open, without InitProducerId."""
         self._ask("resume", producer_id, epoch)
 
 
 class Confluent:
-    """librdkafka's."""
+    """A producer of librdkafka."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from confluent_kafka import Producer
@@ -183,7 +185,7 @@ class Confluent:
         try:
             what(*arguments)
         except (KafkaException, SystemError) as error:
-            # The binding says SystemError where a fatal error meets a delivery's callback.
+            # The binding raises SystemError when a fatal error meets a delivery's callback.
             raise ClientError(str(error)) from error
 
     def init(self) -> None:
@@ -229,7 +231,7 @@ class Confluent:
 
 
 class KafkaPython:
-    """kafka-python's."""
+    """A producer of kafka-python."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from kafka import KafkaProducer
@@ -278,7 +280,7 @@ class KafkaPython:
 
 
 class Aiokafka:
-    """aiokafka's, each with a loop of its own."""
+    """A producer of aiokafka, with its own event loop."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         from aiokafka import AIOKafkaProducer
@@ -324,6 +326,6 @@ class Aiokafka:
         self._run(self._producer.abort_transaction())
 
     def close(self) -> None:
-        with suppress(Exception):  # a fenced one says so again
+        with suppress(Exception):  # a fenced one raises that again
             self._loop.run_until_complete(asyncio.wait_for(self._producer.stop(), 5))
         self._loop.close()

@@ -1,4 +1,4 @@
-"""Work that goes on in threads, piece after piece, while a test does harm beside it."""
+"""Work that repeats in threads while a test causes failures."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 PACE_S = 0.02
-"""Between two pieces: brokers and tests share the machine."""
+"""The pause between two pieces in seconds, since brokers and tests share the machine."""
 ENDS_WITHIN_S = 120.0
+"""How long `Work.end` waits for the last piece of each thread, in seconds."""
 ONE_IN_FLIGHT = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
-"""An idempotent producer of librdkafka that leaders move under. With more requests in flight it
-takes one that is refused as out of order for a loss, goes on under a new epoch, and writes once
-more what an old leader has appended and not answered (its issue 4953; seen between two Kafkas)."""
+"""Settings of an idempotent librdkafka producer in tests in which leaders change.
+
+With more requests in flight, librdkafka treats OUT_OF_ORDER_SEQUENCE_NUMBER as lost records and
+continues with a new epoch. It then sends records again that the old leader has appended, and whose
+response was lost: they are duplicated (librdkafka issue 4953; also seen with two Kafka brokers)."""
 
 
 class Work(ABC):
-    """Does a piece again and again from `start` to `end`. What a piece raises, `end` does."""
+    """Repeats a piece of work from `start` to `end`, which raises the exception of a failed
+    piece."""
 
     name: str
-    """In reports."""
+    """The name of the work in failure messages."""
 
     def __init__(self) -> None:
         self._broken: list[Exception] = []
@@ -27,11 +31,10 @@ class Work(ABC):
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begins."""
         self._begin(self._piece)
 
     def _begin(self, piece: Callable[[], None]) -> None:
-        """Another thread, which does another kind of piece."""
+        """Start a thread that repeats ``piece``."""
         thread = threading.Thread(target=self._run, args=(piece,), daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -45,15 +48,15 @@ class Work(ABC):
 
     @abstractmethod
     def _piece(self) -> None:
-        """Does one piece."""
+        """Do one piece."""
 
     def raise_broken(self) -> None:
-        """Raises what has ended the work, if anything has."""
+        """Raise the exception that ended the work, if any."""
         if self._broken:
             raise self._broken[0]
 
     def end(self) -> None:
-        """Ends after whole pieces."""
+        """Wait until each thread has completed its piece, and raise the first exception."""
         self._over.set()
         for thread in self._threads:
             thread.join(ENDS_WITHIN_S)

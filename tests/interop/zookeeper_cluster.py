@@ -40,22 +40,22 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "delete.topic.enable": "true",
 }
-"""What all brokers of a cluster have; a Kafka reads the same names."""
+"""Settings of all brokers of a cluster; a Kafka reads the same names."""
 
 BESIDE_OLD_KAFKA = {
     "inter.broker.protocol.version": "0.10.2",
     "log.message.format.version": "0.10.2",
 }
-"""What the others need beside a Kafka 0.10.2.2, which has it by default."""
+"""Settings of the other brokers in a cluster with a Kafka 0.10.2.2, which has them by default."""
 
 _JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
 
 Partitions = dict[int, tuple[int, list[int]]]
-"""By partition: its leader, and the in-sync replicas."""
+"""The leader and the in-sync replicas of each partition."""
 
 
 class ZooKeeperCluster:
-    """Brokers 1 to n, each of one kind, of a cluster in a chroot of its own."""
+    """Brokers 1 to n, each of one kind, of a cluster with its own chroot."""
 
     def __init__(
         self,
@@ -73,17 +73,18 @@ class ZooKeeperCluster:
         self.settings = {**SETTINGS, **beside, **(settings or {})}
         self.ports = {broker: free_port() for broker in kinds}
         self.http = {broker: f"127.0.0.1:{free_port()}" for broker in kinds}
-        """Where each Muster tells of itself."""
+        """The HTTP address of each Muster."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.nodes = KazooClient(self.zookeeper, timeout=30)
-        """A session of the test's own."""
+        """The test's own session."""
         self.stale: set[int] = set()
-        """Kafkas that were paused, and all brokers while ZooKeeper is away. Until its session's end
-        is told to it, one answers from what it knew before; a Muster that stood still does not."""
+        """Kafkas that were paused, and all brokers while ZooKeeper is unavailable. Such a broker
+        answers from old state until it learns that its session expired; a paused Muster does
+        not."""
 
     @property
     def is_old(self) -> bool:
-        """Brokers speak as Kafka 0.10.2 does: no producer ids, no static members."""
+        """The brokers use the protocol of Kafka 0.10.2: no producer ids, no static members."""
         return self.settings.get("inter.broker.protocol.version") == "0.10.2"
 
     @property
@@ -94,7 +95,7 @@ class ZooKeeperCluster:
     # -- brokers
 
     def start(self, broker: int) -> None:
-        """Starts a broker; `until_whole` waits for it."""
+        """Start a broker; `until_whole` waits for it."""
         command = self._muster(broker) if self.kinds[broker] == MUSTER else self._kafka(broker)
         with self.log(broker).open("ab") as log:
             self.processes[broker] = subprocess.Popen(
@@ -102,41 +103,41 @@ class ZooKeeperCluster:
             )
 
     def add(self, broker: int, kind: str) -> None:
-        """Starts a broker that was not there before."""
+        """Start a new broker."""
         self.kinds[broker], self.ports[broker] = kind, free_port()
         self.http[broker] = f"127.0.0.1:{free_port()}"
         self.start(broker)
 
     def remove(self, broker: int) -> None:
-        """Stops a broker for good."""
+        """Stop a broker for good."""
         self.stop(broker)
         del self.kinds[broker], self.ports[broker], self.http[broker]
 
     def kill(self, broker: int) -> None:
-        """Ends a broker at once."""
+        """Kill a broker."""
         process = self.processes.pop(broker)
         process.kill()
         process.wait()
 
     def stop(self, broker: int, within_s: float = 60.0) -> None:
-        """Ends a broker in order."""
+        """Stop a broker cleanly."""
         process = self.processes.pop(broker)
         process.terminate()
         process.wait(within_s)
 
     def pause(self, broker: int) -> None:
-        """Stops a broker's time, until `resume`."""
+        """Suspend a broker's process, until `resume`."""
         if self.kinds[broker] != MUSTER:
             self.stale.add(broker)
         self.processes[broker].send_signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        """Has it go on where it was."""
+        """Resume a suspended broker."""
         self.processes[broker].send_signal(signal.SIGCONT)
 
     @contextmanager
     def without_zookeeper(self) -> Iterator[None]:
-        """ZooKeeper's time stands still: it accepts connections, and answers nothing."""
+        """Suspend ZooKeeper: it accepts connections, and answers nothing."""
         assert self._zookeeper_process is not None
         self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)
@@ -146,11 +147,11 @@ class ZooKeeperCluster:
             self._zookeeper_process.send_signal(signal.SIGCONT)
 
     def log(self, broker: int) -> Path:
-        """What a broker has printed."""
+        """The output of a broker."""
         return self.folder / f"broker-{broker}.log"
 
     def directory(self, broker: int) -> Path:
-        """A broker's data."""
+        """A broker's data folder."""
         return self.folder / f"data-{broker}"
 
     def _muster(self, broker: int) -> list[str]:
@@ -172,7 +173,7 @@ class ZooKeeperCluster:
         file = self.folder / f"broker-{broker}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         version = _JARS[self.kinds[broker]]
-        tells = {"org.slf4j.simpleLogger.log.kafka.log.LogManager": "info"}  # how logs were left
+        tells = {"org.slf4j.simpleLogger.log.kafka.log.LogManager": "info"}  # how logs were closed
         return java.command(version, "kafka.Kafka", str(file), properties=tells)
 
     def _properties(self, broker: int) -> dict[str, str]:
@@ -185,7 +186,7 @@ class ZooKeeperCluster:
     # -- what is in ZooKeeper
 
     def node(self, path: str) -> Any:
-        """What a node says in JSON; None where there is no such node."""
+        """The JSON of a node; None if it does not exist."""
         try:
             return json.loads(self.nodes.get(path)[0])
         except NoNodeError:
@@ -196,7 +197,7 @@ class ZooKeeperCluster:
         return {int(each) for each in self.nodes.get_children("/brokers/ids")}
 
     def controller(self) -> int:
-        """Who is the controller; -1: nobody."""
+        """The controller's id, or -1."""
         found = self.node("/controller")
         return -1 if found is None else int(found["brokerid"])
 
@@ -210,11 +211,12 @@ class ZooKeeperCluster:
         return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
 
     def until_gone(self, broker: int, within_s: float = 60.0) -> None:
-        """Waits until a broker's session is over."""
+        """Wait until a broker's session has expired."""
         waiting.until(f"broker {broker} is gone", lambda: broker not in self.registered(), within_s)
 
     def until_settled(self, within_s: float = 120.0) -> None:
-        """Waits until all are there, and each partition is led and has all replicas in sync."""
+        """Wait until all brokers are registered, and each partition has a leader and all
+        replicas in sync."""
 
         def settled() -> bool:
             there = self.registered()
@@ -241,7 +243,8 @@ class ZooKeeperCluster:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def until_brokers(self, brokers: set[int], within_s: float = 180.0) -> int:
-        """Waits until the cluster has these brokers and a controller, whose id is returned."""
+        """Wait until the cluster has these brokers and a controller; returns the controller's
+        id."""
         admin = self.admin()
 
         def controller() -> int:
@@ -253,7 +256,7 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Creates a topic and waits until each broker has heard of it; the controller may move."""
+        """Create a topic and wait until each broker knows it; the controller may move."""
         admin = self.admin()
         asked = NewTopic(topic, partitions, factor, config=dict(config))
 
@@ -274,7 +277,7 @@ class ZooKeeperCluster:
         self.until_whole(topic, factor)
 
     def _known_to(self, broker: int, topic: str) -> int:
-        """How many partitions a broker knows of a topic."""
+        """The number of partitions of a topic that a broker knows."""
         with self.connect(broker) as connection:
             known = connection.call("Metadata", 1, topics=None)["topics"]
         return sum(len(each["partitions"]) for each in known if each["name"] == topic)
@@ -285,7 +288,7 @@ class ZooKeeperCluster:
         return {index: (each.leader, list(each.isrs)) for index, each in known.partitions.items()}
 
     def until_whole(self, topic: str, factor: int, within_s: float = 90.0) -> Partitions:
-        """Waits until each partition has a leader and all replicas are in sync."""
+        """Wait until each partition has a leader and all replicas are in sync."""
 
         def whole() -> Partitions:
             found = self.partitions(topic)
@@ -297,7 +300,7 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is whole", whole, within_s)
 
     def until_led(self, topic: str, without: int, within_s: float = 60.0) -> Partitions:
-        """Waits until each partition has another leader than one broker."""
+        """Wait until no partition is led by one broker."""
 
         def led() -> Partitions:
             found = self.partitions(topic)
@@ -308,7 +311,7 @@ class ZooKeeperCluster:
         return waiting.until(f"{topic} is led by others than {without}", led, within_s)
 
     def logs(self, topic: str, partition: int) -> dict[int, bytes]:
-        """The bytes of a partition's batches, by the broker that has them."""
+        """The bytes of a partition's batches, by broker."""
         found = {}
         for broker in self.kinds:
             files = sorted((self.directory(broker) / f"{topic}-{partition}").glob("*.log"))
@@ -317,7 +320,7 @@ class ZooKeeperCluster:
         return found
 
     def told(self) -> str:
-        """The ends of what the brokers have printed, for a failing test."""
+        """The ends of the brokers' outputs, for a failing test."""
         return "\n".join(
             f"--- broker {broker}\n{self.log(broker).read_text(errors='replace')[-3000:]}"
             for broker in self.kinds
@@ -331,7 +334,7 @@ def running(
     kinds: Mapping[int, str],
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
-    """A cluster whose brokers have all come, ended at the end; the first is its controller."""
+    """A cluster whose brokers have all started, ended at the end; the first is its controller."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper_process(folder / "zookeeper") as (address, process):
         cluster = ZooKeeperCluster(folder, address, kinds, settings, process)

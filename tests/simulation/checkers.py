@@ -1,10 +1,10 @@
-"""What must hold in the simulated world, checked after every step.
+"""Invariants of the simulated world, checked after every step.
 
-The two laws of state come first: the cache equals what a second reader makes of the log's bytes; a
-shard loaded from the log, or from a snapshot and the log behind it, cleaned or not, equals the live
-one on all that a STABLE or EMPTY group must remember. Then: what was acknowledged is there after a
-crash (promises.py); every request is answered once; a group that waits has a deadline and says for
-whom. docs/internals/testing.md lists the invariants with their checkers.
+The two laws of state come first: the cache equals the log's bytes as a second reader reads them;
+a shard loaded from the log, or from a snapshot and the log after it, cleaned or not, equals the
+live one in everything that a STABLE or EMPTY group must remember. Then: acknowledged records
+survive a crash (promises.py); every request is answered once; a waiting group has a deadline and
+names the awaited members. docs/internals/simulations.md lists the invariants with their checkers.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 RELOAD_EVERY = 100
-"""Steps between two comparisons with a shard loaded from the log; each cleaning has one besides,
-and each snapshot."""
+"""Steps between two comparisons with a shard loaded from the log; each cleaning and each
+snapshot adds one."""
 ALL_EVERY = 25
-"""Steps between two looks at all groups; in between those are looked at that a call or a record
-was about."""
+"""Steps between two checks of all groups; the other checks cover the groups of the step's calls
+and records."""
 
 
 class Checkers(ReplyChecks):
-    """All checks, and the little that they remember."""
+    """All checks, and the little state that they keep."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -89,7 +89,7 @@ class Checkers(ReplyChecks):
         self.count("persisted")
 
     def reloaded(self) -> None:
-        """The shard begins again from what is in the log."""
+        """The shard restarts from the log."""
         log = self.world.log
         self.model = ModelState()
         self.persisted.clear()
@@ -101,7 +101,7 @@ class Checkers(ReplyChecks):
         self._look_at_all = True
 
     def leaves(self, log_offset: int) -> None:
-        """A reply that depends on the records below ``log_offset`` is on its way."""
+        """A reply that depends on the records below ``log_offset`` leaves."""
         self.promises.leaves(log_offset)
 
     def told(self, events: Iterable[Event]) -> None:
@@ -118,7 +118,7 @@ class Checkers(ReplyChecks):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
     def before_replay(self, run: Run | OwnBatch) -> None:
-        """A group's record in the log is the group as it is."""
+        """A group's record in the log equals the group's state."""
         if isinstance(run, MarkerRun):
             pending = self.model.pending.get(run.producer_id, {})
             self.touched.update(group_id for group_id, _, _ in pending)
@@ -128,11 +128,11 @@ class Checkers(ReplyChecks):
         self.touched.add(first.group_id)
         if isinstance(run, GroupRun) and run.value is not None:
             group = self.world.shard.view.groups.get(run.group_id)
-            if group is not None:  # else forgotten in the same breath: its tombstone follows
+            if group is not None:  # otherwise it is forgotten in this step: its tombstone follows
                 assert group.state in (State.STABLE, State.EMPTY)
 
     def expiring(self, outcome: Outcome) -> None:
-        """Retention drops only what may go, before the records are replayed."""
+        """Retention drops only what it may, before the records are replayed."""
         world = self.world
         retention_ms = world.config.offsets_retention_ms
         for run in outcome.records:
@@ -158,7 +158,6 @@ class Checkers(ReplyChecks):
     # ------------------------------------------------------------------------- after each step
 
     def check_all(self) -> None:
-        """Every law."""
         self.steps += 1
         groups = self.world.shard.view.groups
         look_at_all = self._look_at_all or self.steps % ALL_EVERY == 0
@@ -178,7 +177,7 @@ class Checkers(ReplyChecks):
             assert found == (model.offsets, model.groups, model.pending)
 
     def check_cache(self, groups: Collection[str] | None) -> None:
-        """Law of state 1: the cache is what the log's bytes say, of ``groups`` or all."""
+        """Law of state 1: the cache equals the log's bytes, for ``groups`` or all."""
         cache, stored = self.world.shard.view.offsets, self.model.offsets
         assert pending_of(self.world.shard) == self.model.pending, "not what the log says is open"
         if self.model.pending:
@@ -193,7 +192,7 @@ class Checkers(ReplyChecks):
         assert len(cache.groups()) == len(stored)
 
     def check_tickets(self) -> None:
-        """Every request is parked, or was answered; none is both, and none waits too long."""
+        """Every request is parked or was answered; none is both, and none waits too long."""
         world = self.world
         assert set(world.shard.view.parked()) == set(world.open), (
             "a request is lost, or answered twice"
@@ -207,7 +206,7 @@ class Checkers(ReplyChecks):
             self.count("parked")
 
     def check_waiting(self, group: Group) -> None:
-        """Preparing or Completing implies an armed deadline that names whom it waits for."""
+        """Preparing or Completing implies an armed deadline that names the awaited members."""
         awaited = group.awaited()
         if group.state not in (State.PREPARING_REBALANCE, State.AWAITING_SYNC):
             assert group.state is State.STABLE or group.phase.due_ms == NEVER
@@ -228,7 +227,7 @@ class Checkers(ReplyChecks):
         self.count(f"awaited in {awaited.phase}")
 
     def check_counters(self, group: Group) -> None:
-        """Counters are what recounting gives."""
+        """Counters equal a recount."""
         members = group.members.values()
         assert group.joined == sum(member.join_ticket is not None for member in members)
         support: dict[str, int] = {}
@@ -245,8 +244,8 @@ class Checkers(ReplyChecks):
         assert (group.leader_id in group.members) if group.members else group.leader_id is None
         assert group.pending_syncs <= set(group.members)
         if not group.members:
-            # All may leave during the initial delay, which time alone ends, or while ids that were
-            # handed out are awaited: until they join, or the join phase is over (as in Kafka).
+            # All members may leave during the initial delay, which ends only by time, or while
+            # issued ids are awaited: until they join, or the join phase ends (as in Kafka).
             assert group.state is State.EMPTY or group.initial_delay or group.pending
         else:
             assert group.state not in (State.EMPTY, State.DEAD)
@@ -269,17 +268,17 @@ class Checkers(ReplyChecks):
             assert timer.due_ms < NEVER
 
     def check_reload(self, with_snapshot: bool) -> None:
-        """Law of state 2: what is loaded is what a STABLE or EMPTY group must remember.
+        """Law of state 2: a loaded shard equals what a STABLE or EMPTY group must remember.
 
-        It does not matter whether a cleaner has been at the log in between, nor where the snapshot
-        begins that was loaded first.
+        This holds whether or not a cleaner has run in between, and for any start of a loaded
+        snapshot.
         """
         self.check_loaded(self.world.loaded_shard(with_snapshot))
         if with_snapshot:
             self.count("snapshot")
 
     def check_loaded(self, fresh: GroupShard) -> None:
-        """Compare a shard just replayed with the live one."""
+        """Compare a freshly replayed shard with the live one."""
         world, live = self.world, self.world.shard
         fresh.loaded(world.now)
         assert entries_of(fresh) == entries_of(live)
@@ -307,10 +306,10 @@ class Checkers(ReplyChecks):
                 assert loaded.generation_id <= group.generation_id
 
     def unrest(self) -> list[str]:
-        """Why the world has not come to rest: groups that are not STABLE with all their clients.
+        """Why the world is not at rest: groups that are not STABLE with all their clients.
 
-        Where group.max.size is below their number, those without room try for ever; where the
-        group's record cannot be written, the leader assigns in vain for ever.
+        Where group.max.size is below their number, the remaining clients retry forever; where
+        the group's record cannot be written, the leader's assignments fail forever.
         """
         config = self.world.config
         by_group: dict[str, list[Member]] = {}
@@ -333,7 +332,6 @@ class Checkers(ReplyChecks):
 
 
 def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, ...]]]:
-    """Everything that is cached."""
     return {
         group_id: entries_of_group(shard, group_id)
         for group_id in list(shard.view.offsets.groups())
@@ -341,7 +339,7 @@ def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, 
 
 
 def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[Any, ...]]]:
-    """Everything that is pending, by producer."""
+    """All pending offsets, by producer."""
     found: dict[int, dict[tuple[str, str, int], tuple[Any, ...]]] = {}
     for producer_id, _, group_id, topic, columns in shard.view.all_pending():
         for partition in columns.partitions():
@@ -352,7 +350,7 @@ def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[
 
 
 def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """Everything that is cached of a group."""
+    """All cached offsets of a group."""
     return {
         (topic, partition): entry
         for topic, partition, entry in shard.view.offsets.entries(group_id)
@@ -360,7 +358,7 @@ def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], 
 
 
 def remembered(group: Group) -> dict[str, Any]:
-    """All that a STABLE or EMPTY group must remember over a restart."""
+    """The state that a STABLE or EMPTY group must keep over a restart."""
     if group.generation_id == 0:
         return {"generation": 0}
     return {

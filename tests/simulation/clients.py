@@ -1,7 +1,7 @@
-"""Simulated clients: mostly well-behaved, sometimes confused, as the world has them.
+"""Simulated clients: mostly well-behaved, sometimes confused.
 
-A client knows what it was told and nothing else. ``next_call`` is what it would send now; ``hear``
-takes a reply. What a real client keeps in a connection is the ``ticket`` it waits on.
+A client knows only the replies that it got. ``next_call`` is the request that it sends now;
+``hear`` processes a reply. The ``ticket`` it waits on represents a connection.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class Member:
     session_timeout_ms: int = 10_000
     rebalance_timeout_ms: int = 10_000
     modern: bool = True
-    """Speaks JoinGroup v9: ids are handed out first, a static leader may skip the assignment."""
+    """Uses JoinGroup v9: ids are issued first, a static leader may skip the assignment."""
     waiting_for: Call | None = None
-    """What was sent and not answered."""
+    """The request without a reply yet."""
     assigns: int = 0
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """A new process: it knows its settings alone."""
+        """A new process: it keeps only its settings."""
         self.member_id, self.generation_id, self.phase = "", -1, "out"
         self.waiting_for = None
         self.leads, self.others = False, ()
@@ -168,7 +168,7 @@ class Member:
         )
 
     def confused(self, ticket: int) -> Call:
-        """The same kind of request as it would send, with something wrong in it."""
+        """The request that it would send, with something wrong in it."""
         call = self.next_call(ticket)
         wrong = self.rng.choice(["generation", "member", "instance", "session", "group"])
         if wrong == "generation" and hasattr(call, "generation_id"):
@@ -227,7 +227,7 @@ class Member:
 
 @dataclass
 class Admin:
-    """A simple consumer and the tools: no membership, any group."""
+    """A consumer without a group, and the tools: no membership, any group."""
 
     name: str
     rng: Random
@@ -267,9 +267,10 @@ class Admin:
 
 @dataclass
 class Transactor:
-    """A transactional producer that commits offsets, and the coordinator that ends its transaction.
+    """A transactional producer that commits offsets, and the coordinator that ends its
+    transaction.
 
-    Markers may come twice, and for a transaction without offsets.
+    Markers may arrive twice, and for a transaction without offsets.
     """
 
     name: str
@@ -297,7 +298,7 @@ class Transactor:
         )
 
     def confused(self, ticket: int) -> Call:
-        """Somebody else's membership, or a group of which nobody has heard."""
+        """Another client's membership, or an unknown group."""
         group_id = self.rng.choice([*self.groups, "unheard"])
         instance_id = self.rng.choice([None, f"{group_id}-static-0"])
         return self._commit(ticket, group_id, self.rng.choice([-1, 1]), "nobody", instance_id)
@@ -329,7 +330,7 @@ def commit(
     member_id: str,
     group_instance_id: str | None,
 ) -> OffsetCommit:
-    """A commit in any of the shapes that versions 1 to 9 have."""
+    """A commit in any of the forms of versions 1 to 9."""
     version = rng.choice([1, 2, 6, 6, 6, 6])
     topics = []
     for topic, partitions in _some_partitions(rng):

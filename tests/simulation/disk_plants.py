@@ -1,6 +1,6 @@
-"""Faults planted into the disk and the turn that the simulated world plays; and into snapshots.
+"""Faults planted into the simulated disk and turn, and into snapshots.
 
-What is wrong with each is in its name: the world must notice (test_planted_faults.py).
+The name of each says what is wrong: the world must notice (test_planted_faults.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def a_flush_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_log_is_cleaned_before_it_is_flushed(patch: pytest.MonkeyPatch) -> None:
-    """A record goes that another supersedes, and then the power takes that other one."""
+    """A superseded record is cleaned, and then a power failure takes the newer one."""
     real = SimulatedLog.clean
 
     def clean(self: SimulatedLog, *args: Any) -> None:
@@ -57,7 +57,7 @@ def a_start_cuts_off_a_whole_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_cleaned_batch_is_read_as_a_whole_one(patch: pytest.MonkeyPatch) -> None:
-    """The offsets of what is left in it are counted through from its first one."""
+    """The offsets of its remaining records are counted from the first one."""
     real = Batch.read
 
     def read(self: Batch) -> list[tuple[int, Any]]:
@@ -81,7 +81,7 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_as(shard: GroupShard, **other: Any) -> Any:
-    """A shard with another view, as a snapshot looks at it."""
+    """A shard with another view, as a snapshot sees it."""
     view = shard.view
     parts = {
         "offsets": view.offsets, "recorded": view.recorded, "all_pending": view.all_pending

@@ -1,7 +1,7 @@
-"""What was acknowledged is never lost, and what is read was once written (the first invariant).
+"""Acknowledged records are never lost, and every read record was written (the first invariant).
 
-Remembers every accepted record, and up to where replies have left: whoever got one may rely on all
-that came before. Each start is held against that.
+It remembers every accepted record, and the offset up to which replies have left: a client with a
+reply may rely on all earlier records. Each start is checked against that.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from tests.model.log_reader import ModelRecord
 
 
 class Promises:
-    """The records of one log, as they were accepted, whatever became of the log since."""
+    """The accepted records of one log, whatever became of the log since."""
 
     def __init__(self) -> None:
         self.told = 0
-        """Replies that depend on all records below have left."""
+        """Replies that depend on all records below this offset have left."""
         self._written: dict[bytes, list[tuple[int, bytes | None]]] = {}
         """By key: log offset and value of each of its records, ascending."""
         self._open: dict[int, list[int]] = {}
-        """By producer: the records of its transaction that has not ended."""
+        """By producer: the records of its open transaction."""
         self._aborted: set[int] = set()
-        """Records of aborted transactions: a cleaner may take them, and nobody misses them."""
+        """Records of aborted transactions: a cleaner may remove them."""
 
     def accepted(self, records: Iterable[ModelRecord]) -> None:
-        """These are about to be appended."""
+        """These records are about to be appended."""
         for record in records:
             if record.is_marker:
                 ended = self._open.pop(record.producer_id, [])
@@ -36,15 +36,16 @@ class Promises:
             self._written.setdefault(record.key, []).append((record.log_offset, record.value))
 
     def leaves(self, log_offset: int) -> None:
-        """A reply that depends on the records below ``log_offset`` is on its way."""
+        """A reply that depends on the records below ``log_offset`` leaves."""
         self.told = max(self.told, log_offset)
 
     def forgo(self, log_offset: int) -> None:
-        """The power fails, and nothing was promised but what is flushed, below ``log_offset``."""
+        """The power fails, and only flushed records, below ``log_offset``, are promised."""
         self.told = min(self.told, log_offset)
 
     def kept(self, found: Iterable[ModelRecord], end: int) -> None:
-        """A start finds these records in a log that ends at ``end``; fail unless that may be."""
+        """A start finds these records in a log that ends at ``end``; fail unless that is
+        permitted."""
         assert end >= self.told, f"the log ends at {end}, and {self.told} was acknowledged"
         newest: dict[bytes, int] = {}
         self._aborted = {each for each in self._aborted if each < end}
@@ -60,7 +61,7 @@ class Promises:
             newest[record.key] = record.log_offset
         for key, written_of_key in self._written.items():
             while written_of_key and written_of_key[-1][0] >= end:
-                written_of_key.pop()  # lost, and nobody was told
+                written_of_key.pop()  # lost, and never acknowledged
             told = (
                 each
                 for each in reversed(written_of_key)

@@ -1,4 +1,4 @@
-"""What a reply may say, given what its request found: fences, votes, assignments, offsets."""
+"""Permitted replies for the state at the request: fences, votes, assignments, offsets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def describe_code(reply: Reply) -> Any:
-    """The code, or codes, of a reply."""
+    """The error code, or codes, of a reply."""
     if isinstance(reply, int):
         return reply
     return reply.errors if isinstance(reply, CommitReply) else reply.error_code
@@ -55,7 +55,7 @@ def describe_code(reply: Reply) -> Any:
 
 @dataclass
 class Before:
-    """What a call found."""
+    """The state that a call found."""
 
     group: Group | None = None
     state: State | None = None
@@ -63,11 +63,11 @@ class Before:
     static_members: dict[str, str] = field(default_factory=dict)
     generation_id: int = 0
     sessions: dict[str, int] = field(default_factory=dict)
-    """When each member's session would end."""
+    """The end of each member's session."""
 
 
 class ReplyChecks:
-    """The checks of single replies, and what they remember of earlier ones."""
+    """Checks of single replies, and the state of earlier ones."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -81,23 +81,23 @@ class ReplyChecks:
         self.assigned: dict[tuple[Any, ...], bytes] = {}
         """(group, life, generation, member's identity) to its assignment."""
         self.fenced: set[tuple[str, str]] = set()
-        """(group, member id) that were told FENCED_INSTANCE_ID in this life of the shard."""
+        """(group, member id) that got FENCED_INSTANCE_ID in this life of the shard."""
         self.given: dict[tuple[Any, ...], dict[str, bytes]] = {}
-        """(group, life, generation) to what its leader gave each member."""
+        """(group, life, generation) to the leader's assignments of its members."""
         self.touched: set[str] = set()
-        """The groups that calls and records of this step were about."""
+        """The groups of this step's calls and records."""
         self.checked: dict[str, int] = {}
 
     def count(self, what: str) -> None:
-        """Remember that a check had something to look at: one that never has proves nothing."""
+        """Count a check that had something to check: a check that never has proves nothing."""
         self.checked[what] = self.checked.get(what, 0) + 1
 
     def _life(self, group_id: str) -> tuple[int, int]:
-        """Generations begin anew when a group is forgotten, and may when the shard is loaded."""
+        """Generations restart when a group is forgotten, and may when the shard is loaded."""
         return self.loads, self.removals.get(group_id, 0)
 
     def before_call(self, call: Call) -> None:
-        """Remember what the call finds."""
+        """Remember the state that the call finds."""
         group_id = getattr(call, "group_id", "")
         self.touched.add(group_id)
         group = self.world.shard.view.groups.get(group_id)
@@ -116,13 +116,13 @@ class ReplyChecks:
                 self._note_given(call, group)
 
     def _note_given(self, call: SyncGroup, group: Group) -> None:
-        """What a leader hands out; only if it is not refused does anybody get it."""
+        """Remember a leader's assignments; a member gets them only if the call is not rejected."""
         if (call.member_id, call.generation_id) == (group.leader_id, group.generation_id):
             key = (call.group_id, self._life(call.group_id), call.generation_id)
             self.given[key] = {_identity(name): value for name, value in call.assignments}
 
     def after_call(self, call: Call, outcome: Outcome) -> None:
-        """The reply, if there is one already, fits what the call found."""
+        """The reply, if there is one already, fits the state that the call found."""
         for ticket, reply in outcome.replies:
             if ticket != call.ticket:
                 continue
@@ -151,15 +151,15 @@ class ReplyChecks:
                     self.count("deleted")
 
     def _check_sessions(self, call: Call, reply: Reply) -> None:
-        """What is refused, or needs no membership, keeps nobody's session."""
+        """A rejected call, and a call without membership, renews no session."""
         code = describe_code(reply)
         if isinstance(call, Heartbeat | SyncGroup | OffsetCommit):
             if code == NONE or not isinstance(code, int):
                 return
             if isinstance(call, Heartbeat) and code == REBALANCE_IN_PROGRESS:
-                return  # it is a member's, and tells it to rejoin
+                return  # it is a member's, and asks it to rejoin
             if isinstance(call, SyncGroup) and code == UNKNOWN_SERVER_ERROR:
-                return  # taken, and could not be written: everybody is to rejoin
+                return  # accepted, but could not be written: all members have to rejoin
         elif not isinstance(
             call, OffsetFetch | DescribeGroup | ListGroups | TxnOffsetCommit | EndOffsets
         ):
@@ -173,7 +173,8 @@ class ReplyChecks:
             self.count("sessions")
 
     def _check_fence(self, call: Heartbeat | SyncGroup | OffsetCommit) -> None:
-        """Only the current (member, generation) gets in, and the current holder of an instance."""
+        """Only the current (member, generation) is accepted, and the current holder of an
+        instance id."""
         found = self.before
         assert call.member_id in found.members, f"{call} of no member"
         assert call.generation_id == found.generation_id, f"{call} of another generation"
@@ -215,7 +216,8 @@ class ReplyChecks:
     def _check_transactional(
         self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
     ) -> None:
-        """Who names a membership has it; what is taken is pending, and nothing else moves."""
+        """A call with a membership is of a member; accepted offsets are pending, and nothing
+        else changes."""
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -235,7 +237,7 @@ class ReplyChecks:
         self.count("transactional commit")
 
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
-        """What is fetched is what the second reader sees; -1 where it sees nothing."""
+        """A fetched offset equals that of the second reader; -1 if it has none."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
@@ -300,13 +302,13 @@ class ReplyChecks:
             self.count("fenced")
 
     def _check_join_reply(self, call: JoinGroup, reply: JoinReply) -> None:
-        """In one generation everybody is told one protocol and one leader."""
+        """In one generation all members get the same protocol and leader."""
         if reply.error_code:
             assert (reply.generation_id, reply.members, reply.leader) == (-1, (), "")
             return
         group = self.world.shard.view.groups.get(call.group_id)
         if group is None or group.generation_id != reply.generation_id:
-            return  # of a generation before
+            return  # of an earlier generation
         told = (reply.protocol_name, _identity(reply.leader))
         key = (call.group_id, self._life(call.group_id), reply.generation_id)
         assert self.votes.setdefault(key, told) == told
@@ -314,7 +316,7 @@ class ReplyChecks:
         self.count("join")
 
     def _check_sync_reply(self, call: SyncGroup, reply: SyncReply) -> None:
-        """In one generation each member gets one assignment, however often it asks."""
+        """In one generation each member always gets the same assignment."""
         if reply.error_code:
             assert reply.assignment == b""
             return
@@ -336,9 +338,9 @@ _STATIC = re.compile(r"(.*-static-\d|nobody's)-")
 
 
 def _identity(member_id: str) -> str:
-    """A static member keeps its instance id, whatever member id it has now.
+    """A static member keeps its instance id, whatever its member id is.
 
-    The instance id "nobody's" is what confused clients join with, one in the place of the other.
+    Confused clients share one instance id, and replace each other.
     """
     static = _STATIC.match(member_id)
     return member_id if static is None else static[1]

@@ -1,7 +1,7 @@
-"""The simulated disk: one log of batches, what of it is flushed, and the snapshot beside it.
+"""The simulated disk: one log of batches, its flushed part, and a snapshot.
 
-It appends, flushes, loses power, is cleaned, and takes and loads snapshots, all in memory; what it
-holds are bytes as they lie in a segment, read back by the code that reads real logs.
+It appends, flushes, loses power, is cleaned, and takes and loads snapshots, all in memory; its
+content has the bytes of a segment, read by the code that reads real logs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ TOPIC_ID = bytes(16)
 
 @dataclass
 class Batch:
-    """Records that are appended whole or not at all."""
+    """Records that are appended completely or not at all."""
 
     first_offset: int
     end_offset: int
     data: bytes
     runs: list[tuple[int, Run | OwnBatch]] | None = None
-    """What ``data`` says, once somebody has read it."""
+    """The decoded ``data``, after the first read."""
 
     def read(self) -> list[tuple[int, Run | OwnBatch]]:
-        """The runs in it with their log offsets, made of the bytes.
+        """The runs of the batch with their log offsets, decoded from the bytes.
 
-        A reader leaves out commits after a marker of a higher epoch. No call here makes one, so
-        that each batch is read by itself, once.
+        A reader omits commits after a marker of a higher epoch. No call here makes one, so each
+        batch is read by itself, once.
         """
         if self.runs is None:
             reader = GroupReader(_SHARD, 0, 1)
@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass
 class Snapshot:
-    """Its bytes, from where the log is replayed over it, and what it has seen of the log."""
+    """Its bytes, the offset from which the log is replayed, and what it has seen of the log."""
 
     data: bytes
     begin: int
@@ -55,56 +55,55 @@ class Snapshot:
 
 
 class SimulatedLog:
-    """A log whose owner alone appends; ``flushes`` says that it is stable when flushed."""
+    """A log with one writer; with ``flushes`` a record is stable when flushed."""
 
     def __init__(self, flushes: bool) -> None:
         self.flushes = flushes
         self.batches: list[Batch] = []
         self.end = 0
-        """Offset behind the last record appended."""
+        """Offset after the last appended record."""
         self.flushed = 0
-        """All below is on the disk."""
+        """Records below are on the disk."""
         self.snapshot: Snapshot | None = None
 
     @property
     def stable(self) -> int:
-        """All below may be told."""
+        """Records below may be acknowledged."""
         return self.flushed if self.flushes else self.end
 
     @property
     def data(self) -> bytes:
-        """The whole log."""
+        """The bytes of the whole log."""
         return b"".join(batch.data for batch in self.batches)
 
     def append(self, batches: list[Batch]) -> None:
-        """Put batches behind the last one."""
+        """Append batches."""
         for batch in batches:
             assert batch.first_offset == self.end
             self.batches.append(batch)
             self.end = batch.end_offset
 
     def flush(self) -> None:
-        """Bring all to the disk."""
+        """Flush everything to the disk."""
         self.flushed = self.end
 
     def unflushed(self) -> int:
-        """How many batches power may take."""
+        """The number of batches that a power failure may take."""
         return sum(batch.end_offset > self.flushed for batch in self.batches)
 
     def lose(self, count: int) -> None:
-        """Power is lost, and with it the last ``count`` batches."""
+        """A power failure takes the last ``count`` batches."""
         assert count <= self.unflushed()
         if count:
             del self.batches[-count:]
             self.end = max(self.batches[-1].end_offset if self.batches else 0, self.flushed)
 
     def clean(self, cut: int, tombstones_too: bool) -> None:
-        """Do what a cleaner does to the first ``cut`` batches: of each key the last record stays.
+        """Clean the first ``cut`` batches: of each key the last record stays.
 
-        A batch that loses all its records goes. ``tombstones_too``: these go as well, but for those
-        that the snapshot does not know of. Whose records go that came behind the beginning of the
-        snapshot is of no use any more. What was aborted goes, markers stay, and the beginning of a
-        transaction that has not ended is the end of the work.
+        A batch without records is removed. With ``tombstones_too`` tombstones are removed as
+        well, except those that the snapshot does not know. Aborted records are removed, markers
+        stay, and the cleaning ends at the start of an open transaction.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
         ends = self._ends()
@@ -153,7 +152,7 @@ class SimulatedLog:
         self.batches[:cut] = cleaned
 
     def _ends(self) -> list[bool | None]:
-        """Of each batch whether it was committed; None while its transaction has not ended."""
+        """Whether each batch was committed; None while its transaction is open."""
         ended: dict[int, bool] = {}
         ends: list[bool | None] = []
         for batch in reversed(self.batches):
@@ -174,12 +173,13 @@ class SimulatedLog:
         self.snapshot = Snapshot(b"".join(blocks), self.end, self.end)
 
     def opened(self) -> None:
-        """Refuse a snapshot that is ahead of the log, as a start does."""
+        """Reject a snapshot that is ahead of the log, as a start does."""
         if self.snapshot is not None and self.snapshot.end > self.end:
             self.snapshot = None
 
     def replay(self, shard: GroupShard, behind: list[Batch], with_snapshot: bool) -> None:
-        """Load ``shard`` with the log and what is ``behind`` it, or the snapshot and the tail."""
+        """Load ``shard`` from the log and the batches ``behind`` it, or from the snapshot and
+        the rest."""
         begin = 0
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin

@@ -1,14 +1,13 @@
 """Faults planted one at a time: the simulation must find each of them.
 
-A checker that never trips proves nothing; this is the test of the checkers. A plant is a function
-that puts a wrong piece into the place of a right one with `monkeypatch`, which takes it out again
-when the test ends, so that no fault is ever in the code. Then worlds run until a checker says
-AssertionError; a fault that twenty worlds of 600 steps do not find has no checker. Those of
-durability are planted into the disk that the world plays (disk_plants.py), the others into the
-core.
+A checker that never fails proves nothing; this is the test of the checkers. A plant is a
+function that replaces correct code by wrong code with `monkeypatch`, which restores it when the
+test ends, so that no fault is ever in the code. Then worlds run until a checker raises
+AssertionError; a fault that twenty worlds of 600 steps do not find has no checker. Faults of
+durability are planted into the simulated disk (disk_plants.py), the others into the core.
 
-Each is listed under the invariant that it breaks; docs/internals/testing.md says where each one's
-checker is.
+Each is listed under the invariant that it breaks; docs/internals/simulations.md names the checker
+of each.
 """
 
 from __future__ import annotations
@@ -285,7 +284,7 @@ def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_generation_is_stored_twice(patch: pytest.MonkeyPatch) -> None:
-    """A leader that speaks again while others have yet to sync gives them something else."""
+    """A leader that sends another SyncGroup before all have synced changes the assignment."""
     real = coordinator.classic.membership._assign
 
     def assign(step: Step, group: Group, call: Any) -> None:
@@ -439,13 +438,13 @@ FOUND_SOON = set(PLANTS) - {
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
     a_flush_is_not_waited_for,
 }
-"""In less than a second; the campaign looks for the others."""
+"""Found in less than a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated shard")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_core_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):
         try:

@@ -1,8 +1,7 @@
-"""A seeded simulation of clients, clocks, crashes and failed writes over the pure core.
+"""A seeded simulation of clients, clocks, crashes and failed writes on the pure core.
 
-`make simulate SEED=n` runs one seed alone, for as many steps as STEPS says. A failure prints its
-seed. Each run has the same few seeds and as many fresh ones; the end of a run says how fast the
-worlds went.
+`make simulate SEED=n` runs one seed, for STEPS steps. A failure prints its seed. Each run has
+the same few seeds and as many fresh ones; its end prints the speed of the worlds.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Tell = Callable[[str, object], None]
 
 
 def again(seed: int, steps: int) -> str:
-    """What plays a world once more; it ends the message of every failure."""
+    """The command that runs a world again; it ends the message of every failure."""
     return f"again with: make simulate SEED={seed} STEPS={steps}"
 
 
 def run(seed: int, steps: int, tell: Tell) -> World:
-    """One world from its first step to its rest; a broken law says which seed broke it."""
+    """Run one world from its first step to its rest; a failure names its seed."""
     world = World(seed)
     began_s = time.process_time()
     try:
@@ -49,19 +48,19 @@ def run(seed: int, steps: int, tell: Tell) -> World:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_laws_hold(seed: int, record_property: Tell) -> None:
+def test_core_laws_hold_in_a_simulated_world(seed: int, record_property: Tell) -> None:
     assert run(seed, STEPS, record_property).checkers.steps >= STEPS
 
 
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
-def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Tell) -> None:
-    """Other worlds in each run; the failure of one names its seed, to be run again."""
+def test_core_laws_hold_for_a_fresh_seed(number: int, record_property: Tell) -> None:
+    """The seed is new in each run; a failure prints it."""
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(seed, STEPS, record_property)
     assert world.checkers.steps >= STEPS, again(seed, STEPS)
 
 
-def test_one_seed_is_one_world() -> None:
+def test_same_seed_gives_the_same_world() -> None:
     one, other = World(77), World(77)
     for world in (one, other):
         for _ in range(300):
@@ -70,8 +69,7 @@ def test_one_seed_is_one_world() -> None:
     assert one.happened == other.happened
 
 
-def test_every_corner_is_reached(record_property: Tell) -> None:
-    """Each kind of event happens and each checker has something to check."""
+def test_every_event_and_check_occurs_in_ten_worlds(record_property: Tell) -> None:
     happened: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     for seed in range(1000, 1010):
@@ -99,5 +97,5 @@ def test_every_corner_is_reached(record_property: Tell) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_the_laws_hold_for_long(seed: int, record_property: Tell) -> None:
+def test_core_laws_hold_for_a_long_time(seed: int, record_property: Tell) -> None:
     assert run(seed, SOAK_STEPS, record_property).checkers.steps >= SOAK_STEPS

@@ -1,10 +1,10 @@
-"""The simulated world: one shard, its log, two clocks, clients, and everything that fails.
+"""The simulated world: one shard, its log, two clocks, clients, and all kinds of failures.
 
-The core is driven as the runtime drives it: a call's records are encoded and replayed at once, the
-turn ends with an append, replies are released when what they depend on is appended. In between the
-world may crash, lose power, fail an append, be slow to flush, clean its log, take snapshots, lose
-replies and connections, and move its clocks. One seed decides everything, so that a failure is
-repeated by its seed.
+The core is driven as the runtime drives it: a call's records are encoded and replayed at once,
+the turn ends with an append, replies are released when the records that they depend on are
+appended. In between the world may crash, lose power, fail an append, be slow to flush, clean its
+log, take snapshots, lose replies and connections, and move its clocks. One seed decides
+everything, so that a seed repeats a failure.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Client = Member | Admin | Transactor
 
 @dataclass
 class Request:
-    """One request under way."""
+    """One request in flight."""
 
     ticket: int
     client: Client
     call: Call
     sent_ms: int
-    """Monotonic, less the leaps before."""
+    """Monotonic time, less the leaps before."""
 
 
 @dataclass
@@ -55,10 +55,10 @@ class Held:
 
 
 class World:
-    """Everything there is; ``step`` lets one thing happen and has it checked."""
+    """The whole world; ``step`` makes one thing happen and checks it."""
 
     late_ms = 0
-    """How late the timer may be: here it never is."""
+    """How late the timer may be: here it is never late."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -76,17 +76,18 @@ class World:
         self.mono_ms = 1_000
         self.wall_ms = 1_700_000_000_000
         self.leapt_ms = 0
-        """How long nobody did anything in all: what was due then is late by no fault of its own."""
+        """Total length of the leaps, in which nothing ran: timers due then are late without a
+        fault."""
         self.log = SimulatedLog(flushes=rng.random() < 0.4)
         self.unappended: list[Batch] = []
         self.accepted = 0
-        """Offset behind the last record that was replayed."""
+        """Offset after the last replayed record."""
         self.held: list[Held] = []
         self.open: dict[int, Request] = {}
-        """Requests in the shard's hands: neither answered nor forgotten."""
+        """Requests that the shard has: neither answered nor forgotten."""
         self.last_ticket = 0
         self.connections: Counter[str] = Counter()
-        """By client: the number of its connection."""
+        """The number of each client's connection."""
         self.happened: Counter[str] = Counter()
         self.clients: list[Client] = [
             Admin("admin", Random(rng.random())),
@@ -128,7 +129,7 @@ class World:
     # ------------------------------------------------------------------------------- one step
 
     def step(self) -> None:
-        """Let one thing happen, then do what is due, then check the laws."""
+        """Make one thing happen, run what is due, check the laws."""
         [(happening, _)] = self.rng.choices(self.happenings, cum_weights=self._weights)
         self.happened[happening.__name__] += 1
         happening()
@@ -171,7 +172,7 @@ class World:
         self.checkers.after_call(call, outcome)
 
     def client_repeats(self) -> None:
-        """A client that waits sends the same again, on another connection."""
+        """A waiting client repeats its request on another connection."""
         waiting = [client for client in self.clients if client.waiting_for is not None]
         if waiting:
             client = self.rng.choice(waiting)
@@ -188,13 +189,13 @@ class World:
             self._disconnect(self.rng.choice(waiting))
 
     def client_restarts(self) -> None:
-        """A process dies without a word and comes back; a static one under its instance id."""
+        """A client crashes and returns; a static one with its instance id."""
         client = self.rng.choice(self.clients)
         self._disconnect(client)
         client.restart()
 
     def _disconnect(self, client: Client) -> None:
-        """What the client has parked counts on, and its answer reaches nobody."""
+        """The client's parked requests still count, and their responses are dropped."""
         self.held = [held for held in self.held if held.request.client is not client]
         client.waiting_for = None
         self._take(self.shard.connection_closed(self._connection(client), self.now))
@@ -209,7 +210,7 @@ class World:
         self.wall_ms += passed_ms
 
     def time_leaps(self) -> None:
-        """The process was stopped, or nobody did anything for long."""
+        """The process was suspended, or was idle for a long time."""
         leap_ms = self.rng.choice([7_000, 31_000, 400_000])
         self.mono_ms += leap_ms
         self.wall_ms += leap_ms
@@ -234,7 +235,7 @@ class World:
         self.checkers.told(outcome.events)
 
     def _accept(self, runs: list[Run | OwnBatch]) -> None:
-        """One batch if the runs fit into one, else a batch a run; each is replayed at once."""
+        """One batch if the runs fit into one, else one batch per run; each is replayed at once."""
         if runs and isinstance(runs[0], OwnBatch):
             self._accept_own(runs)
             return
@@ -256,7 +257,7 @@ class World:
                 self.checkers.accepted(data)
 
     def _accept_own(self, runs: list[Any]) -> None:
-        """Runs that each have a batch of their own."""
+        """Runs that each need their own batch."""
         for run in runs:
             self.checkers.before_replay(run)
             data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
@@ -273,7 +274,7 @@ class World:
         self._release()
 
     def disk_flushes(self) -> None:
-        """A flush ends; where the settings ask for it, replies have waited for that."""
+        """A flush ends; with flush settings, replies have waited for it."""
         self.log.flush()
         self._release()
 
@@ -290,7 +291,7 @@ class World:
             self.checkers.leaves(each.log_offset)
             client = each.request.client
             if client.waiting_for is None or client.waiting_for.ticket != each.request.ticket:
-                continue  # it gave that request up
+                continue  # it abandoned that request
             client.waiting_for = None
             if self.rng.random() >= 0.02:
                 client.hear(each.request.call, each.reply)
@@ -305,7 +306,7 @@ class World:
         for each in held:
             if each.log_offset > self.log.stable:
                 each.reply = refusal(each.request.call, COORDINATOR_NOT_AVAILABLE)
-            each.log_offset = 0  # it says nothing of the log, or what is stable
+            each.log_offset = 0  # it depends on no record, or on a stable one
         self.unappended.clear()
         self.accepted = self.log.end
         self._take(self.shard.unload(NOT_COORDINATOR))
@@ -319,7 +320,7 @@ class World:
     def crash(self) -> None:
         """``kill -9``: a part of the turn may be in the file; all else is gone.
 
-        Where replies wait for flushes it may be the power: what was not flushed may be gone too.
+        With flush settings it may be a power failure: unflushed records may be gone too.
         """
         self._append(self.rng.randint(0, len(self.unappended)))
         self.unappended.clear()
@@ -336,8 +337,8 @@ class World:
         self._load()
 
     def log_is_cleaned(self) -> None:
-        """A cleaner has been at the log, up to some batch; nobody may notice."""
-        self.log.flush()  # what supersedes a record must not be lost when the record is gone
+        """A cleaner has cleaned the log up to some batch, unnoticed by clients."""
+        self.log.flush()  # a superseded record must not be removed before the newer one is safe
         cut = self.rng.randint(0, len(self.log.batches))
         self.log.clean(cut, self.rng.random() < 0.3)
         self.checkers.check_reload(with_snapshot=False)
@@ -345,7 +346,7 @@ class World:
             self.checkers.check_reload(with_snapshot=True)
 
     def snapshot_is_taken(self) -> None:
-        """All that the shard says is in the log first, as the broker waits for it."""
+        """The shard's records are appended first; the broker waits for that too."""
         self._append(len(self.unappended))
         self.log.take_snapshot(self.shard)
         self.checkers.check_reload(with_snapshot=True)
@@ -357,7 +358,7 @@ class World:
         self._take(self.shard.loaded(self.now))
 
     def loaded_shard(self, with_snapshot: bool) -> GroupShard:
-        """A fresh shard that has read the log and what is not appended yet; not ``loaded``."""
+        """A fresh shard that has read the log and the records not appended yet; not ``loaded``."""
         shard = GroupShard(self.config)
         self.log.replay(shard, self.unappended, with_snapshot)
         return shard
@@ -365,7 +366,7 @@ class World:
     # ------------------------------------------------------------------------------------ calm
 
     def calm(self, rounds: int = 400) -> None:
-        """Nothing fails any more and everybody behaves: soon every group must come to rest."""
+        """All failures end and clients behave well: soon every group must come to rest."""
         complaints = ["nothing was tried"]
         for _ in range(rounds):
             complaints = self.checkers.unrest()

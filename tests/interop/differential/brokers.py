@@ -1,7 +1,7 @@
-"""The three brokers of a differential run, started side by side.
+"""The three brokers of a differential run.
 
-Kafka 3.9.2 is the last with the old coordinator, and in ZooKeeper mode the last that serves every
-version of every API.
+Kafka 3.9.2 is the last with the old coordinator, and in ZooKeeper mode the last that serves
+every version of every API.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON = {
     "offsets.topic.num.partitions": "4",
 }
 _ONE_BY_ONE = {"num.io.threads": "1", "num.network.threads": "1"}
-"""Kafka handles requests of several connections in the order in which they came."""
+"""With these, Kafka handles requests of several connections in the order of their arrival."""
 _COORDINATOR = {
     NEW: {"group.coordinator.append.linger.ms": "0"},
     OLD: {
@@ -35,7 +35,7 @@ _COORDINATOR = {
 
 
 class ZooKeeperKafka(KafkaBroker):
-    """Kafka 3.9.2 in ZooKeeper mode, with a ZooKeeper of its own."""
+    """Kafka 3.9.2 in ZooKeeper mode, with its own ZooKeeper."""
 
     def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
         super().__init__(data, settings, OLD)
@@ -67,7 +67,7 @@ class ZooKeeperKafka(KafkaBroker):
         )
 
     def kill(self) -> None:
-        """Kill both; what they have is not used again."""
+        """Kill both; their data is not used again."""
         super().kill()
         if self.zookeeper:
             self.zookeeper.kill()
@@ -83,7 +83,7 @@ def three_brokers(
     shared = {**COMMON, **settings}
     brokers: dict[str, Broker] = {}
     tested = make_broker(folder / "tested" / "data", shared)
-    if isinstance(tested, KafkaBroker):  # BROKER=kafka: the tester is tested
+    if isinstance(tested, KafkaBroker):  # BROKER=kafka: this tests the tester
         tested.settings |= {**_ONE_BY_ONE, **_COORDINATOR[tested.version]}
         brokers["kafka under test"] = tested
     else:
@@ -104,5 +104,5 @@ def three_brokers(
 
 
 def targets(brokers: Mapping[str, Broker]) -> list[Target]:
-    """The brokers as a run wants them."""
+    """The brokers as targets of a run."""
     return [Target(name, broker.port) for name, broker in brokers.items()]

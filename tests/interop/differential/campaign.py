@@ -1,4 +1,4 @@
-"""A run of many traces over the same brokers, and the shrinking of one that fails."""
+"""A run of many traces over the same brokers, and the shrinking of failing ones."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tests.interop.differential.trace import TOPICS, Trace
 from tests.interop.differential.wire import Target
 
 TOGETHER = 6
-"""How many traces run at the same time, each in a group of its own."""
+"""The number of concurrent traces, each in its own group."""
 SHRINK_FOR_S = 30.0
 
 
 @dataclass
 class Campaign:
-    """Traces of the seeds from `first_seed` on, until `steps` answers were compared."""
+    """Traces of the seeds from `first_seed` on, until `steps` responses were compared."""
 
     targets: list[Target]
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     stop_after: int = 3
-    """How many traces may fail before no more are begun."""
+    """The number of failing traces after which no more start."""
     coverage: Coverage = field(default_factory=Coverage)
     legal: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Run them; the failing traces, shrunk, are in `failed`."""
+        """Run the traces; `failed` has the failing ones, shrunk."""
         for target in self.targets:
             await target.prepare(TOPICS)
         seeds = iter(range(self.first_seed, self.first_seed + self.seeds))
@@ -57,7 +57,7 @@ class Campaign:
         return await Run(trace, self.targets, group, coverage, legal).run()
 
     async def _shrunk(self, failed: Outcome) -> Outcome:
-        """The same failure with fewer steps: what was not sent is cut, then chunks are left out."""
+        """The same failure with fewer steps: unsent steps are cut, then chunks are omitted."""
         ends = time.monotonic() + SHRINK_FOR_S
         best = failed
         size = max(1, len(best.done) // 2)
@@ -74,7 +74,7 @@ class Campaign:
         return best
 
     def differences(self) -> str:
-        """The failing traces as text, each with the seed that makes it again."""
+        """The failing traces as text, each with its seed."""
         lines = []
         for each in self.failed:
             lines += ["", f"SEED={each.trace.seed} differs (shrunk to {len(each.done)} steps):"]
@@ -83,7 +83,7 @@ class Campaign:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """Coverage and where brokers differed for a reason, as text."""
+        """Coverage, and differences with a reason, as text."""
         lines = [self.coverage.summary(), "", "where the two Kafkas differ, or a reason is known:"]
         lines += [f"  {count:5} {what}" for what, count in self.legal.most_common(40)]
         lines += ["", f"how traces ended: {dict(self.ends)}"]

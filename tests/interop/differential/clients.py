@@ -1,8 +1,8 @@
-"""Clients for scenarios in which time decides: each broker is asked the same, and its answers and
-their delays are written down as facts.
+"""Clients for scenarios that depend on time: each broker gets the same requests, and its
+responses and their delays are recorded as facts.
 
-A delay is told as a condition with its bounds: it happened no sooner than the timeout, and no later
-than LATE_S after it. What a broker answers in between is asked every POLL_S.
+A delay is recorded as a condition with bounds: no sooner than the timeout, and no later than
+LATE_S after it. A polled response is requested every POLL_S.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
-"""What a clock that counts whole ticks may be early."""
+"""Tolerance for clocks that count whole ticks."""
 LATE_S = 5.0
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE = 0, 22, 25, 27
 LOADING = frozenset({14, 15, 16})
 
 
 class Since:
-    """A moment from which delays are counted."""
+    """A moment from which delays are measured."""
 
     def __init__(self) -> None:
         self._began = asyncio.get_running_loop().time()
 
     def took(self, at_least_s: float) -> str:
-        """The fact that as much time has passed, and not much more."""
+        """The fact that this much time has passed, and not much more."""
         past_s = asyncio.get_running_loop().time() - self._began
         if past_s < at_least_s - EARLY_S:
             return f"too early: {past_s:.2f} s, not {at_least_s:g}"
@@ -39,7 +39,7 @@ class Since:
 
 
 class Client:
-    """One member of a group on one broker: what it knows, and its requests."""
+    """One member of a group on one broker: its state and its requests."""
 
     def __init__(self, group: ScenarioGroup, name: str, instance_id: str | None) -> None:
         self.group = group
@@ -52,7 +52,7 @@ class Client:
         self._wires: list[Wire] = []
 
     async def ask(self, api: str, version: int, **value: Any) -> asyncio.Future[dict[str, Any]]:
-        """Send a request on a connection of this client's that is free; the future answers."""
+        """Send a request on a free connection of this client; the future is its response."""
         wire = next((w for w in self._wires if w.free), None)
         if wire is None:
             wire = await self.group.target.open(self.name)
@@ -63,7 +63,7 @@ class Client:
     async def join_request(
         self, session_ms: int, rebalance_ms: int, version: int = 5, member_id: str | None = None
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send JoinGroup; with "" as member id as a new client, or as one that came back."""
+        """Send JoinGroup; "" as member id means a new client, or a restarted one."""
         value: dict[str, Any] = {
             "session_timeout_ms": session_ms,
             "member_id": self.member_id if member_id is None else member_id,
@@ -77,7 +77,7 @@ class Client:
         return await self.ask("JoinGroup", version, **value)
 
     async def joined(self, answer: Awaitable[dict[str, Any]]) -> int:
-        """Wait for the answer to a JoinGroup, learn from it and return its error."""
+        """Wait for a JoinGroup response, update this client from it, and return its error."""
         found = await asyncio.wait_for(answer, ANSWERED_WITHIN_S)
         code: int = found["error_code"]
         if found["member_id"]:
@@ -92,15 +92,15 @@ class Client:
         return code
 
     async def join(self, session_ms: int, rebalance_ms: int) -> Awaitable[dict[str, Any]]:
-        """Join in one request: a dynamic member by version 3, which needs no id first.
+        """Join in one request: a dynamic member uses version 3, which needs no id first.
 
-        Between the two requests of a later version 3.9.2 may forget the empty group.
+        Between the two requests of a later version 3.9.2 may delete the empty group.
         """
         version = 3 if self.instance_id is None else 5
         return await self.join_request(session_ms, rebalance_ms, version)
 
     async def sync(self) -> asyncio.Future[dict[str, Any]]:
-        """Send SyncGroup; the leader's says for each member "for NAME"."""
+        """Send SyncGroup; the leader assigns "for NAME" to each member."""
         names = self.group.names
         given = [
             {"member_id": id_, "assignment": f"for {names.get(id_, '?')}".encode()}
@@ -116,7 +116,7 @@ class Client:
         )
 
     async def heartbeat(self, member_id: str | None = None) -> int:
-        """The answer to a Heartbeat."""
+        """The error of a Heartbeat."""
         answer = await self.ask(
             "Heartbeat",
             3,
@@ -128,7 +128,7 @@ class Client:
         return code
 
     async def commit(self) -> int:
-        """Commit an offset as a member; the answer."""
+        """Commit an offset as a member; returns the error."""
         entry = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
         answer = await self.ask(
             "OffsetCommit",
@@ -142,24 +142,23 @@ class Client:
         return code
 
     async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
-        """Heartbeat again and again, always 0, until the answer is `code`."""
+        """Send Heartbeats, whose error must be 0, until it is `code`."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
     def close(self) -> None:
-        """Close this client's connections."""
         for wire in self._wires:
             wire.close()
 
 
 class ScenarioGroup:
-    """One group on one broker, and what was seen of it."""
+    """One group on one broker, and the recorded facts."""
 
     def __init__(self, target: Target, group_id: str) -> None:
         self.target = target
         self.group_id = group_id
         self.names: dict[str, str] = {}
         self.member_ids: list[str] = []
-        """Of the last generation, as its leader was told."""
+        """Member ids of the last generation, from the leader's JoinGroup response."""
         self.facts: list[str] = []
         self.clients: list[Client] = []
 
@@ -169,7 +168,7 @@ class ScenarioGroup:
         return self.clients[-1]
 
     def saw(self, *parts: object) -> None:
-        """Write a fact down."""
+        """Record a fact."""
         self.facts.append(" ".join(str(part) for part in parts))
 
     async def until(
@@ -179,7 +178,8 @@ class ScenarioGroup:
         within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
-        """Ask until the answer is `code`; a fact that says so, or what came instead."""
+        """Repeat a request until its error is `code`; returns a fact that says so, or names
+        another error."""
         async with asyncio.timeout(within_s):
             while True:
                 answer = await ask()
@@ -192,7 +192,8 @@ class ScenarioGroup:
     async def form(self, *clients: Client, session_ms: int, rebalance_ms: int) -> None:
         """Have clients join as one generation and synchronise; the first of them leads.
 
-        Requests of two connections may overtake each other: the others wait until it is a member.
+        Requests of two connections may overtake each other: the others wait until it is a
+        member.
         """
         first, *others = clients
         parked = [await first.join(session_ms, rebalance_ms)]
@@ -205,16 +206,15 @@ class ScenarioGroup:
         await self.synchronise(*clients)
 
     async def size(self, client: Client) -> int:
-        """How many members the broker sees."""
+        """The number of members in the broker's view."""
         answer = await client.ask("DescribeGroups", 3, groups=[self.group_id])
         return len((await answer)["groups"][0]["members"])
 
     async def synchronise(self, *clients: Client) -> None:
-        """All send SyncGroup and get their assignment."""
+        """All clients send SyncGroup and get their assignment."""
         for answer in [await each.sync() for each in clients]:
             assert (await asyncio.wait_for(answer, ANSWERED_WITHIN_S))["error_code"] == NONE
 
     def close(self) -> None:
-        """Close all connections."""
         for client in self.clients:
             client.close()

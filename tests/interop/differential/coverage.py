@@ -1,8 +1,8 @@
-"""What a differential run has reached: API by version by group state by error.
+"""Coverage of a differential run: API by version by group state by error.
 
-ROWS and COLUMNS are those of the table of answers that a coordinator owes to every request in every
-state; the columns that no client can bring about from outside (a dead group, one that loads, one
-that another broker owns) are left out, and so are transactional commits, which Muster has not yet.
+ROWS and COLUMNS are those of the table of responses that a coordinator owes to every request in
+every state; the columns that no client can cause from outside (a dead group, a loading group, a
+group of another broker) are omitted, and so are transactional commits.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from tests.interop.differential.noise import NOISE, versions
 from tests.interop.differential.trace import APART, Step
 
 ENOUGH = 20
-"""How often a run must compare every version of every API."""
+"""The number of comparisons that a run must reach per version of every API."""
 
 COLUMNS = ("Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
-"""States as DescribeGroups names them; "Dead" is what it says of a group that is not there."""
+"""States in DescribeGroups; "Dead" is its state of a group that does not exist."""
 
 ROWS = (
     "JoinGroup, id given",
@@ -35,7 +35,7 @@ ROWS = (
 
 
 def row_of(step: Step, sent: dict[str, Any]) -> str:
-    """The row that a request belongs to."""
+    """The row of a request."""
     if step.api == "JoinGroup":
         return "JoinGroup, id given" if sent["member_id"] else "JoinGroup, new"
     if step.api == "OffsetCommit":
@@ -56,7 +56,7 @@ class Coverage:
         self.skipped = 0
 
     def add(self, step: Step, sent: dict[str, Any], state: str, codes: list[int]) -> None:
-        """Count one compared answer; `state` is the group's before the request."""
+        """Count one compared response; `state` is the group's before the request."""
         for code in codes:
             self.answers[step.api, step.version, state, code] += 1
         self.versions[step.api, step.version] += 1
@@ -66,11 +66,11 @@ class Coverage:
 
     @property
     def steps(self) -> int:
-        """How many answers were compared."""
+        """The number of compared responses."""
         return sum(self.versions.values())
 
     def missing(self) -> list[str]:
-        """The versions compared too seldom and the cells never reached."""
+        """Versions with too few comparisons, and cells never reached."""
         found = [
             f"{api} v{version} was compared {self.versions[api, version]} times, not {ENOUGH}"
             for api in NOISE
@@ -102,7 +102,7 @@ class Coverage:
         return "\n".join(lines)
 
     def detail(self) -> str:
-        """What was answered how often, by version, state and error."""
+        """Counts of responses by version, state and error."""
         lines = ["by version, state and error (0 is none):"]
         for api in NOISE:
             for version in versions(api):

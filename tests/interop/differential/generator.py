@@ -1,7 +1,7 @@
-"""Seeded traces: goals that walk a group through its states, and noise on the way.
+"""Seeded traces: goals that lead a group through its states, with noise on the way.
 
-`trace_of(seed)` reads nothing but its seed. It keeps only a guess of who is in the group; guards on
-the steps (`Step.when`) do the rest, so that a wrong guess costs a step and no more.
+`trace_of(seed)` depends only on its seed. It guesses the membership of the group; guards on the
+steps (`Step.when`) do the rest, so that a wrong guess costs one step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST_STEPS = 60
 
 
 class _Script(Noise):
-    """All that one seed says."""
+    """The choices of one seed."""
 
     def run(self) -> Trace:
         goals: dict[Callable[[], None], int] = {
@@ -69,7 +69,7 @@ class _Script(Noise):
         self.gather()
 
     def gather(self) -> None:
-        """Those who are in join again, then synchronise; or stop half way."""
+        """The members join again, then synchronise; or stop half way."""
         everyone = self.rng.sample(self.inside, len(self.inside))
         for actor in everyone:
             self.join(actor, "preparing")
@@ -107,7 +107,7 @@ class _Script(Noise):
         self.gather()
 
     def rejoin(self) -> None:
-        """A member joins again where nobody asked it to: with what it said before, or changed."""
+        """A member rejoins without a rebalance: with its last metadata, or changed."""
         actor = self.anyone()
         if self.maybe(0.5):
             self.lists[actor] = self._protocols()
@@ -169,7 +169,7 @@ class _Script(Noise):
         self.noise_DeleteGroups()
 
     def janitor(self) -> None:
-        """Whoever learnt more ids than one lets the others go."""
+        """One LeaveGroup removes the stale member ids that clients have replaced."""
         gone = [[actor.index, "all stale", "none"] for actor in self.actors]
         self.add(0, "LeaveGroup", self.version("LeaveGroup", 3), members=gone, reason="tidy")
 

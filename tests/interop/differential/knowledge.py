@@ -1,7 +1,8 @@
-"""What the clients of a trace know on one broker, and the requests that their steps mean there.
+"""The state of a trace's clients on one broker, and the requests that their steps mean there.
 
-A fold of the answers: no sockets, no clock. Made-up member ids are named by who got them ("c0#1" is
-the first id that client 0 was given), so that two brokers' answers can be compared.
+It is computed from responses, without sockets or clock. Generated member ids get names by their
+receiver ("c0#1" is the first id that client 0 was given), so that the responses of two brokers
+can be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MADE_UP = re.compile(r"^(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 
 @dataclass
 class Known:
-    """What one client remembers."""
+    """The state of one client."""
 
     member_id: str = ""
     generation: int = -1
@@ -45,26 +46,27 @@ class Knowledge:
         self.known = [Known() for _ in trace.actors]
         self.names: dict[str, str] = {"": "", STRANGER: "stranger"}
         self.protocols_of: dict[str, list[str]] = {}
-        """By the name of a member: the protocols of its last JoinGroup, in its order."""
+        """Per member name, the protocols of its last JoinGroup, in order."""
         self.instance_of: dict[str, str | None] = {}
-        """By the name of a member: the instance id of its last JoinGroup."""
+        """Per member name, the instance id of its last JoinGroup."""
         self.topics_of: dict[str, set[str]] = {}
-        """By instance id: the topics that its last JoinGroup named, for any protocol."""
+        """Per instance id, the topics of its last JoinGroup, for any protocol."""
         self.came_with_other_topics = False
-        """Whether the last answered JoinGroup named other topics than its instance id before."""
+        """Whether the last answered JoinGroup had other topics than the previous one of its
+        instance id."""
         self.leader = ""
-        """The name of the last leader that an answer told."""
+        """The name of the last leader in a response."""
         self.leader_gone = False
-        """Whether the leader before that one is no member of its generation."""
+        """Whether the previous leader is not a member of its generation."""
         self.members: list[str] = []
-        """The names of the members of the last generation that its leader was told."""
+        """The member names of the last generation in its leader's response."""
         self._topic_ids = {**topic_ids, "nope": NO_SUCH_TOPIC_ID}
         self.topic_names = {id_: name for name, id_ in self._topic_ids.items()}
 
     # ------------------------------------------------------------------------------ requests
 
     def group_id(self, word: str) -> str:
-        """The group that "main", "ghost" (never made) or "empty" means."""
+        """The group that "main", "ghost" (never created) or "empty" means."""
         return {"main": self.group, "ghost": f"{self.group}-ghost", "empty": ""}[word]
 
     def _member(self, actor: Actor, word: str) -> str:
@@ -85,7 +87,7 @@ class Knowledge:
         return {"own": own, "next": max(own, 0) + 1, "previous": max(own - 1, 0), "none": -1}[word]
 
     def request(self, step: Step, version: int) -> dict[str, Any]:
-        """The request that a step is here, as a value for the codec of that version."""
+        """The request of a step on this broker, as a value for the codec of that version."""
         actor = self.actors[step.actor]
         says = step.says
         made: dict[str, Any] = getattr(self, "_make_" + step.api)(actor, says, version, step)
@@ -254,7 +256,8 @@ class Knowledge:
     # ------------------------------------------------------------------------------- answers
 
     def name(self, member_id: str) -> str:
-        """What to call a member id: by who got it, else by whom it was made for."""
+        """The name of a member id: by its receiver, else by the client for which it was
+        generated."""
         found = self.names.get(member_id)
         if found is not None:
             return found
@@ -262,7 +265,7 @@ class Knowledge:
         return f"{made_up[1]}#?" if made_up else member_id
 
     def learn(self, step: Step, sent: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Take in the answer to a step, as a client does that sent `sent`."""
+        """Update the state from the response to a step, as a client does that sent `sent`."""
         known = self.known[step.actor]
         if step.api == "JoinGroup":
             self._learn_join(known, step, sent, answer)
@@ -288,7 +291,7 @@ class Knowledge:
         if code == 0:
             self.came_with_other_topics = self.has_other_topics(step, sent)
             name = self.names[member_id]
-            # A static member that joins again by a version without instance ids is still static.
+            # A static member that rejoins by a version without instance ids is still static.
             instance = sent.get("group_instance_id") or self.instance_of.get(name)
             self.instance_of[name] = instance
             if instance:
@@ -299,12 +302,12 @@ class Knowledge:
             known.protocol_type = answer["protocol_type"]
 
     def has_other_topics(self, step: Step, sent: dict[str, Any]) -> bool:
-        """Whether a JoinGroup names other topics than the last one with its instance id."""
+        """Whether a JoinGroup has other topics than the last one with its instance id."""
         before = self.topics_of.get(sent.get("group_instance_id") or "")
         return before is not None and before != _topics(step)
 
     def learn_generation(self, joins: list[dict[str, Any]]) -> None:
-        """Take in who leads, from the JoinGroups without error that one step had answered."""
+        """Update the leader from the successful JoinGroup responses of one step."""
         for answer in joins:
             if answer["members"]:
                 self.members = [self.name(member["member_id"]) for member in answer["members"]]
@@ -314,7 +317,7 @@ class Knowledge:
             self.leader = leader
 
     def _same_member(self, name: str, other: str) -> bool:
-        """Whether two names are one member: a static one is the same under every id."""
+        """Whether two names are one member: a static member is the same under every id."""
         instance = self.instance_of.get(name)
         return name == other or (instance is not None and instance == self.instance_of.get(other))
 

@@ -1,6 +1,6 @@
-"""Single requests at random: what a client may ask, right or wrong, whatever the group does now.
+"""Random single requests, valid or invalid in any state of the group.
 
-`generator.py` strews them over the goals that walk a group through its states.
+`generator.py` adds them to the goals that lead a group through its states.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def versions(api: str) -> list[int]:
 
 
 class Noise:
-    """The steps of one seed so far, and single ones to add to them."""
+    """The steps of one seed so far, and methods that add single steps."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -75,7 +75,7 @@ class Noise:
         return self.rng.random() < probability
 
     def version(self, api: str, least: int = 0, most: int = 99) -> int:
-        """The version that this trace has used least, of equals another first with each seed."""
+        """The version that this trace has used least; the seed decides between equals."""
         known = [v for v in versions(api) if least <= v <= most]
         turned = self.seed % len(known)
         chosen = min(known[turned:] + known[:turned], key=lambda v: self.used[api, v])
@@ -141,7 +141,7 @@ class Noise:
             "reason": None,
         }
         if says["member"] in ("none", "stranger", "stale") and says["group"] == "ghost":
-            says["group"] = "main"  # or the ghost would be a group
+            says["group"] = "main"  # otherwise the ghost would become a group
         if says["group"] == "ghost":
             says["member"] = "stranger"
         when = "always" if self.maybe(0.15) else "free"
@@ -177,7 +177,7 @@ class Noise:
         )
 
     def noise_LeaveGroup(self, actor: int | None = None, member: str | None = None) -> None:
-        """Leaves that mostly do not succeed: the goals have the others."""
+        """LeaveGroups that mostly fail: the goals have the successful ones."""
         actor = self.anyone() if actor is None else actor
         member = member or self.rng.choice(("stranger", "stale", "none", "self"))
         instance = self.rng.choice(("stranger", "none")) if member == "self" else self._instance()
@@ -202,7 +202,7 @@ class Noise:
         group = self._group() if version else "main"
         generation = generation or ("none" if nobody else self._generation())
         if group != "main" and generation != "next":
-            group = "main"  # or there would be such a group
+            group = "main"  # otherwise the commit would create such a group
         self.add(
             actor,
             "OffsetCommit",
@@ -216,7 +216,7 @@ class Noise:
         )
 
     def _positions(self) -> list[Any]:
-        """[topic, [[partition, offset, leader epoch, metadata], ...]], a few to be refused."""
+        """[topic, [[partition, offset, leader epoch, metadata], ...]], some of them invalid."""
         named = self.rng.choices(
             (["t0"], ["t1"], ["t0", "t1"], ["t0", "nope"], []), (6, 4, 4, 2, 1)
         )[0]

@@ -1,4 +1,5 @@
-"""Answers as they are compared: names for made-up ids, sorted where order means nothing."""
+"""Responses normalised for comparison: names for generated ids, sorted where the order has no
+meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Answer = dict[str, Any]
 
 
 def normal(step: Step, answer: Answer, knowledge: Knowledge) -> Answer:
-    """An answer without what may differ between equal brokers."""
+    """A response without values that may differ between equal brokers."""
     if "closed" in answer:
         return answer
     plain = _plain(answer)
@@ -105,7 +106,7 @@ _SHAPES = {
 
 
 def errors(answer: Answer) -> list[int]:
-    """All error codes of an answer, without repetition; [0] when it has none but zeros."""
+    """All error codes of a response, without repetition; [0] when all are 0."""
     found: set[int] = set()
 
     def look(value: Any) -> None:
@@ -124,7 +125,7 @@ def errors(answer: Answer) -> list[int]:
 
 
 def difference(mine: Any, other: Any, path: str = "") -> str:
-    """The parts in which two answers differ, in a line."""
+    """The differing parts of two responses, in one line."""
     if isinstance(mine, dict) and isinstance(other, dict):
         keys = sorted(mine.keys() | other.keys())
         parts = [

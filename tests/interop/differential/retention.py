@@ -1,7 +1,7 @@
-"""What lets offsets go, one scenario each: time, and the deletion of their topic.
+"""Scenarios in which offsets expire: by time, and by the deletion of their topic.
 
-Commits of version 1 carry their own time, so that an hour passes at once; only 3.9.2 serves them.
-Their brokers look for what has expired every CHECK_MS and keep offsets for one minute.
+Commits of version 1 have their own timestamp, so that an hour passes at once; only 3.9.2 serves
+them. The brokers check for expired offsets every CHECK_MS and retain them for one minute.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def _until_gone(client: Client, topic: str, partition: int) -> str:
 
 
 async def _two_looks(group: ScenarioGroup) -> None:
-    """Wait until the broker has looked twice for what has expired, as another group shows."""
+    """Wait until the broker has checked twice for expired offsets; another group shows it."""
     witness = ScenarioGroup(group.target, f"witness-{uuid.uuid4().hex[:6]}")
     for _ in range(2):
         client = witness.client("witness")
@@ -67,7 +67,8 @@ async def _two_looks(group: ScenarioGroup) -> None:
 
 
 async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
-    """A group without members and type: an hour is too long for one offset, not for the other."""
+    """A group without members and protocol type: an hour exceeds the retention of one offset
+    only."""
     a = group.client("a")
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t0", 1, age_ms=0))
     group.saw("the old one:", await _until_gone(a, "t0", 0))
@@ -75,7 +76,7 @@ async def an_old_commit_of_nobody_expires(group: ScenarioGroup) -> None:
 
 
 async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> None:
-    """The members of the group subscribe to t0 alone."""
+    """The group's members subscribe only to t0."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t0", 0, age_ms=HOUR_MS), await _commit(a, "t1", 0, age_ms=HOUR_MS))
@@ -85,7 +86,7 @@ async def a_stable_group_keeps_what_it_subscribes_to(group: ScenarioGroup) -> No
 
 
 async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
-    """What counts is since when the group is empty, not how old its commits are."""
+    """The retention counts from when the group became empty, not from its commits."""
     a = group.client("a")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     group.saw(await _commit(a, "t1", 0, age_ms=0), await _commit(a, "t0", 0, age_ms=HOUR_MS))
@@ -96,7 +97,7 @@ async def an_emptied_group_keeps_its_offsets(group: ScenarioGroup) -> None:
 
 
 async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
-    """Version 2 to 4 may say how long an offset is kept."""
+    """Versions 2 to 4 may set the retention of an offset."""
     a = group.client("a")
     began = Since()
     group.saw(await _commit(a, "t0", 0, retention_ms=700), await _commit(a, "t0", 1))
@@ -105,7 +106,7 @@ async def a_retention_time_of_its_own(group: ScenarioGroup) -> None:
 
 
 async def a_topic_is_deleted(group: ScenarioGroup) -> None:
-    """Its offsets go with it, those of other topics stay."""
+    """The deletion of a topic removes its offsets; offsets of other topics stay."""
     a = group.client("a")
     topic = f"short-lived-{uuid.uuid4().hex[:6]}"
     made = [{"name": topic, "num_partitions": 1, "replication_factor": 1}]

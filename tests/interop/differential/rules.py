@@ -1,6 +1,6 @@
-"""Where Muster differs on purpose, and where Kafka leaves the answer to chance.
+"""Where Muster differs on purpose, and where Kafka's response is random.
 
-docs/use/differences.md lists these and gives the reasons; nothing else may differ.
+docs/use/differences.md lists these with the reasons; nothing else may differ.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ UNKNOWN_SERVER_ERROR, NONE, UNKNOWN_MEMBER_ID = -1, 0, 25
 GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 81, 82
 _OPERATIONS_OF_3_9 = 328
 _OF_CHOICE = frozenset({"leader", "members", "protocol_name"})
-"""What the choice of a leader or a protocol shows in the answer to a JoinGroup."""
+"""Fields of a JoinGroup response that depend on the choice of leader or protocol."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why two brokers may differ, and what to do about the reference then.
+    """Why two brokers may differ, and how the reference continues.
 
-    "go on": their groups are in the same state. "delete": they are once the reference's group is
-    deleted. "part": the reference is left out of the rest of the trace.
+    "go on": their groups are in the same state. "delete": they are so once the reference's group
+    is deleted. "part": the reference is omitted from the rest of the trace.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Reason:
 
 
 PENDING_INSTANCE = Reason("a member id that was given out comes with an instance id", "go on")
-FORGOTTEN = Reason("a group that nobody was ever in is forgotten", "delete")
+FORGOTTEN = Reason("an empty group that never had members is removed", "delete")
 OTHER_TOPICS = Reason("a static member came back with other topics", "part")
 OWNER_SHOWN = Reason("DescribeGroups shows who a restarted static member is now", "go on")
 TAKES_NO_ROOM = Reason("a static member comes back to a full group", "part")
@@ -58,15 +58,15 @@ REASONS = (
     ID_LEAVES,
     EMPTIED,
 )
-"""All of them; a test finds each in docs/use/differences.md."""
+"""A test finds each of them in docs/use/differences.md."""
 
 
 def of_answer(
     step: Step, mine: Answer, other: Answer, knowledge: Knowledge, during: Step
 ) -> Reason | None:
-    """Why a reference's answer may differ from the subject's; None when it may not.
+    """Why a reference's response may differ from the subject's; None when it may not.
 
-    `step` is the one that is answered, `during` the one that brought the answer about.
+    `step` is the step that is answered, `during` the step that caused the response.
     """
     if "closed" in mine or "closed" in other:
         return None
@@ -99,11 +99,11 @@ def _of_description(mine: Answer, other: Answer) -> Reason | None:
 
 
 def _as_shown(answer: Answer, owners: bool = False) -> list[Answer]:
-    """Descriptions without what the two Kafkas themselves show differently.
+    """Descriptions without the parts in which the two Kafkas differ.
 
-    The last assignments of a group that rebalances are shown by 4.3.1 alone, operations on a
-    group's configuration are known to 4.3.1 alone. With `owners` each member is shown under the
-    client id of the client that was given its member id.
+    Only 4.3.1 shows the last assignments of a rebalancing group, and knows operations on a
+    group's configuration. With `owners` each member has the client id of the client that
+    received its member id.
     """
     shown = []
     for group in answer["groups"]:
@@ -140,9 +140,9 @@ View = tuple[Any, ...]
 def of_group(
     step: Step, sent: Answer, before: str, mine: View, other: View, knowledge: Knowledge
 ) -> Reason | None:
-    """Why, after a step, a reference shows another group or keeps another request waiting.
+    """Why, after a step, a reference shows another group or parks another request.
 
-    `before` is the group's state before the step, `sent` what the subject was sent.
+    `before` is the group's state before the step, `sent` the request to the subject.
     """
     kept_nothing = step.api in ("JoinGroup", "LeaveGroup") or _keeps_nothing(step)
     if kept_nothing and (mine[0], other[:3]) == ("Dead", _BLANK):
@@ -163,7 +163,7 @@ def of_group(
 
 
 def _several_leave(step: Step) -> bool:
-    """Whether more than one member is named that may be in the group."""
+    """Whether more than one possible member is named."""
     named = [who for _, who, _ in step.says.get("members", ()) if who in ("self", "all stale")]
     return step.api == "LeaveGroup" and len(named) > 1
 
@@ -173,7 +173,7 @@ def _came_back(step: Step) -> bool:
 
 
 def _keeps_nothing(step: Step) -> bool:
-    """Whether a step is a commit of which each part is refused for its metadata or topic."""
+    """Whether a step is a commit whose every partition is rejected for its metadata or topic."""
     return step.api == "OffsetCommit" and all(
         text == "long" or partition >= TOPICS.get(topic, 0)
         for topic, positions in step.says["topics"]
@@ -185,7 +185,8 @@ _BLANK = ("Empty", "", [])
 
 
 def top_protocols(lists: list[list[str]]) -> set[str]:
-    """The protocols that a vote may choose: each member votes for its first that all support."""
+    """The protocols that a vote may choose: each member votes for its first protocol that all
+    support."""
     candidates = set.intersection(*(set(names) for names in lists)) if lists else set()
     votes = Counter(next(n for n in names if n in candidates) for names in lists if candidates)
     most = max(votes.values(), default=0)

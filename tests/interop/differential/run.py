@@ -1,14 +1,14 @@
-"""Runs a trace on several brokers at once and compares what they answer, step by step.
+"""Run a trace on several brokers at once and compare their responses, step by step.
 
-One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's answer must
-equal that of one reference which serves the step's version itself (where it does not, it is asked
-the nearest version, so that its group goes the same way, and is not compared). A reference that
-answers otherwise, legally, is left out of the rest of the trace, since its group may now be in
-another state.
+One broker is the *subject*; the others, the *references*, are Apache Kafkas. A step's response
+must equal that of one reference that serves the step's version (a reference that does not serve
+it gets the nearest version, so that its group takes the same course, and is not compared). A
+reference that differs for a valid reason is omitted from the rest of the trace, since its group
+may be in another state.
 
-A request that gets no answer is seen as parked: every broker is asked to describe the group
-after each step, which its coordinator does after the step; what is unanswered then, and
-unanswered on every broker, is parked. Brokers that disagree get time to come to an agreement.
+An unanswered request is detected as parked: after each step every broker has to describe the
+group, which its coordinator does after the step; a request that is then unanswered on every
+broker is parked. Brokers that disagree get time to agree.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from tests.interop.differential.trace import CHANGING, PARKABLE, Step, Trace
 from tests.interop.differential.wire import Target
 
 AGREE_WITHIN_S = 5.0
-"""How long brokers may disagree (one has answered, another has not) before it is a difference."""
+"""How long brokers may disagree (one has responded, another has not) before it is a difference."""
 JUDGED_AFTER_S = 0.4
 """The same when one reference agrees with the subject, or the difference has its reason."""
 
 
 VIEWS = frozenset({"DescribeGroups"})
-"""APIs where a reference that was asked another version may still say that an answer is right."""
+"""APIs for which a reference that got another version may still confirm a response."""
 
 
 @dataclass
 class Outcome:
-    """What came of a trace: the differences (none, or those of its last step) and the story."""
+    """The result of a trace: the differences (none, or those of its last step) and the story."""
 
     trace: Trace
     differences: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Outcome:
 
 
 class Run:
-    """One trace on its way. `subject` is the first of `targets`."""
+    """One running trace. `subject` is the first of `targets`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Run:
         self.outcome = Outcome(trace)
         self.parked: set[int] = set()
         self.current: Ticket | None = None
-        """The subject's side of the step that is being compared."""
+        """The subject's ticket of the step that is compared."""
 
     @property
     def subject(self) -> Side:
@@ -122,7 +122,7 @@ class Run:
     def _displaced(self, number: int) -> frozenset[int]:
         """Parked requests that Kafka may now never answer, and Muster does.
 
-        The older one of two with the same API and member; the SyncGroup of a member that leaves.
+        The older of two with the same API and member; the SyncGroup of a member that leaves.
         """
         new = self.subject.open[number]
         if new.step.api == "LeaveGroup":
@@ -148,7 +148,7 @@ class Run:
         )
 
     def _forget_displaced(self, displaced: frozenset[int]) -> None:
-        """Leave out what the subject has answered and a reference has not."""
+        """Drop requests that the subject has answered and a reference has not."""
         for number in displaced:
             mine = self.subject.open[number].future.done()
             if mine and not all(side.open[number].future.done() for side in self.sides):
@@ -157,7 +157,7 @@ class Run:
                     del side.open[number]
 
     async def _settle(self, number: int, displaced: frozenset[int]) -> None:
-        """Describe the group until the brokers agree, or have had their time to."""
+        """Describe the group until the brokers agree, or the time is over."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -267,7 +267,7 @@ class Run:
                 )
 
     async def _excuse(self, side: Side, reason: rules.Reason) -> None:
-        """Note a difference that has its reason, and bring the reference back, or leave it out."""
+        """Record a difference with its reason, and bring the reference back, or omit it."""
         self.legal[reason.text] += 1
         if reason.then == "part":
             self.sides.remove(side)
@@ -277,12 +277,12 @@ class Run:
             [side.glimpse] = (await side.control.send("DescribeGroups", 4, asked))["groups"]
 
     async def _has_offsets(self, side: Side) -> bool:
-        """Whether a group of a reference, of which the subject knows nothing, keeps offsets."""
+        """Whether a reference keeps offsets for a group that the subject does not have."""
         asked = {"group_id": self.group, "topics": None}
         return bool((await side.control.send("OffsetFetch", 5, asked))["topics"])
 
     async def _part(self, number: int, what: str, others: list[Side], show: Any) -> None:
-        """Leave out the references that disagree; a difference when none agrees, without reason."""
+        """Omit the references that disagree; it is a difference when none agrees without reason."""
         excused = len(others) < len(self.sides) - 1
         step = self.trace.steps[number]
         for side in others:

@@ -1,7 +1,7 @@
-"""What time does to a group, one scenario each: the same words for every broker.
+"""Scenarios of time in a group, with the same steps for every broker.
 
-A scenario writes facts down; those of the broker under test must be those of one Kafka. Its
-timeouts are small, and the initial delay of its brokers is INITIAL_DELAY_S.
+A scenario records facts; the facts of the broker under test must equal those of one Kafka.
+Timeouts are small, and the initial delay of the brokers is INITIAL_DELAY_S.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LONG_MS = 60000
 SHORT_MS = 2000
 SHORT_S = SHORT_MS / 1000
 TWO_JOIN_S = 2 * INITIAL_DELAY_S
-"""How long the first generation of two members takes: the second one makes the delay longer.
+"""Duration of the first generation of two members: the second one extends the delay.
 
-A delay is counted from before the request that lets it begin: an answer that is read late must not
-make it look short.
+A delay is measured from before the request that starts it, so that a response that is read late
+does not make it look short.
 """
 
 Scenario = Callable[[ScenarioGroup], Awaitable[None]]
 
 
 async def a_session_expires(group: ScenarioGroup) -> None:
-    """One member is silent, the other keeps its own session by heartbeats alone."""
+    """One member is silent, the other keeps its session alive by heartbeats only."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -44,7 +44,7 @@ async def a_session_expires(group: ScenarioGroup) -> None:
 
 
 async def commits_keep_a_session(group: ScenarioGroup) -> None:
-    """A member that commits and sends no heartbeat stays."""
+    """A member that commits but sends no heartbeat stays in the group."""
     a = group.client("a")
     await group.form(a, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
     alone = Since()
@@ -70,7 +70,7 @@ async def a_join_phase_ends(group: ScenarioGroup) -> None:
 
 
 async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
-    """The sync deadline runs on into a stable group."""
+    """The sync deadline continues in a stable group."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -86,7 +86,7 @@ async def a_follower_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
-    """The follower's SyncGroup waits and is told to rejoin; the leader is out."""
+    """The follower's SyncGroup is parked and fails with a rebalance; the leader is removed."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     parked = [await each.join(LONG_MS, SHORT_MS) for each in (a, b)]
@@ -101,7 +101,7 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
 
 
 async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
-    """An id that MEMBER_ID_REQUIRED gave out holds a join phase open as long as its session."""
+    """An id from MEMBER_ID_REQUIRED keeps a join phase open for the length of its session."""
     a, p = group.client("a"), group.client("p")
     await group.form(a, session_ms=LONG_MS, rebalance_ms=LONG_MS)
     began = Since()
@@ -113,7 +113,7 @@ async def a_given_out_id_is_never_used(group: ScenarioGroup) -> None:
 
 
 async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
-    """The initial delay: once, and once more for those who come in it."""
+    """The initial delay applies once, and once more when members join during it."""
     a, b = group.client("a"), group.client("b")
     began = Since()
     of_a = await a.join(LONG_MS, LONG_MS)
@@ -123,7 +123,7 @@ async def a_first_member_waits_for_others(group: ScenarioGroup) -> None:
 
 
 async def a_lone_first_member_waits(group: ScenarioGroup) -> None:
-    """The initial delay is spent even when nobody else comes, and no longer."""
+    """The initial delay applies also when no other member joins, and is not extended."""
     a = group.client("a")
     began = Since()
     group.saw("a joins:", await a.joined(await a.join(LONG_MS, LONG_MS)))
@@ -139,7 +139,7 @@ async def the_initial_delay_is_no_longer_than_the_rebalance_timeout(group: Scena
 
 
 async def a_static_member_restarts(group: ScenarioGroup) -> None:
-    """It comes back under a new id within its session: nobody else notices."""
+    """It returns with a new id within its session: the others notice nothing."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     old_id, generation = s.member_id, s.generation
@@ -153,7 +153,7 @@ async def a_static_member_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_leader_restarts(group: ScenarioGroup) -> None:
-    """The leader comes back: before version 9 it is not told that it leads."""
+    """The leader returns: before version 9 its JoinGroup response does not name it as leader."""
     s, a = group.client("s", "i-s"), group.client("a")
     await group.form(s, a, session_ms=4 * SHORT_MS, rebalance_ms=LONG_MS)
     again = group.client("s", "i-s")
@@ -170,7 +170,7 @@ async def a_static_leader_restarts(group: ScenarioGroup) -> None:
 
 
 async def a_static_member_stays_away(group: ScenarioGroup) -> None:
-    """Its place is kept as long as its session, and no longer."""
+    """Its partitions are kept for the length of its session."""
     a, s = group.client("a"), group.client("s", "i-s")
     away = Since()
     await group.form(a, s, session_ms=SHORT_MS, rebalance_ms=LONG_MS)
@@ -186,7 +186,7 @@ async def a_static_member_stays_away(group: ScenarioGroup) -> None:
 
 
 async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> None:
-    """A static member that does not rejoin keeps its place in the new generation."""
+    """A static member that does not rejoin stays in the new generation."""
     a, s = group.client("a"), group.client("s", "i-s")
     await group.form(a, s, session_ms=6 * SHORT_MS, rebalance_ms=SHORT_MS)
     began = Since()
@@ -196,7 +196,7 @@ async def a_join_phase_ends_without_a_static_member(group: ScenarioGroup) -> Non
 
 
 async def everybody_is_silent(group: ScenarioGroup) -> None:
-    """A group whose sessions all end is empty, and its next member begins anew."""
+    """A group whose sessions all expire is empty, and its next member starts a new generation."""
     a, b = group.client("a"), group.client("b")
     silent = Since()
     await group.form(a, b, session_ms=SHORT_MS, rebalance_ms=SHORT_MS)

@@ -1,4 +1,4 @@
-"""One broker in one trace: what was asked of it, what it has answered, how its group looks."""
+"""One broker in one trace: requests, responses, and the state of its group."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.interop.differential.trace import APART, PARKABLE, Step
 from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
-"""How long a JoinGroup or SyncGroup is waited for before the group is described."""
+"""How long to wait for a JoinGroup or SyncGroup response before describing the group."""
 
 
 @dataclass
 class Ticket:
-    """One request on one broker."""
+    """One request to one broker."""
 
     number: int
     step: Step
@@ -37,7 +37,7 @@ class Side:
     wires: dict[int, list[Wire]] = field(default_factory=dict)
     open: dict[int, Ticket] = field(default_factory=dict)
     glimpse: Answer = field(default_factory=dict)
-    """The group as last described."""
+    """The last description of the group."""
 
     async def ask(self, number: int, step: Step, state: str) -> None:
         """Send a step's request on a free connection of its actor."""
@@ -57,7 +57,7 @@ class Side:
         self.open[number] = Ticket(number, step, sent, state, wire.send(step.api, version, sent))
 
     async def settle(self, number: int) -> None:
-        """Wait until the step is answered, or seems to be parked, and describe the group."""
+        """Wait until the step is answered or appears to be parked, and describe the group."""
         ticket = self.open.get(number)
         if ticket and not ticket.future.done():
             parkable = ticket.step.api in PARKABLE
@@ -73,11 +73,12 @@ class Side:
             await asyncio.sleep(0.002)
 
     def answered(self) -> frozenset[int]:
-        """The requests answered and not yet compared."""
+        """Requests answered and not yet compared."""
         return frozenset(number for number, each in self.open.items() if each.future.done())
 
     def view(self) -> tuple[Any, ...]:
-        """What must agree for the trace to go on: the group, as far as both Kafkas show it."""
+        """The state in which brokers must agree for the trace to continue: the group as both
+        Kafkas show it."""
         group = self.glimpse
         members = sorted(
             (self.knowledge.name(m["member_id"]), m["group_instance_id"] or "")
@@ -98,7 +99,7 @@ class Side:
 
 
 def known_view(side: Side) -> tuple[Any, ...]:
-    """The view without ids that this step's unread answers will name."""
+    """The view without ids that this step's unread responses will name."""
     view = side.view()
     members = sorted((name.split("#")[0], instance) for name, instance in view[2])
     if view[0] != "Stable":

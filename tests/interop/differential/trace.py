@@ -1,8 +1,9 @@
-"""Traces: what several clients of one group do, in words that mean the same to every broker.
+"""Traces: steps of several clients of one group, in words that have the same meaning for every
+broker.
 
-A step never holds a made-up member id or a generation: it says "self", "the stale one", "one too
-many", and `knowledge.py` puts in what that client knows on that broker. So a trace is a value, a
-pure function of its seed, and is printed and run again as it is.
+A step never has a generated member id or a generation: it says "self", "the stale one", "one too
+many", and `knowledge.py` replaces them by that client's values on that broker. So a trace is a
+value, a pure function of its seed, and can be printed and run again.
 """
 
 from __future__ import annotations
@@ -11,27 +12,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 PARKABLE = frozenset({"JoinGroup", "SyncGroup"})
-"""The APIs whose answer may wait for what other clients do."""
+"""APIs whose response may depend on other clients."""
 
 CHANGING = frozenset(
     {"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "DeleteGroups", "OffsetDelete"}
 )
-"""The APIs after which two brokers that answered differently may be in different states."""
+"""APIs after which two brokers with different responses may be in different states."""
 
 APART = frozenset({("OffsetCommit", 0), ("OffsetFetch", 0)})
-"""Versions that keep their offsets in ZooKeeper's consumer paths: for a broker that does not serve
-them no other version is the same, so that it is not asked."""
+"""Versions that keep their offsets in ZooKeeper's consumer paths: no other version is
+equivalent, so a broker that does not serve them is omitted."""
 
 MAX_SIZE = 4
 """group.max.size of the brokers."""
 
 TOPICS = {"t0": 3, "t1": 2}
-"""The topics that exist, with their partitions; "nope" does not."""
+"""The existing topics with their partition counts; "nope" does not exist."""
 
 
 @dataclass(frozen=True)
 class Actor:
-    """One client: a dynamic member, a static one (with an instance id), or a simple consumer."""
+    """One client: a dynamic member, a static one (with an instance id), or a consumer without a
+    group."""
 
     index: int
     client_id: str
@@ -43,9 +45,9 @@ class Actor:
 class Step:
     """One request of one actor.
 
-    `when` is a guard over what all brokers agree on: "always"; "free", only if no earlier request
-    of this actor is parked; "preparing" and "completing", if it is free and the group's state is
-    that. A step that its guard stops is left out on every broker.
+    `when` is a guard on state in which all brokers agree: "always"; "free", only if no earlier
+    request of this actor is parked; "preparing" and "completing", if it is free and the group is
+    in that state. A step that its guard rejects is skipped on every broker.
     """
 
     actor: int
@@ -62,12 +64,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """All that one seed says."""
+    """The actors and steps of one seed."""
 
     seed: int
     actors: tuple[Actor, ...]
     steps: tuple[Step, ...]
 
     def with_steps(self, steps: list[Step]) -> Trace:
-        """The same clients, other steps."""
+        """The same clients with other steps."""
         return replace(self, steps=tuple(steps))

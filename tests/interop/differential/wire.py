@@ -1,4 +1,4 @@
-"""Connections to the brokers of a differential run, and the brokers as a run sees them."""
+"""Connections to the brokers of a differential run, and the brokers as targets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from protocol.messages import BY_NAME
 from tests.raw_connection import MAX_ANSWER_BYTES
 
 ANSWERED_WITHIN_S = 40.0
-"""However loaded the machine is: nothing is judged by it. Members that are to stay have longer."""
+"""Long enough for a loaded machine. Members that must stay have longer session timeouts."""
 CLOSED: dict[str, Any] = {"closed": True}
-"""Stands for the answer of a broker that closed the connection instead."""
+"""The value in place of a response if the broker closes the connection."""
 
 
 class Wire(asyncio.Protocol):
@@ -48,7 +48,7 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for frame in self._framer.feed(data):
-            assert self.waiting is not None, "an answer that nobody asked for"
+            assert self.waiting is not None, "a response without a request"
             api, version, future = self.waiting
             self.waiting = None
             correlation_id, position = decode_response_header(api.key, version, frame)
@@ -64,7 +64,7 @@ class Wire(asyncio.Protocol):
     def send(
         self, name: str, version: int, value: dict[str, Any]
     ) -> asyncio.Future[dict[str, Any]]:
-        """Send one request; the future is its answer."""
+        """Send one request; the returned future gets its response."""
         assert self.free
         assert self._transport is not None
         api = BY_NAME[name]
@@ -77,14 +77,13 @@ class Wire(asyncio.Protocol):
         return future
 
     def close(self) -> None:
-        """Close the connection."""
         if self._transport:
             self._transport.abort()
 
 
 @dataclass
 class Target:
-    """A running broker: its name in reports, its port, the versions that it serves."""
+    """A running broker: its name in reports, its port, its served versions, and its topic ids."""
 
     name: str
     port: int
@@ -93,7 +92,6 @@ class Target:
     connection: type[Wire] = Wire
 
     async def open(self, client_id: str) -> Wire:
-        """A new connection to it."""
         return await self.connection.open(self.port, client_id)
 
     def clamp(self, api: str, version: int) -> int:
@@ -105,7 +103,8 @@ class Target:
         return self.clamp(api, version) == version
 
     async def prepare(self, topics: dict[str, int]) -> Target:
-        """Learn the versions, create the topics and have the coordinator of groups made."""
+        """Read the served versions, create the topics, and wait until they and the coordinators of
+        several groups serve requests."""
         wire = await self.open("differential")
         answer = await wire.send("ApiVersions", 0, {})
         self.ranges = {

@@ -1,4 +1,4 @@
-"""A group member made of aiokafka."""
+"""A group member that uses aiokafka."""
 
 from __future__ import annotations
 

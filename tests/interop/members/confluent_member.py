@@ -1,4 +1,4 @@
-"""A group member made of confluent-kafka (librdkafka)."""
+"""A group member that uses confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ positions = Positions()
 strategy = settings.get("strategy", "range")
 incremental = strategy == "cooperative-sticky"
 stands_at = {(t, p): offset for t, p, offset in settings.get("stands_at", [])}
-"""Records that this member can't process: of their partitions it reads nothing from there on."""
+"""Records that this member can't process: it reads nothing of their partitions from there on."""
 each_takes_s = settings.get("each_takes_s", 0)
-"""How long it works on a record."""
+"""Processing time of a record in seconds."""
 
 
 def commit(consumer, offsets):
@@ -82,7 +82,8 @@ while (word := commands.next()) != "leave":
     elif message.offset() < stands_at.get((message.topic(), message.partition()), 1 << 62):
         positions.consumed(message.topic(), message.partition(), message.offset(), message.value())
         time.sleep(each_takes_s)
-# A static member gives its partitions up without a revocation: what it consumed is committed here.
+# A static member gives up its partitions without a revocation: its consumed records are committed
+# here.
 commit(consumer, positions.all())
 consumer.close()
 emit("left")

@@ -1,4 +1,4 @@
-"""A group member made of kafka-python."""
+"""A group member that uses kafka-python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commit(offsets):
 
 
 class Listener(AsyncConsumerRebalanceListener):
-    """Runs on the client's own loop, where nothing may block."""
+    """Runs on the client's own loop, which must not block."""
 
     async def on_partitions_revoked(self, revoked):
         keys = [(p.topic, p.partition) for p in revoked]
@@ -62,17 +62,17 @@ class Listener(AsyncConsumerRebalanceListener):
 
 
 def finish_joining():
-    """Have the next poll wait for a join that the last one left under way.
+    """Make the next poll wait for a join that the last one left unfinished.
 
-    kafka-python 3.0.12 forgets such a join when news of a topic was its only cause: it stops
-    heartbeating and stands still for ever, against Apache Kafka too.
+    kafka-python 3.0.12 forgets such a join when a metadata change was its only cause: it stops
+    heartbeating and hangs forever, against Apache Kafka too.
     """
     if consumer._coordinator.rejoining:
         consumer._coordinator.request_rejoin()
 
 
 def polled():
-    """What a poll gives. kafka-python 3.0.12 may raise in it while a broker is gone."""
+    """The records of a poll. kafka-python 3.0.12 may raise in it while a broker is down."""
     try:
         return consumer.poll(timeout_ms=200)
     except KafkaConnectionError:
@@ -97,7 +97,7 @@ if settings.get("pattern"):
     consumer.subscribe(pattern="^" + settings["pattern"], listener=Listener())
 else:
     consumer.subscribe(topics=settings["topics"], listener=Listener())
-consumer.topics()  # news of its topics comes before it joins, not as the cause of a rebalance
+consumer.topics()  # load metadata before it joins, so that it does not cause a rebalance
 emit("started")
 while (word := commands.next()) != "leave":
     if word == "commit" and commit(positions.all()):

@@ -1,5 +1,5 @@
-"""What a group member and its test say to each other: one JSON object per line on standard output,
-one word per line on standard input. Shared by the member scripts beside it."""
+"""The protocol of a group member and its test: one JSON object per line on standard output, one
+word per line on standard input. Shared by the member scripts of this folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ faulthandler.register(signal.SIGQUIT, all_threads=True)
 
 
 def emit(event: str, **fields: Any) -> None:
-    """Tell the test one thing."""
+    """Report one event to the test."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def config() -> dict[str, Any]:
-    """The member's settings, given as one JSON object on the command line."""
+    """The member's settings, one JSON object on the command line."""
     read: dict[str, Any] = json.loads(sys.argv[1])
     return read
 
@@ -39,7 +39,7 @@ class Commands:
         self._words.put("leave")
 
     def next(self) -> str | None:
-        """The next word, or None when there is none now."""
+        """The next word, or None when none is there yet."""
         try:
             return self._words.get_nowait()
         except queue.Empty:
@@ -47,13 +47,13 @@ class Commands:
 
 
 class Positions:
-    """What this member has consumed and not yet committed: the next offset of each partition."""
+    """Consumed and uncommitted positions: the next offset of each partition."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
     def consumed(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
-        """Remember a record and tell the test of it."""
+        """Remember a record and report it."""
         self._next[topic, partition] = offset + 1
         emit(
             "record",
@@ -64,19 +64,18 @@ class Positions:
         )
 
     def of(self, partitions: Any) -> dict[tuple[str, int], int]:
-        """The positions in those of `partitions`, pairs of topic and partition, that have one."""
+        """The positions in `partitions`, pairs of topic and partition, that have one."""
         return {key: self._next[key] for key in partitions if key in self._next}
 
     def all(self) -> dict[tuple[str, int], int]:
-        """All positions."""
         return dict(self._next)
 
     def committed(self, offsets: dict[tuple[str, int], int]) -> None:
-        """Tell the test that the broker acknowledged these."""
+        """Report acknowledged offsets."""
         emit("committed", offsets=[[t, p, offset] for (t, p), offset in offsets.items()])
 
     def forget(self, partitions: Any) -> None:
-        """Partitions that are no longer this member's."""
+        """Forget partitions that this member lost."""
         for key in partitions:
             self._next.pop(key, None)
 

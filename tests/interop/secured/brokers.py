@@ -1,7 +1,7 @@
-"""A secured Muster and a secured Apache Kafka of the same settings, and who may log in to them.
+"""A secured Muster and a secured Apache Kafka with equal settings, and their users.
 
-Four listeners, named as their protocols. An authorizer judges everybody but ADMIN and the broker
-itself. The passwords of PLAIN are in the brokers' settings, those of SCRAM are set by ADMIN.
+Four listeners, named as their protocols. An authorizer checks every user but ADMIN and the
+broker itself. PLAIN passwords are in the brokers' settings; ADMIN sets those of SCRAM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UPSERT_OF = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 
 
 def password_of(user: str) -> str:
-    """The password of each user."""
+    """The password of a user."""
     return f"secret-of-{user}"
 
 
@@ -42,7 +42,7 @@ def jaas(mechanism: str, user: str, password: str | None = None) -> str:
 
 
 class Secured(NamedTuple):
-    """A running broker, where its listeners are, and whose certificates it trusts."""
+    """A running broker, its listeners, and the authority of its certificates."""
 
     broker: Broker
     listeners: Mapping[str, str]
@@ -53,7 +53,8 @@ class Secured(NamedTuple):
     def properties(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> dict[str, str]:
-        """What a client of Apache's needs to be this user; on SSL its certificate says so."""
+        """Properties with which a client of Apache's logs in as this user; on SSL by its
+        certificate."""
         pairs = {"security.protocol": protocol}
         if mechanism is not None:
             pairs["sasl.mechanism"] = mechanism
@@ -80,7 +81,7 @@ class Secured(NamedTuple):
     def connect(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None
     ) -> Connection:
-        """A connection of our own client."""
+        """A connection of Muster's own client."""
         pairs = self.properties(protocol, mechanism, user, password)
         host, _, port = self.listeners[protocol].rpartition(":")
         return Connection(host, int(port), f"client-of-{user}", 20.0, settings_of(pairs).security)
@@ -90,14 +91,14 @@ class Secured(NamedTuple):
         return self.connect("SASL_PLAINTEXT", "PLAIN", ADMIN)
 
     def add_scram_users(self, *users: str) -> None:
-        """Give each user its password for both kinds of SCRAM."""
+        """Set the password of each user for both SCRAM mechanisms."""
         upsertions = [
             {"name": user, "mechanism": code, "iterations": ITERATIONS, "salt": SALT,
              "salted_password": salted(user, algorithm)}
             for user in users
             for code, algorithm in UPSERT_OF.values()
         ]  # fmt: skip
-        # Kafka takes one change of a user in a request.
+        # Kafka accepts one change per user in a request.
         for code, _ in UPSERT_OF.values():
             mine = [each for each in upsertions if each["mechanism"] == code]
             admin = self.as_admin()
@@ -107,7 +108,7 @@ class Secured(NamedTuple):
 
 
 def salted(user: str, algorithm: str) -> bytes:
-    """What a client derives from the user's password."""
+    """The salted password that a client derives."""
     return hashlib.pbkdf2_hmac(algorithm, password_of(user).encode(), SALT, ITERATIONS)
 
 
@@ -120,7 +121,7 @@ class SecuredMuster(Broker):
 
 
 def protection(authority: Authority, issuer: Issuer, users: Iterable[str]) -> dict[str, str]:
-    """The settings that both brokers have alike."""
+    """The settings that both brokers share."""
     names = {ADMIN, BROKER, *users}
     accepted = " ".join(f'user_{user}="{password_of(user)}"' for user in sorted(names))
     plain = jaas("PLAIN", BROKER).replace(";", f" {accepted};")
@@ -166,7 +167,7 @@ CONTROLLER = {
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
 }
-"""What only Kafka has: its controller speaks SASL too, so that ANONYMOUS is nobody."""
+"""Settings of Kafka only: its controller uses SASL too, so that ANONYMOUS has no rights."""
 
 
 @contextmanager
@@ -205,7 +206,7 @@ def secured_muster(
 
 
 def called(secured: Secured, name: str, value: dict[str, Any], version: int) -> dict[str, Any]:
-    """One request of ADMIN's."""
+    """One request of ADMIN."""
     admin = secured.as_admin()
     try:
         return admin.call(name, value, version=version)

@@ -1,4 +1,4 @@
-"""Clients of Python, each with its own names for the same settings."""
+"""Python clients, each with its own names of the same settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECEIVED_WITHIN_S = 30.0
 
 
 class Who(NamedTuple):
-    """A login at a broker: what each client is told in words of its own."""
+    """A login at a broker, which each client gets in its own settings."""
 
     secured: Secured
     protocol: str
@@ -38,7 +38,7 @@ class Who(NamedTuple):
 
 
 def who(secured: Secured, protocol: str, mechanism: str | None, user: str) -> Who:
-    """A user with the password that is right, or the token."""
+    """A user with the right password or token."""
     is_token = mechanism == "OAUTHBEARER"
     secret = secured.issuer.token(user) if is_token else password_of(user)
     return Who(secured, protocol, mechanism, user, secret)
@@ -72,7 +72,7 @@ def send_by_confluent(login: Who, topic: str, values: list[str]) -> None:
     from confluent_kafka import KafkaError, KafkaException, Producer
 
     failed: list[KafkaError] = []
-    # Where its id is refused, librdkafka says only that it threw the records away.
+    # When its id is rejected, librdkafka reports only that it dropped the records.
     settings = {"enable.idempotence": login.protocol.endswith("SSL"), "error_cb": failed.append}
     producer = Producer({**_confluent(login), **settings})
     for value in values:
@@ -249,7 +249,7 @@ def receive_by_aiokafka(login: Who, topic: str, group: str, count: int) -> list[
 
 
 class Library(NamedTuple):
-    """How a library sends and receives."""
+    """The send and receive functions of a library."""
 
     send: Callable[[Who, str, list[str]], None]
     receive: Callable[[Who, str, str, int], list[str]]

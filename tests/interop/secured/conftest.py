@@ -1,4 +1,5 @@
-"""A secured broker of the kind under test and a secured Kafka, each shared by all tests here."""
+"""A secured broker of the kind under test and a secured Kafka, both shared by all tests of this
+folder."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ USERS = [WRITER, READER, *(cell.user for cell in CELLS)]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Apache Kafka 4.3.1, whatever is under test."""
+    """Apache Kafka 4.3.1, whatever broker is under test."""
     with secured_kafka(tmp_path_factory.mktemp("kafka"), USERS) as shared:
         prepare(shared)
         yield shared
@@ -40,7 +41,7 @@ def secured(
 def secured_for_old_clients(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Secured]:
-    """One that serves clients of 2017 too: that under test, when it is Muster."""
+    """A broker that also serves clients of 2017: the one under test, when it is Muster."""
     if KIND == "muster":
         yield request.getfixturevalue("secured")
         return

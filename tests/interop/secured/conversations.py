@@ -1,7 +1,7 @@
-"""What a peer says before it is let in, and what it hears: one conversation of the table.
+"""Conversations of a peer before its login: one row of the table.
 
-A step is a request, raw bytes, or both in one write; what comes of it is an answer, the end of the
-connection, or, where the next step is written at once, not waited for.
+A step is a request, raw bytes, or both in one write; its result is a response, the end of the
+connection, or nothing, when the next step is written at once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Value = dict[str, Any]
 
 
 class Said(NamedTuple):
-    """A request as it is written; without a name its bytes stand in a frame alone."""
+    """A request as it is written; without a name the frame has only its bytes."""
 
     name: str
     version: int
     value: Value
     raw: bytes = b""
     answered_as: int | None = None
-    """The version of the answer, where that is another."""
+    """The version of the response, if it differs."""
 
     def frame(self, correlation_id: int) -> bytes:
         """The bytes with their length."""
@@ -41,7 +41,7 @@ class Said(NamedTuple):
         return struct.pack(">i", len(data)) + data
 
     def heard(self, frame: bytes) -> Any:
-        """An answer as it is compared."""
+        """A response in its compared form."""
         if not self.name:
             return frame
         api = BY_NAME[self.name]
@@ -91,7 +91,7 @@ Step = Said | Together
 
 
 class Conversation(NamedTuple):
-    """What is said, and what Kafka answers."""
+    """The steps, and Kafka's responses."""
 
     name: str
     steps: tuple[Step, ...]
@@ -100,7 +100,7 @@ class Conversation(NamedTuple):
 
 
 def hear(secured: Secured, conversation: Conversation) -> list[Any]:
-    """What comes of each step; "closed" is the last."""
+    """The result of each step; "closed" is the last."""
     host, _, port = secured.listeners[conversation.listener].rpartition(":")
     heard: list[Any] = []
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
@@ -132,7 +132,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def gist(heard: list[Any]) -> tuple[str, ...]:
-    """What was heard, as the table spells it: error codes, and the bytes of a bare frame."""
+    """The results in the table's form: error codes, and the bytes of a bare frame."""
     return tuple(_gist(each) for each in heard)
 
 
@@ -145,7 +145,7 @@ def _gist(heard: Any) -> str:
 
 
 def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
-    """Whether bytes end a connection."""
+    """Whether the broker closes the connection after these bytes."""
     host, _, port = secured.listeners[listener].rpartition(":")
     with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
         connection.sendall(data)
@@ -160,7 +160,7 @@ def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
 
 
 def hello_of_tls() -> bytes:
-    """How a TLS client begins."""
+    """The first bytes of a TLS client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     peer = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):

@@ -1,4 +1,5 @@
-"""One who only writes and one who only reads, with what `kafka-acls` gives such."""
+"""A user who only writes and a user who only reads, with the ACLs that `kafka-acls` adds for
+them."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from tests.waiting import until
 
 WRITER, READER = "writer", "reader"
 TOPICS, GROUPS = "orders-", "billing-"
-"""How the names begin that they may use."""
+"""Prefixes of the names that they may use."""
 GRANTED = [
     *((WRITER, operation, "TOPIC", TOPICS) for operation in ("WRITE", "DESCRIBE", "CREATE")),
     *((READER, operation, "TOPIC", TOPICS) for operation in ("READ", "DESCRIBE")),
     (READER, "READ", "GROUP", GROUPS),
 ]
-"""As `kafka-acls --producer` and `--consumer` do."""
+"""The ACLs of `kafka-acls --producer` and `--consumer`."""
 LOGINS = [
     ("PLAINTEXT", None),
     ("SSL", None),
@@ -24,7 +25,7 @@ LOGINS = [
 
 
 def prepare(secured: Secured) -> None:
-    """Give the two their passwords and rights; who does not log in may do what both may."""
+    """Give the two their passwords and rights; ANONYMOUS may do what both may."""
     secured.add_scram_users(WRITER, READER)
     creations = [
         {
@@ -46,7 +47,7 @@ def prepare(secured: Secured) -> None:
 
 
 def make_topic(secured: Secured, name: str) -> str:
-    """A topic of theirs, of one partition."""
+    """Create one of their topics, with one partition."""
     topic = f"{TOPICS}{name}"
     asked = {"name": topic, "num_partitions": 1, "replication_factor": 1}
     answer = called(secured, "CreateTopics", {"topics": [asked], "timeout_ms": 20_000}, 5)

@@ -1,8 +1,8 @@
-"""What the matrix of requests and rights is made of, and how one cell is asked and read.
+"""The matrix of requests and rights: its cells, their requests and their responses.
 
-A request of the table stands for several cells: one for each list of rights that its user may
-have. What is expected is written beside the rights, as `told` spells an answer. Every cell has a
-user of its own, so that no cell's rights touch another.
+A request of the table has several cells: one for each list of rights of its user. The expected
+response is next to the rights, in the form of `told`. Every cell has its own user, so that the
+rights of cells do not interfere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.waiting import until
 Value = dict[str, Any]
 
 OWN = "{own}"
-"""Stands in a request for the name of the cell's user: what only this cell touches."""
+"""In a request, the name of the cell's user: a resource of only this cell."""
 RESOURCES = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5, "TOKEN": 6, "USER": 7}
 LITERAL, PREFIXED = 3, 4
 NOBODYS_ID = b"no topic has this"[:16]
@@ -37,7 +37,7 @@ _LOGINS = (("SASL_PLAINTEXT", "PLAIN"), ("SASL_SSL", "PLAIN"))
 
 
 class Fact(str):
-    """Stands in a request for what each broker has made by itself, such as a topic's id."""
+    """In a request, a value that each broker generates, such as a topic's id."""
 
 
 def id_of(topic: str) -> Fact:
@@ -47,11 +47,11 @@ def id_of(topic: str) -> Fact:
 
 @dataclass(frozen=True)
 class Request:
-    """One request, and what it is answered by the rights of who asks.
+    """One request, and its response by the rights of its user.
 
-    The rights are `deny? OPERATION TYPE NAME` with `;` between; NAME ends with `*` where it is a
-    prefix, and is `*` for all. `as certificate` among them logs in by
-    TLS alone; `as ANONYMOUS` and `as admin` are what they say.
+    The rights are `deny? OPERATION TYPE NAME` with `;` between; NAME ends with `*` if it is a
+    prefix, and is `*` for all. `as certificate` among them logs in only by TLS; `as ANONYMOUS`
+    and `as admin` select these users.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Request:
     transaction: str = ""
     """A transactional id, made for each cell."""
     again_after: int | None = None
-    """The error after which a client asks again."""
+    """The error after which a client repeats the request."""
 
 
 class Cell(NamedTuple):
@@ -84,7 +84,7 @@ class Cell(NamedTuple):
         return f"{self.request.name}, {self.request.api} {self.request.version}: {rights}"
 
     def own(self, text: str) -> str:
-        """A text of the request, the cell's own name in it."""
+        """A text of the request with the cell's own name."""
         return text.replace(OWN, self.user)
 
     @property
@@ -132,7 +132,7 @@ class Side:
     name: str
     secured: Secured
     facts: dict[str, Any] = field(default_factory=dict)
-    """What stands for a Fact."""
+    """The values of each Fact."""
     topics: dict[bytes, str] = field(default_factory=dict)
     """The name of each topic by its id."""
 
@@ -143,12 +143,12 @@ class Side:
         groups: list[str],
         transactions: list[str],
     ) -> None:
-        """Make the topics, groups, transactions and rights of all cells."""
+        """Create the topics, groups, transactions and rights of all cells."""
         made = dict(topics)
         made |= {cell.own(cell.request.topic): 1 for cell in cells if cell.request.topic}
         self._make_topics(made)
         self._keep_for_kept()
-        for kind, key in enumerate(("kept", "pay")):  # the coordinators' own topics
+        for kind, key in enumerate(("kept", "pay")):  # creates the coordinators' own topics
             asked = {"key": key, "key_type": kind}
             until(
                 f"{key} is led",
@@ -171,13 +171,13 @@ class Side:
         until("all rights are there", lambda: self._count(any_acl) == asked)
 
     def _count(self, any_acl: Value) -> int:
-        """How many entries there are of cells."""
+        """The number of ACLs of cells."""
         found = self.call("DescribeAcls", 3, any_acl)["resources"]
         principals = [acl["principal"] for resource in found for acl in resource["acls"]]
         return len([each for each in principals if _OF_A_CELL.fullmatch(each)])
 
     def _keep_for_kept(self) -> None:
-        """The user KEPT has credentials, a quota and a token."""
+        """Give the user KEPT credentials, a quota and a token."""
         self.secured.add_scram_users(KEPT)
         entity = {"entity_type": "user", "entity_name": KEPT}
         quota = {"key": "producer_byte_rate", "value": 1e9, "remove": False}
@@ -195,12 +195,12 @@ class Side:
             "DescribeDelegationToken", 3, {"owners": None})["tokens"])  # fmt: skip
 
     def _have_led(self, kind: int, key: str) -> None:
-        """Have the coordinator's own topic made."""
+        """Have the coordinator's own topic created."""
         asked = {"key": key, "key_type": kind}
         until(f"{key} is led", lambda: _if_fine(self.call("FindCoordinator", 3, asked)))
 
     def call(self, name: str, version: int, value: Value) -> Value:
-        """One request of the administrator's."""
+        """One request of the administrator."""
         return called(self.secured, name, value, version)
 
     def _make_topics(self, made: Mapping[str, int]) -> None:
@@ -242,7 +242,7 @@ class Side:
         self.facts[f"producer of {transactional_id}"] = answer["producer_id"]
 
     def ask(self, cell: Cell) -> Value:
-        """The answer to a cell, as it is compared; closed: the broker ended the connection."""
+        """The normalised response of a cell; closed: the broker ended the connection."""
         connection = self.secured.connect(*cell.login)
         try:
             if cell.request.again_after is None:
@@ -300,25 +300,25 @@ _FREE = {
     "transaction_start_time_ms", "session_lifetime_ms", "synonyms", "documentation",
     "error_message", "last_timestamp",
 }  # fmt: skip
-"""What says where, when and in which words, and differs between two brokers."""
+"""Fields for place, time and wording, which differ between two brokers."""
 _KINDS = {"records", "hmac", "token_id", "member_id", "leader", "configs"}
-"""Of these it is compared whether there is something."""
+"""Fields of which only the presence is compared."""
 _SIGNS = {
     "base_offset", "producer_id", "producer_epoch", "high_watermark", "last_stable_offset",
     "offset", "end_offset", "timestamp", "low_watermark",
 }  # fmt: skip
-"""Of these it is compared whether they are negative."""
+"""Fields of which only the sign is compared."""
 
 
 class Normal:
-    """An answer without what may differ between two brokers that are alike."""
+    """A response without values that may differ between two equal brokers."""
 
     def __init__(self, cell: Cell, side: Side) -> None:
         self._cell = cell
         self._side = side
 
     def of(self, value: Any) -> Any:
-        """A part of an answer."""
+        """A part of a response."""
         if isinstance(value, dict):
             return {key: self._field(key, part) for key, part in value.items() if key not in _FREE}
         if isinstance(value, list):
@@ -338,7 +338,7 @@ class Normal:
 
 
 def told(answer: Value) -> str:
-    """The names and error codes of a normal answer: `open: 0 0/0 1/29, ...`."""
+    """The names and error codes of a normalised response: `open: 0 0/0 1/29, ...`."""
     if "closed" in answer:
         return "closed"
     return " ".join(_told(answer))

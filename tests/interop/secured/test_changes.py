@@ -1,4 +1,4 @@
-"""Rights and quotas that change while a client is connected: it feels them as with Kafka 4.3.1."""
+"""Rights and quotas that change while a client is connected take effect as in Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.interop.secured.matrix import ALLOW, DENY, LITERAL, OPERATIONS
 from tests.waiting import until
 from tests.wire import batch
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 23")]
 FETCH_BYTES = 1 << 20
 MUTATED_TOPICS = 12
 
@@ -23,7 +23,7 @@ MUTATED_TOPICS = 12
 def on_each(
     kafka: Secured, request: pytest.FixtureRequest, told: Callable[[Secured], Any]
 ) -> list[Any]:
-    """What Kafka tells, then what the broker under test does."""
+    """The result at Kafka, then at the broker under test."""
     others = [request.getfixturevalue("secured")] if KIND == "muster" else []
     return [told(each) for each in (kafka, *others)]
 
@@ -78,7 +78,7 @@ def codes_of_fetch(answer: dict[str, Any]) -> list[int]:
     return [p["error_code"] for topic in answer["responses"] for p in topic["partitions"]]
 
 
-def test_a_right_that_is_taken_holds_at_the_next_request(
+def test_revoked_right_applies_to_the_next_request(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> list[int]:
@@ -96,7 +96,7 @@ def test_a_right_that_is_taken_holds_at_the_next_request(
     assert on_each(kafka, request, told) == [[0, 29]] * (2 if KIND == "muster" else 1)
 
 
-def test_a_session_of_fetches_feels_it_without_naming_the_partition(
+def test_revoked_right_applies_to_a_fetch_session(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> list[Any]:
@@ -135,19 +135,19 @@ def set_quota(secured: Secured, user: str, key: str, value: float | None) -> Non
     )["entries"]) == (value is not None))  # fmt: skip
 
 
-def test_a_producer_beyond_its_quota_is_told_how_long_it_waits(
+def test_produce_beyond_a_quota_returns_the_throttle_time(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def told(secured: Secured) -> int:
         topic, user = make_topic(secured, name), f"slow-{name}"
         secured.add_scram_users(user)
-        for operation in ("WRITE", "DESCRIBE"):  # in this order: who may see it may write to it
+        for operation in ("WRITE", "DESCRIBE"):  # in this order: describe comes last
             add(secured, entry(user, operation, topic, ALLOW))
         set_quota(secured, user, "producer_byte_rate", 1000.0)
         connection = until(
             "the user may enter", lambda: secured.connect("SASL_SSL", "SCRAM-SHA-512", user)
         )
-        # A refused Produce would count for the quota as well.
+        # A rejected Produce would count against the quota as well.
         until("it may see the topic", lambda: may_see(connection, topic))
         answer = until("it may write", lambda: _taken(produce(connection, topic, b"x" * 30_000)))
         connection.close()
@@ -172,7 +172,7 @@ def _taken(answer: dict[str, Any]) -> dict[str, Any] | None:
     return None if code else answer
 
 
-def test_topics_beyond_the_quota_of_changes_are_refused_or_only_told(
+def test_create_topics_beyond_a_mutation_quota_is_rejected_or_throttled(
     kafka: Secured, request: pytest.FixtureRequest, name: str
 ) -> None:
     def created(secured: Secured, version: int, stem: str, user: str) -> tuple[list[int], bool]:

@@ -1,4 +1,4 @@
-"""Real clients of Python on each protocol and mechanism, with the least rights that they need."""
+"""Real Python clients on each protocol and mechanism, with the least rights that they need."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.interop.secured.brokers import Secured, called
 from tests.interop.secured.clients import LIBRARIES, who
 from tests.interop.secured.least_rights import GROUPS, LOGINS, READER, WRITER, make_topic
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 24")]
 VALUES = ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("protocol", "mechanism"), LOGINS)
-def test_a_writer_writes_and_a_reader_reads(
+def test_writer_can_produce_and_reader_can_consume(
     secured: Secured, name: str, library: str, protocol: str, mechanism: str | None
 ) -> None:
     topic, group = make_topic(secured, name), f"{GROUPS}{name}"
@@ -32,7 +32,7 @@ def test_a_writer_writes_and_a_reader_reads(
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_reader_does_not_write_nor_a_writer_read(
+def test_reader_cannot_produce_and_writer_cannot_consume(
     secured: Secured, name: str, library: str
 ) -> None:
     topic, group = make_topic(secured, name), f"{GROUPS}{name}"
@@ -46,14 +46,14 @@ def test_a_reader_does_not_write_nor_a_writer_read(
     with pytest.raises(Exception) as read:  # noqa: PT011
         client.receive(writer, topic, group, 1)
 
-    # A producer that asks for its id first is refused there: nothing lets it write anywhere.
+    # A producer that requests its id first is rejected there: it has no right to write anywhere.
     assert re.search(r"(?i)(topic|cluster)_?authorization_?failed", repr(written.value))
     assert re.search(r"(?i)group_?authorization_?failed", repr(read.value))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_wrong_password_or_a_forged_token_lets_nobody_in(
+def test_wrong_password_and_forged_token_are_rejected(
     secured: Secured,
     name: str,
     library: str,
@@ -69,10 +69,11 @@ def test_a_wrong_password_or_a_forged_token_lets_nobody_in(
 
     told = r"(?i)authentication_?failed|_AUTHENTICATION"
     if (library, mechanism) == ("aiokafka", "OAUTHBEARER"):
-        # It takes what is wrong with its token for a yes, and is cut off at its next request.
+        # It takes a token error for success, and is disconnected at its next request.
         told = "KafkaConnectionError: Connection at [0-9.:]+ closed"
     if KIND == "kafka":
-        # It closes at times before its answer is read; and aiokafka believes what it says of 34.
+        # It sometimes closes before its response is read; and aiokafka believes its advertised
+        # error 34.
         told += "|socket disconnected|No broker metadata found"
-    # Two of the three say it in their logs only.
+    # Two of the three report it only in their logs.
     assert re.search(told, repr(refused.value) + caplog.text)

@@ -1,4 +1,4 @@
-"""Logins at the wire: what a stranger hears from Muster is what it hears from Kafka 4.3.1."""
+"""Logins at the wire: Muster's responses to an unauthenticated peer equal those of Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.interop.secured.conversations import (
 )
 from tests.interop.secured.table.logins import CONVERSATIONS
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 22")]
 
 
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=[each.name for each in CONVERSATIONS])
-def test_a_conversation(
+def test_login_conversation_equals_kafkas(
     kafka: Secured, request: pytest.FixtureRequest, conversation: Conversation
 ) -> None:
     theirs = hear(kafka, conversation)
@@ -38,7 +38,7 @@ def test_a_conversation(
         ("SASL_PLAINTEXT", hello_of_tls()),
     ],
 )
-def test_what_belongs_to_another_listener_is_cut_off(
+def test_bytes_of_another_protocol_close_the_connection(
     secured: Secured, listener: str, data: bytes
 ) -> None:
     assert is_cut_off(secured, listener, data)

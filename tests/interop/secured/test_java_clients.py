@@ -1,7 +1,7 @@
 """Java clients of three ages on each protocol and mechanism, with the least rights they need.
 
-Each age runs in one JVM. The client of 2017 speaks SaslHandshake 0 and tokens without a request
-around them; it can read no PEM, so that all three have stores of PKCS12.
+Each age runs in one JVM. The client of 2017 uses SaslHandshake 0 and raw tokens; it can read no
+PEM, so all three use PKCS12 stores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.interop.secured.brokers import Secured
 from tests.interop.secured.least_rights import GROUPS, LOGINS, READER, WRITER, make_topic
 from tests.interop.secured.tokens import ALLOWED_URLS
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 24")]
 PROGRAM = Path(__file__).parent.parent / "programs" / "SecuredClients.java"
 STORE_PASSWORD = "changeit"
 WHOLE = "a,b,c"
@@ -32,7 +32,7 @@ class Properties:
         self._trust = folder / "trust.p12"
         self._trust.write_bytes(secured.authority.trust_pkcs12(STORE_PASSWORD))
         self.urls: list[str] = []
-        """Of the tokens; a client of Kafka 4 opens no others than it was told of."""
+        """Token URLs; a client of Kafka 4 opens only URLs that it was configured for."""
 
     def file(
         self, protocol: str, mechanism: str | None, user: str, password: str | None = None,
@@ -64,7 +64,7 @@ class Properties:
 
 
 def run(jars: str, *calls: tuple[str, ...], urls: Sequence[str] = ()) -> dict[str, str]:
-    """What the program says of each call by its name; ``urls`` are of tokens."""
+    """The program's output for each call, by the call's name; ``urls`` are those of tokens."""
     done = subprocess.run(
         java.source(
             jars,
@@ -87,7 +87,7 @@ def age(request: pytest.FixtureRequest) -> tuple[str, Secured]:
 
 
 def logins_of(jars: str) -> list[tuple[str, str | None]]:
-    """What the clients can: tokens came with Kafka 2.0."""
+    """The supported logins: tokens came with Kafka 2.0."""
     return [each for each in LOGINS if jars != java.KAFKA_OLD or each[1] != "OAUTHBEARER"]
 
 
@@ -99,7 +99,7 @@ AGES = pytest.mark.parametrize(
 
 
 @AGES
-def test_a_writer_writes_and_a_reader_reads_by_each_login(
+def test_writer_can_produce_and_reader_can_consume_with_each_login(
     age: tuple[str, Secured], name: str, tmp_path: Path
 ) -> None:
     jars, secured = age
@@ -119,7 +119,7 @@ def test_a_writer_writes_and_a_reader_reads_by_each_login(
 
 
 @AGES
-def test_what_they_may_not_do_fails_by_name(
+def test_denied_operations_fail_with_their_exception(
     age: tuple[str, Secured], name: str, tmp_path: Path
 ) -> None:
     jars, secured = age
@@ -139,11 +139,11 @@ def test_what_they_may_not_do_fails_by_name(
 
     told = run(jars, *calls, urls=files.urls)
 
-    # A newer producer asks for an id first, and nothing lets this one write anywhere.
+    # A newer producer requests an id first, and this one has no right to write anywhere.
     written = "TopicAuthorizationException" if is_old else "ClusterAuthorizationException"
     assert f"errors.{written}" in told["write"]
     assert "errors.GroupAuthorizationException" in told["read"]
-    # Before Kafka 1.0 a refusal could not be told.
+    # Before Kafka 1.0 a client could not learn of a rejected login.
     entered = "TimeoutException" if is_old else "SaslAuthenticationException"
     assert f"errors.{entered}" in told["enter"]
     if not is_old:

@@ -1,7 +1,7 @@
-"""Requests and rights, cell by cell: Muster and Apache Kafka 4.3.1 are asked at the same time.
+"""Requests and rights, cell by cell: Muster and Apache Kafka 4.3.1 get the same requests.
 
-What Kafka answers stands in the table too, so that nothing can agree by accident. `BROKER=kafka`
-asks Kafka alone.
+The table has Kafka's responses too, so that the two cannot agree by accident. `BROKER=kafka`
+tests only Kafka.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.interop.secured.brokers import Secured
 from tests.interop.secured.matrix import Cell, Side, told
 from tests.interop.secured.table.whole import CELLS, GROUPS, TOPICS, TRANSACTIONS
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 21")]
 
 
 @pytest.fixture(scope="session")
 def kafka_side(kafka: Secured) -> Side:
-    """Apache Kafka with all that the cells need."""
+    """Apache Kafka with everything that the cells need."""
     side = Side("Kafka", kafka)
     side.prepare(CELLS, TOPICS, GROUPS, TRANSACTIONS)
     return side
@@ -35,7 +35,9 @@ def muster_side(secured: Secured) -> Side:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=[cell.id for cell in CELLS])
-def test_a_cell(kafka_side: Side, request: pytest.FixtureRequest, cell: Cell) -> None:
+def test_response_of_a_cell_equals_the_table_and_kafka(
+    kafka_side: Side, request: pytest.FixtureRequest, cell: Cell
+) -> None:
     theirs = kafka_side.ask(cell)
 
     assert told(theirs) == cell.expected
@@ -44,7 +46,7 @@ def test_a_cell(kafka_side: Side, request: pytest.FixtureRequest, cell: Cell) ->
         assert muster.ask(cell) == theirs
 
 
-def test_the_table_has_what_is_denied_and_what_is_not() -> None:
+def test_table_has_denied_and_allowed_cells() -> None:
     denied = [cell for cell in CELLS if re.search(r"[:,](29|30|31|53|64|65)\b", cell.expected)]
     assert len(CELLS) >= 120
     assert len(denied) >= 60

@@ -13,7 +13,7 @@ import pytest
 from tests.absent import program
 from tests.brokers import CHECKOUT, free_port
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 38")]
 
 PAGE = (CHECKOUT / "docs" / "operate" / "security.md").read_text()
 _MARK = "-- the next command --"
@@ -21,7 +21,7 @@ _PORTS = ("9092", "9093", "9644")
 
 
 def commands() -> list[tuple[str, str]]:
-    """Each command of the page, with the lines that it is given, and what it is said to print."""
+    """Each command of the page, with its input lines and its printed output."""
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
         given = ""
@@ -38,7 +38,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(600)
-def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None:
+def test_security_page_commands_print_their_output(tmp_path: Path) -> None:
     shell = program("bash", "bash")
     program("openssl", "openssl")
     steps = commands()
@@ -67,11 +67,12 @@ def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None
         if got != said
     ]
     assert not wrong, (wrong[0], (tmp_path / "errors.log").read_text()[-2000:])
-    assert "denied" not in logged  # of the last broker; its log begins anew
+    assert "denied" not in logged  # of the last broker, whose log starts empty
 
 
-def test_each_library_has_the_settings_that_the_page_says() -> None:
-    """They are those by which tests/interop/secured logs in with it; `muster` knows Java's."""
+def test_security_page_settings_are_those_of_the_tests() -> None:
+    """The library settings are those with which tests/interop/secured logs in; `muster` knows
+    Java's."""
     table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
     rows = [line.strip("|").split("|") for line in table.splitlines()]
     assert len(rows) > 6

@@ -1,4 +1,4 @@
-"""Kafka's tools for rights, users, quotas, certificates and tokens, by a login of their own."""
+"""Kafka's tools for ACLs, users, quotas, certificates and tokens, with their own login."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.interop.secured.least_rights import WRITER, make_topic
 from tests.interop.secured.test_java_clients import WHOLE, run
 from tests.waiting import until
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.proves("security 25")]
 ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
@@ -24,14 +24,14 @@ LISTENER = "SASL_SSL"
 
 
 class Tools:
-    """Runs them, as the administrator unless another is named."""
+    """Runs tools, as the administrator unless another user is named."""
 
     def __init__(self, secured: Secured, folder: Path) -> None:
         self._secured = secured
         self._folder = folder
 
     def properties(self, user: str = ADMIN, **pairs: str) -> str:
-        """A file of client properties, with these in the place of its own."""
+        """A file of client properties, with these overrides."""
         found = self._secured.properties(LISTENER, "PLAIN", user)
         found |= {key.replace("_", "."): value for key, value in pairs.items()}
         found["bootstrap.servers"] = self._secured.listeners[LISTENER]
@@ -40,7 +40,7 @@ class Tools:
         return str(file)
 
     def run(self, tool: str, *arguments: str, code: int = 0, user: str = ADMIN) -> str:
-        """What a tool prints; its errors too, where it is to fail."""
+        """The output of a tool; also its errors, when it must fail."""
         where = self._secured.listeners[LISTENER]
         given = ("--bootstrap-server", where, "--command-config", self.properties(user))
         done = java.run(java.KAFKA_NEW, tool, *given, *arguments)
@@ -53,7 +53,7 @@ def tools(secured: Secured, tmp_path: Path) -> Tools:
     return Tools(secured, tmp_path)
 
 
-def test_kafka_acls_gives_a_client_all_that_it_needs(
+def test_kafka_acls_adds_all_rights_that_a_client_needs(
     tools: Tools, secured: Secured, name: str
 ) -> None:
     topic, group = f"{name}-topic", f"{name}-group"
@@ -68,14 +68,14 @@ def test_kafka_acls_gives_a_client_all_that_it_needs(
     )  # fmt: skip
     refused = tools.run(ACLS, "--list", user=WRITER, code=1)
 
-    # What makes a topic of its first record is the producer's right to create.
+    # The topic is created by the producer's right to create.
     client.send(who(secured, LISTENER, "SCRAM-SHA-512", sends), topic, ["a", "b"])
     got = client.receive(who(secured, LISTENER, "SCRAM-SHA-512", receives), topic, group, 2)
     assert got == ["a", "b"]
     assert "ClusterAuthorizationException" in refused
 
 
-def test_kafka_configs_of_users(tools: Tools, secured: Secured, name: str) -> None:
+def test_kafka_configs_changes_users_and_quotas(tools: Tools, secured: Secured, name: str) -> None:
     user = ("--entity-type", "users", "--entity-name", name)
     password = "SCRAM-SHA-256=[iterations=8192,password=of-theirs]"
 
@@ -116,7 +116,9 @@ def served_serial(secured: Secured) -> int:
     return x509.load_pem_x509_certificate(text.encode()).serial_number
 
 
-def test_kafka_configs_of_certificates(tools: Tools, secured: Secured, tmp_path: Path) -> None:
+def test_kafka_configs_replaces_a_certificate(
+    tools: Tools, secured: Secured, tmp_path: Path
+) -> None:
     broker = ("--entity-type", "brokers", "--entity-name", "1")
     old = secured.as_admin()
     before = served_serial(secured)
@@ -143,7 +145,9 @@ def test_kafka_configs_of_certificates(tools: Tools, secured: Secured, tmp_path:
     old.close()
 
 
-def test_kafka_delegation_tokens(tools: Tools, secured: Secured, name: str) -> None:
+def test_kafka_delegation_tokens_creates_renews_and_expires(
+    tools: Tools, secured: Secured, name: str
+) -> None:
     made = tools.run(
         TOKENS, "--create", "--max-life-time-period", "-1", "--renewer-principal",
         f"User:{WRITER}", "--owner-principal", f"User:{WRITER}",
@@ -177,5 +181,4 @@ def tokens_of_writer(tools: Tools) -> list[list[str]]:
 
 
 def token_rows(text: str) -> list[list[str]]:
-    """The rows of the tool's table."""
     return [line.split() for line in text.splitlines() if line.count("User:") >= 2]

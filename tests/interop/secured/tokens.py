@@ -1,4 +1,4 @@
-"""Signed tokens of OAUTHBEARER, of an issuer whose public key is in a file (JWKS)."""
+"""Signed OAUTHBEARER tokens of an issuer whose public key is in a file (JWKS)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 JUDGE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""The system property of Java without which Kafka 4 reads neither keys nor tokens."""
+"""The Java system property without which Kafka 4 reads neither keys nor tokens."""
 VALID_S = 3600
 KEY_ID = "of-tests"
 
 
 class Issuer:
-    """Signs tokens; who trusts it reads the file of ``keys_url``."""
+    """Signs tokens; a broker that trusts it reads the file of ``keys_url``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,15 +32,15 @@ class Issuer:
         self.keys_url = keys.as_uri()
 
     def token(self, user: str) -> str:
-        """A token that lets the user in."""
+        """A valid token of the user."""
         return _signed(self._key, user)
 
     def forged(self, user: str) -> str:
-        """The same, signed by another who says that it is this issuer's key."""
+        """A token with this issuer's key id, signed with another key."""
         return _signed(rsa.generate_private_key(65537, 2048), user)
 
     def url_of(self, token: str) -> str:
-        """A file of the token, for clients that read it from there."""
+        """The URL of a file with the token, for clients that read it from there."""
         file = self._folder / f"{hashlib.sha256(token.encode()).hexdigest()[:16]}.jwt"
         file.write_text(token)
         return file.as_uri()

@@ -1,4 +1,4 @@
-"""A run of many traces over the same brokers: each answer and each state compared."""
+"""A run of many traces over the same brokers: each response and each state is compared."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.interop.transaction_traces.trace import (
 )
 
 TOGETHER = 8
-"""Traces at the same time, each with ids, topics and a group of its own."""
+"""Concurrent traces, each with its own ids, topics and group."""
 PREPARED_AT_ONCE = 40
-"""Traces whose topics are made in one go."""
+"""Traces whose topics are created together."""
 ENOUGH = 20
-"""How often a run must compare every version of every API."""
+"""The number of comparisons that a run must reach per version of every API."""
 COLUMNS = ("Dead", "Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
-"""States as DescribeTransactions says them; "Dead" is an id that is not known. Between Prepare and
-Complete every broker is for as long as its markers take: a step waits until that is over."""
+"""States in DescribeTransactions; "Dead" is an unknown id. Every broker is between Prepare and
+Complete while it writes markers: a step waits until that is over."""
 _STATE_ROWS = {
     TV1: (
         "InitProducerId none",
@@ -60,7 +60,7 @@ _STATE_ROWS[TV2] = (
 
 @dataclass
 class Failure:
-    """A trace in which an answer differed."""
+    """A trace with a different response."""
 
     seed: int
     story: list[str]
@@ -73,16 +73,16 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """Traces of the seeds from `first_seed` on, until `steps` answers were compared."""
+    """Traces of the seeds from `first_seed` on, until `steps` responses were compared."""
 
     targets: list[Target]
-    """The broker under test, and those that it is compared with."""
+    """The broker under test, and the brokers that it is compared with."""
     rules: str
     first_seed: int
     steps: int
     seeds: int = 1 << 30
     whole: bool = False
-    """Goes on for half as long again where something was not reached."""
+    """Continue for half as many steps again when something was not reached."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -91,11 +91,11 @@ class Campaign:
     failed: list[Failure] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """For requests that ask a coordinator: Kafka asks for several at once, and answers all of them
-    in the words of one's version."""
+    """Serialises requests in which Kafka's coordinator answers several clients at once, with the
+    errors of one client's version."""
 
     async def run(self) -> None:
-        """Runs them; what differed is in `failed`."""
+        """Run the traces; `failed` has the differences."""
         last = self.first_seed + self.seeds
         for first in range(self.first_seed, last, PREPARED_AT_ONCE):
             if self._over:
@@ -146,7 +146,7 @@ class Campaign:
                 return
 
     async def _answer(self, side: Side, step: Step) -> tuple[dict[str, Any], str]:
-        """The normal answer, and the state behind it."""
+        """The normalised response, and the state after it."""
         answer = of_trace(side, step.api, await side.ask(step))
         return normal(side, answer), await side.settle(step.actor)
 
@@ -157,7 +157,7 @@ class Campaign:
         answers: list[tuple[dict[str, Any], str]],
         sides: list[Side],
     ) -> str | Reason | None:
-        """What differs, or why the trace ends here without that."""
+        """The difference, or the reason why the trace ends here without one."""
         mine, state = answers[0]
         for (other, other_state), side in zip(answers[1:], sides[1:], strict=True):
             if mine != other:
@@ -170,7 +170,7 @@ class Campaign:
             if state in COLUMNS and other_state in UNSETTLED:
                 self.legal[NEVER_COMPLETE.text] += 1
                 return NEVER_COMPLETE
-            if state != other_state and "last" not in step.says:  # a sweep may come at any time
+            if state != other_state and "last" not in step.says:  # a sweep may happen at any time
                 return f"{side.target.name}: the id is {state} against {other_state}"
         if step.api != AWAIT_ABORT:
             self.compared[step.api, step.version] += 1
@@ -180,7 +180,7 @@ class Campaign:
         return None
 
     def missing(self) -> list[str]:
-        """What the run has not reached."""
+        """The coverage that the run has not reached."""
         lines = [
             f"{api} v{version} was compared {self.compared[api, version]} times, not {ENOUGH}"
             for api, (first, last) in self.ranges.items()
@@ -201,7 +201,7 @@ class Campaign:
         return min(last, last_of_tv1.get(api, last)) if self.rules == TV1 else last
 
     def report(self) -> str:
-        """What was compared, as text."""
+        """The comparisons as text."""
         errors: dict[str, list[str]] = {}
         for (api, code), count in sorted(self.errors.items()):
             errors.setdefault(api, []).append(f"{code}: {count}")
@@ -213,12 +213,11 @@ class Campaign:
 
 @asynccontextmanager
 async def _nobody() -> AsyncIterator[None]:
-    """No lock."""
     yield
 
 
 async def _prepare(target: Target, topics: dict[str, int]) -> None:
-    """Makes topics, whose partitions are served, and the coordinator of transactions."""
+    """Create topics, whose partitions are served, and the transaction coordinator."""
     await target.prepare(topics)
     wire = await target.open("differential")
     places = [

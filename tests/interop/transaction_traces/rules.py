@@ -1,6 +1,6 @@
-"""Where Muster differs from Kafka's transactions.
+"""Where Muster's transactions differ from Kafka's.
 
-docs/use/differences.md has each with its reason.
+docs/use/differences.md has each difference with its reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.interop.transaction_traces.trace import Step
 
 @dataclass(frozen=True)
 class Reason:
-    """Why two brokers may differ, and whether the trace can go on then."""
+    """Why two brokers may differ, and whether the trace can continue."""
 
     text: str
     goes_on: bool
@@ -53,11 +53,11 @@ REASONS = (
     NEW_GROUP,
     NEVER_COMPLETE,
 )
-"""All of them; a test finds each in docs/use/differences.md."""
+"""A test finds each of them in docs/use/differences.md."""
 
 
 def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:
-    """Why two answers may differ; None where they may not."""
+    """Why two responses may differ; None when they may not."""
     both = (codes(mine), codes(other))
     who = step.says.get("who")
     if who == "other" and both == ([INVALID_PRODUCER_ID_MAPPING], [INVALID_PRODUCER_EPOCH]):
@@ -97,12 +97,12 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
 
 
 def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """What is listed, without ids that have had no transaction since InitProducerId."""
+    """The listed ids, without those that have had no transaction since InitProducerId."""
     return [each for each in answer["transaction_states"] if each["transaction_state"] != "Empty"]
 
 
 def _undated(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Descriptions without the time of the transaction, of ids that have none."""
+    """Descriptions without the transaction time of ids that have no transaction."""
     return [
         {**each, "transaction_start_time_ms": each["transaction_state"] == "Empty" or each}
         for each in answer["transaction_states"]

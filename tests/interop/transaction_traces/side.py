@@ -1,4 +1,4 @@
-"""One broker in one trace: what its producers know, and the requests that steps make of it."""
+"""One broker in one trace: the state of its producers, and the requests of the steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSING = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
 )
-"""Errors of a broker that is still getting ready; the last one is what a Produce makes of them."""
+"""Errors of a broker that is not ready yet; the last one is their form in a Produce response."""
 UNSETTLED = ("PrepareCommit", "PrepareAbort")
 
 Request = dict[str, Any]
@@ -35,16 +35,16 @@ Request = dict[str, Any]
 
 @dataclass
 class Producer:
-    """What a producer knows: ids and epochs that it was given, newest last, and its sequences."""
+    """The state of a producer: its ids and epochs, newest last, and its sequences."""
 
     given: list[tuple[int, int]] = field(default_factory=lambda: [(-1, -1)])
     sequences: dict[tuple[int, int, str, int], int] = field(default_factory=dict)
-    """By producer id, epoch and partition: how many records were accepted."""
+    """By producer id, epoch and partition: the number of accepted records."""
     fresh: set[tuple[int, int, str, int]] = field(default_factory=set)
-    """Those of which some were accepted since the last InitProducerId or EndTxn."""
+    """Keys with records accepted since the last InitProducerId or EndTxn."""
 
     def claims(self, who: str, others: tuple[int, int]) -> tuple[int, int]:
-        """The producer id and epoch that a request says."""
+        """The producer id and epoch that a request claims."""
         producer_id, epoch = self.given[-1]
         match who:
             case "none":
@@ -65,7 +65,7 @@ class Side:
 
     target: Target
     name: str
-    """Of the trace: what its ids, its group and its topics begin with."""
+    """The trace's name: prefix of its ids, its group and its topics."""
     wire: Wire
     producers: list[Producer] = field(default_factory=lambda: [Producer() for _ in IDS])
     pid_names: dict[int, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Side:
         return f"{self.name}-{IDS[actor]}"
 
     async def ask(self, step: Step) -> dict[str, Any]:
-        """What the broker answers to a step; asked again while it is getting ready."""
+        """The broker's response to a step; repeated while the broker is not ready."""
         if step.api == AWAIT_ABORT:
             await self._until(lambda state: state.startswith("CompleteAbort"), step.actor)
             return {}
@@ -96,13 +96,13 @@ class Side:
         return answer
 
     async def state(self, actor: int) -> str:
-        """The state of a producer's id, "Dead" where it is not known."""
+        """The state of a producer's id, "Dead" if it is unknown."""
         asked = {"transactional_ids": [self.transactional_id(actor)]}
         answer = await self.wire.send("DescribeTransactions", 0, asked)
         return answer["transaction_states"][0]["transaction_state"] or "Dead"
 
     async def end_offset(self, partition: tuple[str, int]) -> int:
-        """Where a partition's log ends."""
+        """The end offset of a partition."""
         topic, index = partition
         asked = {"partition_index": index, "timestamp": -1}
         topics = [{"name": self.topic(topic), "partitions": [asked]}]
@@ -112,11 +112,12 @@ class Side:
         return end
 
     async def settle(self, actor: int) -> str:
-        """Wait until all markers are written, as a broker does behind its answer; the state."""
+        """Wait until all markers are written, which a broker does after its response; returns
+        the state."""
         return await self._until(lambda state: state not in UNSETTLED, actor)
 
     async def _until(self, holds: Callable[[str], bool], actor: int) -> str:
-        """The state of a producer's id, once it is one of these; at last that in which it stays."""
+        """Wait until ``holds`` accepts the state of the actor's id; return the last state."""
         for _ in range(int(SETTLED_WITHIN_S / PAUSE_S)):
             if holds(state := await self.state(actor)):
                 break
@@ -141,7 +142,7 @@ class Side:
                     producer.fresh.add(key)
 
     def _kind(self, step: Step) -> str:
-        """What a Produce does; only what is of this transaction is repeated."""
+        """The kind of a Produce; only records of this transaction are repeated."""
         kind: str = step.says["kind"]
         if kind == "repeat" and self._key(step) not in self.producers[step.actor].fresh:
             return "next"

@@ -1,9 +1,9 @@
-"""Traces of transactional requests: what is asked, decided by a seed alone.
+"""Traces of transactional requests, decided by a seed alone.
 
-Three producers: 0 and 1 share the transactional id "x" and fence each other, 2 has "y". A step says
-who a request claims to be in words ("own", "before", "other"), which each broker's own producer ids
-fill in. Goals walk an id through whole transactions; single requests, right and wrong, are strewn
-over them.
+Three producers: 0 and 1 share the transactional id "x" and fence each other, 2 has "y". A step
+names the claimed identity in words ("own", "before", "other"), which are replaced by each
+broker's own producer ids. Goals lead an id through whole transactions; single requests, valid
+and invalid, are mixed in.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from protocol.messages import BY_NAME
 
 TV1, TV2 = "TV1", "TV2"
 IDS = ("x", "x", "y")
-"""Whose id a producer uses."""
+"""The transactional id of each producer."""
 PARTITIONS = {"t": 3, "u": 2}
 WHO = ("own", "before", "next", "other")
-"""Producer id and epoch: those that it has; the epoch before, behind; another producer id."""
+"""Producer id and epoch: its own; the previous and the next epoch; another producer id."""
 
 VERSIONS = {
     "InitProducerId": (0, 5),
@@ -38,7 +38,7 @@ VERSIONS = {
     "OffsetFetch": (7, 10),
     "FindCoordinator": (1, 6),
 }
-"""What traces ask, first and last version; a broker that serves less is asked for less."""
+"""First and last version of each API in traces; limited to the versions that a broker serves."""
 LAST_OF_TV1 = {"EndTxn": 4, "TxnOffsetCommit": 4, "Produce": 11, "AddPartitionsToTxn": 5}
 _FIRST_OF_TV2 = {"EndTxn": 5, "TxnOffsetCommit": 5, "Produce": 12, "InitProducerId": 3}
 
@@ -65,10 +65,10 @@ _NOISE = {
     "ListOffsets": 8,
     "Produce": 4,
 }
-"""How often single requests are made, 2 where nothing is said; more for those of many versions."""
+"""Frequencies of single requests, default 2; higher for APIs with many versions."""
 
 AWAIT_ABORT = "await abort"
-"""No request: the transaction's timeout is over, and a sweep has been there."""
+"""No request: wait until the transaction has timed out and a sweep has run."""
 
 
 class Script:
@@ -84,7 +84,6 @@ class Script:
         self.started: set[int] = set()
 
     def run(self) -> list[Step]:
-        """All steps."""
         goals = (self.transaction, self.transaction, self.fence, self.timeout, self.go_on)
         for _ in range(2):
             self.noise_EndTxn(self.rng.randrange(len(IDS)))
@@ -100,7 +99,7 @@ class Script:
         return self.rng.random() < probability
 
     def version(self, api: str, rules: str = "") -> int:
-        """One version after the other, beginning elsewhere with each seed."""
+        """The versions in turn; the seed decides the first one."""
         first, last = self.ranges[api]
         if TV1 in (rules, self.rules):
             last = min(last, LAST_OF_TV1.get(api, last))
@@ -128,7 +127,7 @@ class Script:
             self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def transaction(self) -> None:
-        """A whole one, by one of the rules."""
+        """A whole transaction, with one of the transaction versions."""
         actor = self.rng.randrange(len(IDS))
         rules = self.rng.choice((TV1, TV2)) if self.rules == TV2 else TV1
         self.start(actor)
@@ -166,7 +165,7 @@ class Script:
             self.noise_OffsetFetch(actor)
 
     def fence(self) -> None:
-        """A transaction is begun, and another producer takes its id."""
+        """A transaction is open, and another producer takes over its id."""
         self.start(0)
         self.add(0, "AddPartitionsToTxn", who="own", partitions=self.partitions())
         self.started.add(1)
@@ -177,7 +176,7 @@ class Script:
         self.produce(0, self.partitions()[0])
 
     def timeout(self) -> None:
-        """A transaction is open for too long; its producer finds out."""
+        """A transaction times out; its producer learns of it."""
         actor = self.rng.randrange(len(IDS))
         self.started.add(actor)
         self.add(actor, "InitProducerId", who="none", timeout_ms=1)
@@ -190,7 +189,7 @@ class Script:
         self.add(actor, "InitProducerId", who="none", timeout_ms=60_000)
 
     def go_on(self, actor: int | None = None) -> None:
-        """Behind an error: InitProducerId with what it has, and perhaps once more (KIP-360)."""
+        """After an error: InitProducerId with the own id, and perhaps once more (KIP-360)."""
         actor = self.rng.randrange(len(IDS)) if actor is None else actor
         who = self.rng.choice(("own", "own", "before"))
         self.add(actor, "InitProducerId", TV2, who=who, timeout_ms=60_000)
@@ -240,7 +239,7 @@ class Script:
         self.produce(actor, self.partitions()[0])
 
     def noise_WriteTxnMarkers(self, actor: int) -> None:
-        """Markers that are refused: of an epoch long ago, or to a partition that is not there."""
+        """Markers that are rejected: of an old epoch, or to an unknown partition."""
         partition = self.rng.choice((("nope", 0), ("t", 17)))
         self.add(actor, "WriteTxnMarkers", partition=partition)
 
@@ -278,7 +277,7 @@ def trace_of(seed: int, rules: str, ranges: dict[str, tuple[int, int]]) -> list[
 
 
 def common_ranges(served: list[dict[int, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """The versions that every one of these brokers serves, of those that traces ask."""
+    """The versions in traces that all of these brokers serve."""
     found = {}
     for api, (least, most) in VERSIONS.items():
         key = BY_NAME[api].key

@@ -1,4 +1,4 @@
-"""A cluster in use: topics of three replicas, everybody who uses them, and all that fails."""
+"""A busy cluster: topics of three replicas, all kinds of clients, and all kinds of failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.simulation.whole.virtual_time import WALL_S
 TOPIC, GROWING, FLEETING = "ledger", "growing", "fleeting"
 PARTITIONS = 3
 TOPICS = {TOPIC: PARTITIONS, GROWING: 1, "out": 3, "more": 1}
-"""Those that are made once, and their partitions."""
+"""The topics that are created once, with their partition counts."""
 
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
 
@@ -53,7 +53,7 @@ class BusyCluster(ClusterWorld):
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
         self._served: dict[str, int] = {}
-        """How often each client had got what it asked for when the rest began."""
+        """The served requests of each client when the rest began."""
         self.mover = Mover(self, "mover", "10.1.0.2", self.fork(), TOPICS, GROWING)
         self.transactors = [
             Transactor(self, f"transactor-{number}", f"10.4.0.{number}", self.fork())
@@ -111,7 +111,7 @@ class BusyCluster(ClusterWorld):
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
-        """Those of a log whose leader is down nobody knows: then it may end anywhere."""
+        """The log ends; a log whose leader is down may end anywhere."""
         found = dict.fromkeys((*OUT, *OFFSETS), 0)
         there = {each.node_id: self.checkers.replicas(each) for each in self.machines}
         for place in found:
@@ -124,7 +124,7 @@ class BusyCluster(ClusterWorld):
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """A connection of a client delivers nothing twice here."""
+        """A client's connection delivers nothing twice here."""
 
     # -- rest
 
@@ -157,7 +157,7 @@ class BusyCluster(ClusterWorld):
         assert grown >= self.mover.partitions, f"{GROWING} has {grown} partitions"
 
     def _check_transactions(self) -> None:
-        """The logs, which are equal, against what the clients know."""
+        """Compare the logs, which are equal, with the clients' records."""
         found = {}
         for place in (*OUT, *OFFSETS):
             state = self.checkers.states.now.get(place)

@@ -1,16 +1,16 @@
-"""What must hold in a cluster, whatever fails.
+"""Laws of a cluster, checked under all failures.
 
-After each turn of a process its replicas are looked at, and what was written to ZooKeeper since.
+After each turn of a process its replicas are checked, and the new writes to ZooKeeper.
 
 | law | where |
 |---|---|
-| what a leader shows as committed has the same bytes on every later leader | `Committed` |
-| members of the in-sync replicas have all that is committed | `Committed` |
-| what is committed is never cut off | `Committed.cut` |
+| records that a leader shows as committed have the same bytes on every later leader | `Committed` |
+| members of the in-sync replicas have all committed records | `Committed` |
+| committed records are never truncated | `Committed.cut` |
 | one broker writes in a leader epoch | `ClusterCheckers.appended` |
 | epochs and versions never fall at a receiver | `ClusterCheckers._look_at` |
 | the controller's writes are of the last election, and raise the leader epoch | `states.py` |
-| in fair time each partition has a leader, all replicas in sync, equal logs | `unrest` |
+| in due time each partition has a leader, all replicas in sync, equal logs | `unrest` |
 """
 
 from __future__ import annotations
@@ -42,26 +42,25 @@ _Seen = dict[Replica, tuple[PartitionState | None, int]]
 
 
 class ClusterCheckers:
-    """All that is checked of one world."""
+    """All checks of one world."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.world = world
         self.states = WrittenStates(world.zookeeper.ensemble)
         self.committed: dict[Place, Committed] = {}
         self._writers: dict[tuple[Place, int], int] = {}
-        """The broker that appended in a leader epoch. It may lead on in it when it was started
-        again so fast that the controller's successor finds it there."""
+        """The broker that appended in a leader epoch. It may lead in the same epoch again when
+        it restarted so fast that the controller's successor finds it registered."""
         self._known: dict[tuple[int, int, Place], _Known] = {}
-        """What a replica knew last, in one life of its broker."""
+        """The last known epochs of a replica, in one life of its broker."""
         self._seen: dict[int, tuple[int, _Seen]] = {}
-        """Of each broker, in which of its lives: what its replicas had when they were last looked
-        at."""
+        """By broker and life: the state of its replicas at the last check."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
 
     def look(self, machine: BrokerMachine) -> None:
-        """A process has had its turn."""
+        """Check a process after its turn."""
         for place, written in self.states.look():
             if written is None:
                 self._forget(place)
@@ -76,14 +75,14 @@ class ClusterCheckers:
                 self._changed(machine, life, replica)
         broker = None if machine.process is None else machine.process.broker
         manager = getattr(getattr(broker, "mode", None), "replicas", None)
-        if manager is not None:  # the broker has come into the cluster
+        if manager is not None:  # the broker has joined the cluster
             epoch = manager._controller_epoch
             before = self._controller_epochs.get(life, -1)
             assert epoch >= before, f"{life}: controller epoch {before}, then {epoch}"
             self._controller_epochs[life] = epoch
 
     def _seen_in(self, life: tuple[int, int]) -> _Seen:
-        """What was seen in this life of a broker: of the one before nothing is there any more."""
+        """The state seen in this life of a broker; state of an earlier life is dropped."""
         node_id, number = life
         known = self._seen.get(node_id)
         if known is None or known[0] != number:
@@ -91,7 +90,7 @@ class ClusterCheckers:
         return known[1]
 
     def _changed(self, machine: BrokerMachine, life: tuple[int, int], replica: Replica) -> None:
-        """A replica has another role or high watermark than when it was last looked at."""
+        """A replica's role or high watermark has changed since the last check."""
         place = (replica.topic, replica.index)
         if replica.state is not None:
             self._look_at(life, place, replica)
@@ -119,17 +118,17 @@ class ClusterCheckers:
         return found
 
     def _forget(self, place: Place) -> None:
-        """Its topic is deleted: the next one of the name begins anew.
+        """Its topic is deleted: the next topic of that name starts empty.
 
-        While it is being deleted a new controller lets it be once more, and deletes it again, as
-        Kafka's does: its replicas may be made anew, and be empty.
+        During the deletion a new controller may let the topic exist once more and delete it
+        again, as Kafka's does: its replicas may be recreated, and be empty.
         """
         self.committed.pop(place, None)
         self._writers = {key: each for key, each in self._writers.items() if key[0] != place}
         self._known = {key: each for key, each in self._known.items() if key[2] != place}
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Whether a broker is the leader that ZooKeeper names, and knows it."""
+        """Whether a broker is the leader according to ZooKeeper, and knows it."""
         state = self.states.now.get((topic, partition))
         process = self.world.by_id[node_id].process
         logs = None if process is None else getattr(process.broker, "logs", None)
@@ -145,7 +144,7 @@ class ClusterCheckers:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Hear what replicas append as leaders, and what they cut."""
+        """Observe the appends of leaders, and truncations."""
         real_appended, real_cut = Replica.appended, Replica._cut
 
         def appended(replica: Replica, size_bytes: int) -> None:
@@ -175,7 +174,7 @@ class ClusterCheckers:
         assert first == machine.node_id, f"{key} is written by {first} and {machine.node_id}"
 
     def cut(self, replica: Replica, offset: int) -> None:
-        """A replica is about to be cut."""
+        """A replica is about to be truncated."""
         machine = self.world.running
         assert machine is not None
         place = (replica.topic, replica.index)
@@ -191,11 +190,11 @@ class ClusterCheckers:
         return [] if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
-        """Those of a machine's broker, by topic and partition."""
+        """The replicas of a machine's broker, by topic and partition."""
         return {(each.topic, each.index): each for each in self._logs(machine)}
 
     def unrest(self) -> list[str]:
-        """Why there is no rest yet."""
+        """Why the world is not at rest yet."""
         found: list[str] = []
         everywhere = {each.node_id: self.replicas(each) for each in self.world.machines}
         if not self.states.now:
@@ -218,10 +217,10 @@ class ClusterCheckers:
         return found
 
     def _strays(self) -> list[str]:
-        """Directories of topics that are deleted.
+        """Directories of deleted topics.
 
-        One from which a partition was moved away while its broker was down is never deleted, as
-        with Kafka: it is taken again when the partition comes back.
+        A directory whose partition moved away while its broker was down is never deleted, as
+        with Kafka: it is used again when the partition returns.
         """
         return [
             f"broker {machine.node_id} has {path}"
@@ -248,12 +247,12 @@ class ClusterCheckers:
         return decode_topic(place[0], node.data or b"").partitions[place[1]]
 
     def end(self, place: Place) -> int:
-        """Where a leader's log ends."""
+        """The end of a leader's log."""
         leader = self.world.by_id[self.states.now[place].leader]
         return self.replicas(leader)[place].log.log_end_offset
 
     def unequal(self) -> list[str]:
-        """Which replicas differ; asked while no client writes."""
+        """Differing replicas, while no client writes."""
         found = []
         for place in sorted(self.states.now):
             state = self.states.now[place]

@@ -1,8 +1,8 @@
-"""What clients of a cluster have in common: they look for the broker that serves them.
+"""The common part of a cluster's clients: they look for the broker that serves them.
 
-Such a client asks any broker who leads what, and goes there. When that one does not serve it, or is
-gone, it asks anew. It knows of brokers only what they tell. It has one connection at a time: one
-that needs several brokers goes from one to the other (`errand`).
+Such a client asks any broker for the leader, and connects to it. When that broker does not serve
+it, or is down, it asks again. It knows only the brokers in responses. It has one connection at a
+time: a client that needs several brokers uses them in turn (`errand`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 ANYBODY = -1
 ASKS_AGAIN_NS = (20 * MS, 100 * MS, 500 * MS)
 _LOOKS = object()
-"""What a request is about that asks for the broker of an errand."""
+"""The subject of a request that looks for the broker of an errand."""
 
 
 class ClusterClient(Client):
-    """Subclasses say what they ask to find their broker (`look`), and what they do there."""
+    """Subclasses say how they find their broker (`look`), and what they do there."""
 
     writes = True
-    """It says nothing more when the world is hushed."""
+    """It sends nothing more when the world is hushed."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, **more: Any
@@ -38,42 +38,42 @@ class ClusterClient(Client):
         super().__init__(cast("Any", cluster), name, host, chance, **more)
         self.cluster = cluster
         self._found: dict[Hashable, int] = {}
-        """The broker that serves each errand, as far as it knows."""
+        """The known broker of each errand."""
         self._at = ANYBODY
         """The broker that it is connected to."""
         self.served = 0
-        """How often it got what it asked for."""
+        """The number of served requests."""
 
     @property
     def node_id(self) -> int:
-        """The broker that serves what it is at, or ANYBODY."""
+        """The broker that serves the present errand, or ANYBODY."""
         return self._found.get(self.errand, ANYBODY)
 
     @property
     def errand(self) -> Hashable:
-        """What it is at; each has a broker of its own, which `look` and `found` look for."""
+        """The present errand; each has its own broker, which `look` and `found` find."""
         return None
 
     # -- for subclasses
 
     def look(self) -> WireRequest:
-        """What is asked to find the broker that serves this client."""
+        """The request that finds the broker that serves this client."""
         raise NotImplementedError
 
     def found(self, answer: dict[str, Any]) -> int:
-        """That broker, by the answer to what `look` asks; ANYBODY: there is none now."""
+        """That broker, according to the response to `look`'s request; ANYBODY if it is unknown."""
         raise NotImplementedError
 
     def work(self) -> None:
-        """At the broker that serves it: ask something, or think later."""
+        """At the broker that serves it: send a request, or think later."""
         raise NotImplementedError
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        """Take the answer to what was asked by `work`, and think later."""
+        """Process the response to a request of `work`, and think later."""
         raise NotImplementedError
 
     def go_elsewhere(self) -> None:
-        """The broker does not serve it: look for another."""
+        """The broker does not serve it: look for another one."""
         self._found.pop(self.errand, None)
         self.think_after(self.chance.choice(ASKS_AGAIN_NS))
 
@@ -119,7 +119,7 @@ class ClusterClient(Client):
 
 
 def metadata_request(topics: list[str]) -> WireRequest:
-    """Who leads the partitions of some topics, and who is the controller."""
+    """Metadata: the leaders of some topics, and the controller."""
     return WireRequest(
         "Metadata",
         9,
@@ -133,7 +133,7 @@ def metadata_request(topics: list[str]) -> WireRequest:
 
 
 def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
-    """The leader of a partition as Metadata says, ANYBODY where it says none."""
+    """A partition's leader according to Metadata, or ANYBODY."""
     for each in answer["topics"]:
         for found in each["partitions"]:
             if (each["name"], found["partition_index"]) == (topic, partition):
@@ -142,15 +142,15 @@ def leader_in(answer: dict[str, Any], topic: str, partition: int) -> int:
 
 
 def controller_in(answer: dict[str, Any], brokers: int) -> int:
-    """The controller as Metadata says; ANYBODY where it knows of fewer than so many brokers."""
+    """The controller according to Metadata; ANYBODY if fewer than so many brokers are listed."""
     return int(answer["controller_id"]) if len(answer["brokers"]) >= brokers else ANYBODY
 
 
 def coordinator_request(key: str, kind: int) -> WireRequest:
-    """Who coordinates a group (0) or a transactional id (1)."""
+    """FindCoordinator of a group (0) or a transactional id (1)."""
     return WireRequest("FindCoordinator", 2, {"key": key, "key_type": kind})
 
 
 def coordinator_in(answer: dict[str, Any]) -> int:
-    """The coordinator as FindCoordinator says."""
+    """The coordinator in a FindCoordinator response."""
     return int(answer["node_id"]) if answer["error_code"] == NONE else ANYBODY

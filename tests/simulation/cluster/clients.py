@@ -1,4 +1,4 @@
-"""Who uses a simulated cluster: producers, consumers, keepers of offsets."""
+"""Clients of a simulated cluster: producers, consumers, keepers of offsets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PartitionClient(ClusterClient):
 
     @property
     def is_at_leader(self) -> bool:
-        """Whether the broker that answers is the leader that ZooKeeper names, and knows it."""
+        """Whether the responding broker is the leader according to ZooKeeper, and knows it."""
         return self.cluster.leads(self._at, self.truth.topic, self.truth.partition)
 
 
@@ -77,7 +77,7 @@ class Producer(PartitionClient):
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """Of the batch that is being sent, perhaps again."""
+        """Values of the batch that is being sent, perhaps again."""
         self._made = 0
 
     def work(self) -> None:
@@ -123,7 +123,7 @@ class Producer(PartitionClient):
             self._sequence += len(sent.about)
             self._values.clear()
         elif code in _BEGIN_ANEW:
-            # A leader that does not know yet that it is none has not what its successor took.
+            # A deposed leader that does not know it yet lacks its successor's records.
             assert not self.is_at_leader, f"{self.name} gets {code} for {self._sequence}"
         if code == NONE:
             self.think_after(self.chance.choice(THINKS_MS) * MS)
@@ -134,7 +134,7 @@ class Producer(PartitionClient):
 
 
 class Consumer(PartitionClient):
-    """Reads a partition from its beginning on, again and again."""
+    """Reads a partition from its start, repeatedly."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
@@ -167,7 +167,7 @@ class Consumer(PartitionClient):
         code = fetched["error_code"]
         self.cluster.happened[f"fetch {code}"] += 1
         if code != NONE:
-            # A leader that does not know yet that it is none may have less.
+            # A deposed leader that does not know it yet may have less.
             assert code != OFFSET_OUT_OF_RANGE or not self.is_at_leader, (
                 f"{self.name} was told of {self._position}"
             )
@@ -191,18 +191,19 @@ class Consumer(PartitionClient):
 
 
 class RisingOffset:
-    """What one client commits for one partition, ever higher: the last commit in the log counts.
+    """Ever rising offsets that one client commits for one partition: the last commit in the log
+    counts.
 
-    A commit that its client gave up may still be executed, behind one that it sent afterwards by
-    another connection. So what the client is told may go back, to such a commit and to no other.
+    An abandoned commit may still be executed, after one that the client sent later by another
+    connection. So the fetched offset may go back, to such a commit and to no other.
     """
 
     def __init__(self) -> None:
         self._tried = 0
         self._last = -1
-        """What counts, as far as the client knows: it was acknowledged, or told."""
+        """The committed offset as far as the client knows: acknowledged, or fetched."""
         self._unheard: set[int] = set()
-        """Commits that were not acknowledged, and that the client was not told of."""
+        """Commits that were neither acknowledged nor fetched."""
 
     def next(self) -> int:
         """The offset to commit now."""
@@ -211,12 +212,12 @@ class RisingOffset:
         return self._tried
 
     def acknowledged(self, offset: int) -> None:
-        """A commit of it was."""
+        """Its commit was acknowledged."""
         self._last = offset
         self._unheard.discard(offset)
 
     def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
-        """The coordinator says that it counts; ``log``: the commits that its log has, in order."""
+        """The coordinator returned it; ``log``: the commits in its log, in order."""
         if offset == self._last:
             return
         told = f"{name} has committed {self._last}, and is told {offset}"
@@ -251,7 +252,7 @@ class CoordinatorClient(ClusterClient):
 
     @property
     def is_at_coordinator(self) -> bool:
-        """Whether the broker that answers leads the group's partition, and knows it."""
+        """Whether the responding broker leads the group's partition, and knows it."""
         return self.cluster.leads(self._at, *self._place)
 
     @property
@@ -259,13 +260,13 @@ class CoordinatorClient(ClusterClient):
         return OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
 
     def told(self, rising: RisingOffset, partition: int, offset: int) -> None:
-        """The broker that answers says that ``offset`` is committed for a partition."""
-        # A coordinator that does not know yet that it is none may have less.
+        """The responding broker returned ``offset`` as a partition's committed offset."""
+        # A deposed coordinator that does not know it yet may have less.
         if self.is_at_coordinator:
             rising.told(self.name, offset, lambda: self._in_log(partition))
 
     def _in_log(self, partition: int) -> list[int]:
-        """The group's commits for a partition, in the order that the broker's log has them in."""
+        """The group's commits of a partition, in the order of the broker's log."""
         found = transactions.read(self.cluster.by_id[self._at].files, self._place)
         return [
             commit.offset
@@ -275,7 +276,7 @@ class CoordinatorClient(ClusterClient):
 
 
 class OffsetsKeeper(CoordinatorClient):
-    """Commits ever higher offsets of a group without members, and asks for what is committed."""
+    """Commits ever rising offsets of a group without members, and fetches the committed ones."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topic: str

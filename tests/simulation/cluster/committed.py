@@ -1,7 +1,9 @@
-"""What of a partition has ever been shown as committed, and who must have it.
+"""Everything that was ever visible as committed in a partition, and the brokers that must have
+it.
 
-A leader's high watermark is what it shows. What is below it is read from the leader's disk once and
-then stands: whoever leads later has the same bytes, whoever is in sync has them, nobody cuts them.
+A leader's high watermark makes records visible. The records below it are read from the leader's
+disk once and are then fixed: every later leader and every in-sync replica has the same bytes,
+and no replica truncates them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Batch = tuple[int, int, bytes]
 
 
 class Committed:
-    """Of one partition."""
+    """The committed records of one partition."""
 
     def __init__(self, machines: Mapping[int, BrokerMachine], topic: str, index: int) -> None:
         self.name = f"{topic}-{index}"
@@ -28,10 +30,9 @@ class Committed:
         self._directory = directory_of(topic, index)
         self._batches: list[Batch] = []
         self._seen: dict[tuple[int, int, int], int] = {}
-        """The high watermark that was seen last of a leader: by broker, which of its lives, and
-        leader epoch."""
+        """The last seen high watermark of a leader: by broker, its life, and leader epoch."""
         self._shown: dict[int, int] = {}
-        """The end that was shown last, by leader epoch."""
+        """The last visible end, by leader epoch."""
         self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
         """By broker and segment: its file, an offset at which a batch begins, and its position."""
 
@@ -61,7 +62,7 @@ class Committed:
         self.end = self._shown[epoch] = end
 
     def in_sync(self, isr: Iterable[int]) -> None:
-        """These are in sync from now on, as ZooKeeper says."""
+        """These replicas are in sync from now on, according to ZooKeeper."""
         for node_id in isr:
             end = self._end_of(self._machines[node_id])
             assert end >= self.end, (
@@ -70,7 +71,7 @@ class Committed:
             )
 
     def cut(self, machine: BrokerMachine, offset: int, end: int) -> None:
-        """A replica is about to be cut at ``offset``: what it loses was not committed."""
+        """A replica is about to be truncated at ``offset``: it must not lose committed records."""
         lost = self._between(machine, offset, min(end, self.end))
         mine = set(lost) & set(self._batches)
         assert not mine, (
@@ -78,7 +79,8 @@ class Committed:
         )
 
     def _has_all(self, leader: BrokerMachine, epoch: int) -> None:
-        """A leader has what was shown in its epoch, or before; of later ones it need not know."""
+        """A leader has the records visible in its epoch or before; it need not know later
+        epochs."""
         end = max((end for shown, end in self._shown.items() if shown <= epoch), default=0)
         wanted = [batch for batch in self._batches if batch[0] < end]
         found = self._between(leader, 0, end)
@@ -94,7 +96,7 @@ class Committed:
         return [(int(path.rpartition("/")[2].removesuffix(".log")), path) for path in paths]
 
     def _between(self, machine: BrokerMachine, start: int, end: int) -> list[Batch]:
-        """The batches of ``start`` to ``end`` that a machine has."""
+        """A machine's batches from ``start`` to ``end``."""
         found: list[Batch] = []
         segments = self._segments(machine)
         for number, (base, path) in enumerate(segments):

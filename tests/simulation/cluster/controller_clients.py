@@ -1,4 +1,4 @@
-"""Who asks the controller: for topics, for more partitions, for other replicas."""
+"""Clients of the controller: they create topics, add partitions, and reassign replicas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ControllerClient(ClusterClient):
     """A client of the controller."""
 
     copies = 3
-    """It knows of so many brokers before it asks."""
+    """The number of brokers that it must know before it sends a request."""
 
     def look(self) -> WireRequest:
         return metadata_request([])
@@ -42,7 +42,7 @@ class ControllerClient(ClusterClient):
 
 
 def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
-    """What CreateTopics says of a topic."""
+    """A topic in CreateTopics."""
     return {
         "name": name,
         "num_partitions": partitions,
@@ -53,7 +53,7 @@ def created(name: str, partitions: int, copies: int) -> dict[str, Any]:
 
 
 class TopicMaker(ControllerClient):
-    """Has the topics made."""
+    """Creates the topics."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topics: dict[str, int]
@@ -79,7 +79,7 @@ class TopicMaker(ControllerClient):
 
 
 class Mover(ControllerClient):
-    """Moves partitions to other replicas, takes that back, and gives a topic more partitions."""
+    """Reassigns partitions, cancels that, and adds partitions to a topic."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Mover(ControllerClient):
         self.topics = topics
         self.grows = grows
         self.partitions = 0
-        """Of the topic that grows, as was acknowledged."""
+        """Acknowledged partition count of the growing topic."""
 
     def work(self) -> None:
         dice = self.chance.random()
@@ -114,7 +114,7 @@ class Mover(ControllerClient):
             self.send(WireRequest("AlterPartitionReassignments", 0, value))
 
     def _replicas(self) -> list[int] | None:
-        """Two or three brokers, dead ones among them; None: those from which it is moved."""
+        """Two or three brokers, also ones that are down; None: cancel the reassignment."""
         if self.chance.random() < 0.1:
             return None
         brokers = sorted(self.cluster.by_id)
@@ -138,9 +138,9 @@ class Mover(ControllerClient):
 
 
 class FleetingTopic(ControllerClient):
-    """One topic's life, over and over: made, written, read, deleted.
+    """One topic's life, repeatedly: create, write, read, delete.
 
-    What is read in one life was written in that life.
+    Records read in one life were written in that life.
     """
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
@@ -149,9 +149,9 @@ class FleetingTopic(ControllerClient):
         self._stage: Callable[[], None] = self._create
         self._made = 0
         self._surely_made = False
-        """In this life: it is no earlier life's topic that is still to go."""
+        """In this life: the topic is not that of an earlier life whose deletion is pending."""
         self._known: dict[int, bytes] = {}
-        """What was acknowledged in this life, by offset."""
+        """Acknowledged values of this life, by offset."""
 
     @property
     def errand(self) -> Hashable:
@@ -246,7 +246,7 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _check(self, found: dict[int, bytes], end: int) -> None:
-        """What is there is of this life; below ``end`` nothing is missing."""
+        """The records are of this life; below ``end`` none is missing."""
         for offset, value in found.items():
             life, _, _ = value.partition(b"/")
             assert int(life) == self.life or not self._surely_made, (
@@ -262,7 +262,7 @@ class FleetingTopic(ControllerClient):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> int:
-        """It may have been deleted by a request whose answer was lost."""
+        """It may have been deleted by a request whose response was lost."""
         code = int(answer["responses"][0]["error_code"])
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._begin_anew()
@@ -270,6 +270,7 @@ class FleetingTopic(ControllerClient):
         return code
 
     def _begin_anew(self) -> None:
-        """The topic is gone, asked for or late: the next one of the name has nothing of it."""
+        """The topic is deleted, on request or late: the next one of that name has none of its
+        records."""
         self.life += 1
         self._known, self._stage, self._surely_made = {}, self._create, False

@@ -1,7 +1,7 @@
-"""What fails in a simulated cluster: processes, power, links, sessions, the controller, disks.
+"""Faults of a simulated cluster: processes, power, links, sessions, the controller, disks.
 
-A fault comes every some seconds, whichever chance chooses, and to whom. A machine whose process is
-gone starts it again by itself.
+A fault happens every few seconds; its kind and its target are random. A machine whose process is
+gone restarts it by itself.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FAULTS_WORTH = {
     "full disk": 3,
     "alone": 3,
 }
-"""How often each comes, in relation to the others."""
+"""Relative frequencies."""
 
 
 class ClusterFaults:
-    """The faults of one world; `begin` sets the first."""
+    """The faults of one world; `begin` schedules the first."""
 
     def __init__(self, world: ClusterWorld, chance: Random, first_s: float = 5) -> None:
         self.world = world
@@ -69,7 +69,7 @@ class ClusterFaults:
         assert set(self._deeds) == set(FAULTS_WORTH)
 
     def begin(self) -> None:
-        """Set the first."""
+        """Schedule the first fault."""
         self.world.agenda.after(self._first_ns, self._next)
 
     def _next(self) -> None:
@@ -82,7 +82,7 @@ class ClusterFaults:
             self.do(name, machine)
 
     def do(self, name: str, machine: BrokerMachine) -> None:
-        """Let a fault befall a machine whose process lives."""
+        """Cause a fault at a machine whose process is alive."""
         self.world.happened[name] += 1
         self.world.excuse(20 * S)
         self._deeds[name](machine)
@@ -93,7 +93,7 @@ class ClusterFaults:
         machine.process.ask_to_stop()
 
     def controller(self) -> BrokerMachine | None:
-        """The machine whose broker is the controller, while its process lives."""
+        """The machine whose broker is the controller, while its process is alive."""
         node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
         node_id = -1 if node is None else cluster.decode_controller(node.data or b"")
         machine = self.world.by_id.get(node_id)
@@ -105,7 +105,7 @@ class ClusterFaults:
             machine.kill()
 
     def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
-        """The process gets no time; beyond its session with a long one."""
+        """The process gets no CPU time; a long pause exceeds its session."""
         assert machine.process is not None
         ns = self.chance.choice(lengths_ms) * MS
         machine.process.loop.stand_still(ns)
@@ -123,14 +123,14 @@ class ClusterFaults:
         self._cut(machine.host, self.chance.choice(others).host)
 
     def _alone(self, machine: BrokerMachine) -> None:
-        """Only clients reach it, or ZooKeeper too."""
+        """Only clients reach it, or also ZooKeeper."""
         seconds = self.chance.choice((1, 4, 8, 15))
         hosts = [each.host for each in self.world.machines if each is not machine]
         for host in hosts + [HOST] * self.chance.randint(0, 1):
             self._cut(machine.host, host, seconds)
 
     def _slow_link(self, machine: BrokerMachine) -> None:
-        """What goes by a link takes long, for a time."""
+        """Delay everything on a link for some time."""
         hosts = [each.host for each in self.world.machines if each is not machine]
         other = self.chance.choice([*hosts, HOST])
         ns = self.chance.choice((20, 300, 2_000)) * MS
@@ -140,18 +140,19 @@ class ClusterFaults:
         self.world.agenda.after(seconds * S, self.world.internet.delay, machine.host, other, 0)
 
     def _break_off(self, machine: BrokerMachine) -> None:
-        """It is back soon, with the same session; what was under way is lost, or was done."""
+        """The session's connection breaks and returns soon; requests in flight are lost, or were
+        executed."""
         if machine.session is not None:
             machine.session.break_off()
 
     def _no_controller(self) -> None:
-        """Somebody deletes the node of the controller, by hand."""
+        """An operator deletes the controller's node."""
         self.world.zookeeper.delete(cluster.CONTROLLER)
 
     def _late_words(self, machine: BrokerMachine) -> None:
-        """What the controller has to tell of a broker that stops comes late to another one.
+        """Requests about a stopping broker reach another one late.
 
-        By then the controller has lost its session, and there is another.
+        By then the controller has lost its session, and there is a new controller.
         """
         old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]
@@ -168,13 +169,13 @@ class ClusterFaults:
             self.world.excuse(12 * S)
 
     def _slow_disk(self, machine: BrokerMachine) -> None:
-        """Each job for the disk takes long, for a time."""
+        """Each disk job is slow for some time."""
         machine.disk_ns = self.chance.choice((30, 300)) * MS
         self.world.excuse(10 * S)
         self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
 
     def _full_disk(self, machine: BrokerMachine) -> None:
-        """There is room for a little more, or for nothing, for a time."""
+        """The disk has little or no space left for some time."""
         files = machine.files
         files.capacity_bytes += self.chance.choice((0, 50, 3_000)) - files.room(0)
         seconds = self.chance.choice((1, 3, 10))

@@ -1,7 +1,7 @@
-"""The loop of one process among several: its world says when it has a turn.
+"""The event loop of one process among several: its world decides when it has a turn.
 
-A turn is one iteration. It takes no time of the world while it runs: the process is ahead by then,
-and has its next turn when the world has come as far.
+A turn is one iteration. It takes no time of the world while it runs: afterwards the process is
+ahead, and has its next turn when the world has caught up.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class FellowLoop(VirtualLoop):
     """See the module."""
 
     def wakes_ns(self) -> int | None:
-        """When it has its next turn, as far as is known now; None: never."""
+        """The time of its next turn, as far as is known now; None: never."""
         if self._ready or self.network.news:
             return max(self.now_ns, self.agenda.now_ns)
         return self._next_timer_ns()
 
     def turn(self) -> None:
-        """One iteration: what has come, timers that are due, what is ready."""
+        """One iteration: received data, due timers, ready callbacks."""
         self.iterations += 1
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ITERATION_NS
         asyncio._set_running_loop(self)

@@ -1,8 +1,9 @@
-"""Members of consumer groups at the wire, and what a group keeps when its coordinator moves.
+"""Members of consumer groups at the wire, and the group state that must survive a moved
+coordinator.
 
-What a member says and makes of answers is decided in `tests/simulation/clients.py`. Here it goes
-where its group's coordinator is, and what it is told is held against what the group was told
-before, by whichever broker.
+`tests/simulation/clients.py` decides a member's requests and processes replies. Here the member
+connects to its group's coordinator, and its responses are compared with earlier ones of any
+broker.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ if TYPE_CHECKING:
 _OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 SESSION_S = 20
 _PUT_OUT_S = 12
-"""Nobody is put out whose coordinator answered it so short a time ago."""
+"""A member whose coordinator responded within this time is not removed."""
 
 
 class GroupTruth:
-    """What the members of one group were told."""
+    """The responses that the members of one group got."""
 
     def __init__(self, group_id: str, topic: str) -> None:
         self.group_id = group_id
         self.topic = topic
         self.generation = -1
-        """The newest in which anybody got an assignment: it is in the log."""
+        """The newest generation with an assignment: it is in the log."""
         self._assigned_by: dict[int, bytes] = {}
-        """By generation, whose assignment it is."""
+        """By generation, the leader's assignment."""
 
     def joined(self, reply: JoinReply, newest: int, name: str) -> None:
-        """A coordinator that is the one answers a member; ``newest`` was when it asked."""
+        """The present coordinator answers a member; ``newest`` is the generation at its request."""
         assert reply.generation_id >= newest, (
             f"{self.group_id} had generation {newest}, and {name} joins {reply.generation_id}"
         )
 
     def synced(self, generation: int, assignment: bytes, name: str) -> None:
-        """A member was told what it has."""
+        """A member got its assignment."""
         self.generation = max(self.generation, generation)
         if assignment:
             _, _, whose = assignment.partition(b":")
@@ -65,7 +66,7 @@ class GroupTruth:
 
 
 class _Logic(Member):
-    """Commits one partition's offset, which rises; its group's members agree in all else."""
+    """Commits rising offsets of one partition; the group's members agree in everything else."""
 
     def __init__(self, group: GroupTruth, name: str, number: int, chance: Random) -> None:
         self.group = group
@@ -103,7 +104,7 @@ class _Logic(Member):
 
 
 class GroupMember(CoordinatorClient):
-    """A member of a group; it may die without a word, and be another one then."""
+    """A member of a group; it may crash, and return as another member."""
 
     def __init__(
         self,
@@ -118,7 +119,8 @@ class GroupMember(CoordinatorClient):
         self.group = group
         self.logic = _Logic(group, name, number, chance)
         self._alive: tuple[str, int, int] | None = None
-        """As which member, in which generation, and when it asked what its coordinator answered."""
+        """Its member id and generation, and the time of the request that its coordinator
+        answered."""
 
     def work(self) -> None:
         if not self.calm and self.chance.random() < 0.01:
@@ -129,7 +131,7 @@ class GroupMember(CoordinatorClient):
             return
         call = self.logic.next_call(self._correlation_id + 1, calm=self.calm)
         if isinstance(call, LeaveGroup):
-            self._alive = None  # whatever becomes of the answer
+            self._alive = None  # whatever the response is
         self.send(request_of(call, self.chance), (call, self.group.generation))
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""The network between the machines of a cluster: connections that brokers make, and broken links.
+"""The network between the machines of a cluster: connections of brokers, and broken links.
 
-Each machine has its `MachineNetwork`; `Internet` knows them by their hosts, and which two hosts do
-not reach each other now. What is under way on a link that is cut waits, as TCP has it, and arrives
-when the link is back, unless one of the two gave up meanwhile.
+Each machine has its `MachineNetwork`; `Internet` knows them by their hosts, and the cut links.
+Data in flight on a cut link waits, as in TCP, and arrives when the link is restored, unless one
+side gave up before.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.fellow_loop import FellowLoop
 
 REACHED_AGAIN_NS = (0, 1 * MS, 200 * MS)
-"""How long after its link is back something arrives: it is sent again after a while."""
+"""Delay of an arrival after its link is restored: it is retransmitted after a while."""
 UNDER_WAY_NS = 200 * MS
-"""Longer than anything is under way on a link that nothing delays."""
+"""Upper bound of the time in flight on a link without delays."""
 Link = frozenset[str]
 
 
 class Internet:
-    """Who reaches whom."""
+    """Which hosts reach each other."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.networks: dict[str, MachineNetwork] = {}
         self._delays: dict[Link, int] = {}
-        """What a link takes longer now, in nanoseconds."""
+        """Extra delay of a link in nanoseconds."""
         self._not_before: dict[Link, int] = {}
-        """Until when what comes by a link waits, so that nothing overtakes what came before."""
+        """Earliest arrival per link, so that data does not overtake earlier data."""
         self._held: dict[Link, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
-        """The links that are cut, and what waits for each."""
+        """The cut links, with their waiting data."""
 
     def is_cut(self, one: str, other: str) -> bool:
         """Whether nothing gets from the one to the other."""
@@ -49,21 +49,21 @@ class Internet:
         self._held.setdefault(frozenset((one, other)), [])
 
     def mend(self, one: str, other: str) -> None:
-        """Let all through again, and what has waited first."""
+        """Restore a link; its waiting data arrives first."""
         link = frozenset((one, other))
         self._not_before[link] = self.agenda.now_ns + self.chance.choice(REACHED_AGAIN_NS)
         for arrives, args in self._held.pop(link, []):
             self._arrives(link, arrives, args)
 
     def delay(self, one: str, other: str, ns: int) -> None:
-        """Have what is sent from now on by a link take so much longer; 0: no longer than ever."""
+        """Delay data sent from now on by a link; 0: no extra delay."""
         link = frozenset((one, other))
         now_ns, delay_ns = self.agenda.now_ns, self._delays.get(link, 0)
         self._not_before[link] = now_ns + delay_ns + UNDER_WAY_NS if ns < delay_ns else now_ns
         self._delays[link] = ns
 
     def mend_all(self) -> None:
-        """Have every link be as new."""
+        """Restore every link, without delays."""
         for link in sorted(self._delays, key=sorted):
             self.delay(*sorted(link), ns=0)
         for link in sorted(self._held, key=sorted):
@@ -72,7 +72,7 @@ class Internet:
     def carry(
         self, one: str, other: str, at_ns: int, arrives: Callable[..., None], *args: Any
     ) -> None:
-        """Have something arrive then, or later."""
+        """Deliver something then, or later."""
         link = frozenset((one, other))
         self.agenda.at(at_ns + self._delays.get(link, 0), self._arrives, link, arrives, args)
 
@@ -87,14 +87,14 @@ class Internet:
 
 
 class MachineNetwork(Network):
-    """The connections of one machine: those to it, and those that its process makes."""
+    """The connections of one machine: incoming ones, and those of its process."""
 
     def __init__(self, internet: Internet, host: str, chance: Random) -> None:
         super().__init__(internet.agenda, chance)
         self.internet = internet
         self.host = host
         self.calls: dict[CallTransport, None] = {}
-        """The connections that the machine's process has made."""
+        """Connections opened by the machine's process."""
         internet.networks[host] = self
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
@@ -147,7 +147,7 @@ class MachineNetwork(Network):
 
 
 class CallWire(Wire):
-    """A connection whose client is a broker too."""
+    """A connection whose client is also a broker."""
 
     caller: CallTransport | None = None
 
@@ -156,21 +156,21 @@ class CallWire(Wire):
         return max(self.network.agenda.now_ns, ahead_ns)
 
     def _take(self, data: bytes | None) -> None:
-        """It lies in the caller's kernel, until its loop looks."""
+        """Data waits in the caller's kernel until its loop reads it."""
         if self.caller is not None:
             self.caller.arrives(data)
         elif data is None:
             self.closed = True
 
     def was_read(self, size: int) -> None:
-        """The caller's process has taken so many bytes."""
+        """The caller's process has read so many bytes."""
         self.unread_bytes -= size
         if self.transport.waits_for_room:
             self.has_news()
 
 
 class CallTransport(asyncio.Transport):
-    """The end of the broker that made the connection."""
+    """The end of the broker that opened the connection."""
 
     def __init__(
         self, network: MachineNetwork, wire: CallWire, loop: FellowLoop, protocol: asyncio.Protocol
@@ -188,7 +188,7 @@ class CallTransport(asyncio.Transport):
             self.arrives(None)
 
     def arrives(self, data: bytes | None) -> None:
-        """Bytes, or the end (None), have come to this machine."""
+        """Bytes, or the end (None), have arrived at this machine."""
         if not self._closing:
             self._arrived.append(data)
             self._network.news[self] = None
@@ -211,7 +211,7 @@ class CallTransport(asyncio.Transport):
             self._network.news[self] = None
 
     def vanish(self) -> None:
-        """The process is gone: its kernel tells the other side."""
+        """The process is gone: its kernel closes the connection."""
         self._closing = True
         self._network.calls.pop(self, None)
         self._wire.close(reset=True)

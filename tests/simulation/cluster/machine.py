@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 DOWN_MS = (50, 500, 4_000, 15_000)
-"""How long a machine is down before its broker is started again."""
+"""How long a machine is down before its broker restarts, in ms."""
 _LOOKS_S = 0.2
 
 
@@ -43,9 +43,9 @@ class BrokerMachine:
         self.process: Process | None = None
         self.session: Session | None = None
         self.lives = 0
-        """How many processes there have been."""
+        """The number of processes so far."""
         self.disk_ns = 0
-        """What each job for the disk takes more now."""
+        """Extra time of each disk job now."""
         self.network.on_written = world.written
         self.network.on_closed = world.closed
 
@@ -81,7 +81,7 @@ class BrokerMachine:
     # -- its process's turns and its end
 
     def turn(self) -> None:
-        """One iteration of the process's loop, and what follows from it."""
+        """One iteration of the process's loop, and its consequences."""
         process = self.process
         assert process is not None
         loop = process.loop
@@ -92,14 +92,14 @@ class BrokerMachine:
             self.bury()
 
     def kill(self, *, power_fails: bool = False) -> None:
-        """SIGKILL, or the power fails; outside its turn."""
+        """SIGKILL, or a power failure; outside its turn."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
         self.bury()
 
     def bury(self) -> None:
-        """The process is gone: what it had open goes with it."""
+        """The process is gone, with everything that it had open."""
         process = self.process
         assert process is not None
         self.world.check_errors(self, process)

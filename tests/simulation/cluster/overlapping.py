@@ -1,4 +1,4 @@
-"""A busy cluster whose transactors have a second connection: commits arrive beside the end."""
+"""A busy cluster whose transactors have a second connection: commits arrive around the EndTxn."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OverlappingCluster(BusyCluster):
     """See the module."""
 
     def _settings(self) -> dict[str, str]:
-        # What is accepted is appended so much later: a turn has room for many requests.
+        # Accepted records are appended later by this time: a turn has room for many requests.
         linger_ms = self.chance.choice(("0", "5"))
         return {**super()._settings(), "group.coordinator.append.linger.ms": linger_ms}
 
@@ -71,5 +71,5 @@ class OverlappingCluster(BusyCluster):
         return [*super()._clients(), *seconds]
 
     def unrest(self) -> list[str]:
-        # In calm nothing is sent again: whether they are served is of no account.
+        # In calm nothing is sent again, so they need not be served.
         return [each for each in super().unrest() if " again is not served" not in each]

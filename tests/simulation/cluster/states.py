@@ -1,4 +1,4 @@
-"""What is written of partitions to ZooKeeper, in its order: who may write, and what may change."""
+"""Writes of partition states to ZooKeeper, in order: the permitted writers and changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class WrittenStates:
     def __init__(self, ensemble: Ensemble) -> None:
         self.now: dict[Place, StateNode] = {}
         self.going: set[str] = set()
-        """Topics that are to be deleted: nothing of them stands any more."""
+        """Topics under deletion: their states are not checked any more."""
         self._ensemble = ensemble
         self._controller_epoch = 0
 
     def look(self) -> list[tuple[Place, StateNode | None]]:
-        """Checks what was written since the last look; the states among it, None: deleted."""
+        """Check the writes since the last call; returns their states, None for a deletion."""
         written: list[tuple[Place, StateNode | None]] = []
         writes = self._ensemble.writes
         for each in writes:
@@ -63,7 +63,7 @@ class WrittenStates:
         if before is None:
             assert state.leader_epoch == 0, told
         elif state.leader_epoch == before.leader_epoch:
-            # Of the leader, or on its behalf: the in-sync replicas alone.
+            # By the leader, or on its behalf: only the in-sync replicas change.
             assert state.leader == before.leader, told
             return
         else:

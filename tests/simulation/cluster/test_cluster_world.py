@@ -1,7 +1,7 @@
-"""Clusters in simulated worlds: whatever fails, the laws of replication hold.
+"""Clusters in simulated worlds: the laws of replication hold under all failures.
 
-`make simulate SEED=n` runs one seed alone, for as many virtual seconds as SECONDS says. A failure
-prints its seed. The soak has fresh ones, for SOAK_S seconds, and SOAK_SEEDS long ones.
+`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed. The
+soak runs fresh seeds for SOAK_S seconds, and SOAK_SEEDS long ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLICED = [list(range(SOME + first, SEEDS, SLICES)) for first in range(SLICES)]
 ONE_OR_SOME = [int(os.environ["SEED"])] if "SEED" in os.environ else range(SOME)
 SECONDS = int(os.environ.get("SECONDS", "30"))
 SOAK_S = float(os.environ.get("SOAK_S", "3600"))
-"""For so long the soak runs fresh seeds, some half a second of one core for ten virtual seconds."""
+"""Duration of the soak in seconds; ten virtual seconds cost about half a second of one core."""
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
@@ -47,11 +47,11 @@ HAPPENS = {
     "producer died",
     "unstable offset",
 }
-"""What each slice has seen: each fault, each kind of use, and logs that were cut."""
+"""Events that each slice must have: each fault, each kind of use, and truncated logs."""
 
 
 @pytest.mark.parametrize("seed", ONE_OR_SOME)
-def test_the_laws_hold_in_a_cluster(seed: int, record_property: Record) -> None:
+def test_replication_laws_hold_in_a_simulated_cluster(seed: int, record_property: Record) -> None:
     played(seed, record_property)
 
 
@@ -59,7 +59,9 @@ def test_the_laws_hold_in_a_cluster(seed: int, record_property: Record) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seeds", SLICED, ids=lambda seeds: f"from {seeds[0]}")
-def test_the_laws_hold_in_clusters(seeds: list[int], record_property: Record) -> None:
+def test_replication_laws_hold_in_many_simulated_clusters(
+    seeds: list[int], record_property: Record
+) -> None:
     happened: Counter[str] = Counter()
     for seed in seeds:
         happened += played(seed, record_property).happened
@@ -68,14 +70,14 @@ def test_the_laws_hold_in_clusters(seeds: list[int], record_property: Record) ->
 
 
 def played(seed: int, record_property: Record) -> BusyCluster:
-    """A world that was played, in which records were acknowledged all the time."""
+    """Run a world in which records must be acknowledged all the time."""
     world = run(BusyCluster(seed), SECONDS, record_property)
     assert world.happened["records acknowledged"] > SECONDS, f"seed {seed}"
     return world
 
 
 @pytest.mark.soak
-def test_the_laws_hold_in_clusters_of_fresh_seeds(record_property: Record) -> None:
+def test_replication_laws_hold_in_clusters_of_fresh_seeds(record_property: Record) -> None:
     until_s = time.monotonic() + SOAK_S
     while time.monotonic() < until_s:
         seed = int.from_bytes(os.urandom(4), "big")
@@ -84,7 +86,9 @@ def test_the_laws_hold_in_clusters_of_fresh_seeds(record_property: Record) -> No
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_the_laws_hold_in_a_cluster_for_long(seed: int, record_property: Record) -> None:
+def test_replication_laws_hold_in_a_cluster_for_a_long_time(
+    seed: int, record_property: Record
+) -> None:
     world = run(BusyCluster(seed), SOAK_SECONDS, record_property)
 
     assert world.happened["records acknowledged"] > SOAK_SECONDS

@@ -1,7 +1,7 @@
-"""What the client of a fleeting topic may read in each life of the topic.
+"""The records that a client of a repeatedly deleted topic may read in each life of the topic.
 
-A deletion may be answered before the nodes of the topic are gone. Then a new controller shows the
-topic once more, clients write to it, and it goes after all.
+A deletion may be answered before the topic's nodes are deleted. Then a new controller shows the
+topic once more, clients write to it, and it is deleted after all.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tests.simulation.whole.agenda import Agenda
 
 
 class _LastChoice(Random):
-    """After a write it reads, after a read it deletes."""
+    """Chooses a read after a write, and a deletion after a read."""
 
     def choice(self, seq: Any) -> Any:
         return seq[-1]
 
 
 class _Conversation:
-    """A client that is answered by hand."""
+    """A client that gets hand-made responses."""
 
     def __init__(self) -> None:
         cluster = SimpleNamespace(
@@ -75,7 +75,8 @@ class _Conversation:
 
 @pytest.fixture
 def gone_late() -> _Conversation:
-    """It wrote 1/1 to a topic that was still to go, which is gone; then it made the next one."""
+    """A client that wrote 1/1 to a topic whose deletion was pending, and then created the next
+    one."""
     client = _Conversation()
     client.creates(TOPIC_ALREADY_EXISTS)
     client.writes(NONE, offset=0)
@@ -84,7 +85,7 @@ def gone_late() -> _Conversation:
     return client
 
 
-def test_what_went_with_a_late_deletion_is_not_looked_for_in_the_next_life(
+def test_records_lost_by_a_late_deletion_are_not_expected_in_the_next_life(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
@@ -93,7 +94,7 @@ def test_what_went_with_a_late_deletion_is_not_looked_for_in_the_next_life(
     gone_late.reads([b"2/2", b"2/3"])
 
 
-def test_what_went_with_a_late_deletion_must_not_be_in_the_next_life(
+def test_records_lost_by_a_late_deletion_must_not_reappear(
     gone_late: _Conversation,
 ) -> None:
     gone_late.writes(NONE, offset=1)
@@ -102,7 +103,7 @@ def test_what_went_with_a_late_deletion_must_not_be_in_the_next_life(
         gone_late.reads([b"1/1", b"2/2"])
 
 
-def test_what_went_with_a_deletion_must_not_be_in_the_next_life() -> None:
+def test_records_of_a_deleted_topic_must_not_reappear() -> None:
     client = _Conversation()
     client.creates(NONE)
     client.writes(NONE, offset=0)
@@ -115,7 +116,7 @@ def test_what_went_with_a_deletion_must_not_be_in_the_next_life() -> None:
         client.reads([b"1/1", b"2/2"])
 
 
-def test_what_was_acknowledged_in_a_life_is_looked_for_in_it(gone_late: _Conversation) -> None:
+def test_acknowledged_record_is_expected_in_its_life(gone_late: _Conversation) -> None:
     gone_late.writes(REQUEST_TIMED_OUT)
     gone_late.writes(NONE, offset=0)
 

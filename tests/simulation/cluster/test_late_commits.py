@@ -1,4 +1,4 @@
-"""Keepers that give up commits while these are under way: some come behind the next one."""
+"""Keepers that abandon commits in flight: some are executed after the next one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEEPERS = 8
 
 
 class ImpatientKeeper(OffsetsKeeper):
-    """Gives up every second commit after a millisecond: it is torn, and its end is under way."""
+    """Abandons every second commit after a millisecond, while its end is in flight."""
 
     def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
         if request.name != "OffsetCommit" or about % 2 or self.calm:
@@ -40,7 +40,7 @@ class ImpatientKeeper(OffsetsKeeper):
 
 
 class LateCommits(BusyCluster):
-    """A busy cluster that has impatient keepers too."""
+    """A busy cluster that also has impatient keepers."""
 
     def _clients(self) -> list[ClusterClient]:
         keepers = [
@@ -50,7 +50,7 @@ class LateCommits(BusyCluster):
         return [*super()._clients(), *keepers]
 
 
-def test_a_commit_that_comes_late_is_not_taken_for_a_loss(record_property: Record) -> None:
+def test_late_commit_is_not_reported_as_a_loss(record_property: Record) -> None:
     world = run(LateCommits(3), SECONDS, record_property)
 
     assert world.happened["late commits"] > 0

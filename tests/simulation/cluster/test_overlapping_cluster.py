@@ -1,4 +1,4 @@
-"""Transactions in simulated clusters whose commits are sent again while they end."""
+"""Transactions in simulated clusters whose commits are repeated while they end."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WORLDS_MAX = 5
 HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 
 
-def test_the_laws_hold_when_commits_are_sent_beside_the_end(record_property: Record) -> None:
-    """Worlds are run until all of this has happened, which is in the first one or two of them."""
+def test_laws_hold_when_commits_are_repeated_during_end_txn(record_property: Record) -> None:
+    """Worlds run until all of these events have happened: one or two suffice."""
     happened: Counter[str] = Counter()
     for seed in range(WORLDS_MAX):
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
@@ -28,7 +28,7 @@ def test_the_laws_hold_when_commits_are_sent_beside_the_end(record_property: Rec
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_the_laws_hold_in_clusters_with_commits_beside_the_end(record_property: Record) -> None:
+def test_laws_hold_in_many_clusters_with_commits_during_end_txn(record_property: Record) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(OverlappingCluster(seed), SECONDS, record_property).happened

@@ -1,8 +1,8 @@
 """Faults planted into a cluster's brokers, one at a time: the simulated clusters must find each.
 
-As in `tests/simulation/test_planted_faults.py`, a plant puts a wrong piece into the place of a
-right one, with `monkeypatch`. What is wrong with each is in its name. A fault that `MOST_SEEDS`
-worlds do not find has no checker.
+As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by wrong code with
+`monkeypatch`. Its name says what is wrong. A fault that `MOST_SEEDS` worlds do not find has no
+checker.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def the_watch_on_brokers_is_not_armed_again(patch: pytest.MonkeyPatch) -> None:
     real = ControllerReads.brokers
 
     async def brokers(self: ControllerReads, watch: Any) -> Any:
-        armed = "brokers" in self._told
-        self._told.add("brokers")
+        armed = "brokers" in self._logged_errors
+        self._logged_errors.add("brokers")
         return await real(self, (lambda: None) if armed else watch)
 
     patch.setattr(ControllerReads, "brokers", brokers)
@@ -229,7 +229,7 @@ WORLDS: dict[Plant, type[BusyCluster]] = {
     a_coordinator_that_loads_ends_no_transaction: Killed,
     who_was_not_told_that_its_replica_moved_leads_on: CutOff,
 }
-"""Where a fault is looked for that needs one thing to fail often."""
+"""Worlds for faults that need one failure often."""
 FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     a_new_leader_does_not_write_its_epoch_down: 3,
@@ -237,7 +237,7 @@ FOUND_BY: dict[Plant, int] = {
     a_marker_is_given_up_when_the_leader_moves: 9,
     who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
-"""The seed that is played first, where those before it have taken minutes and found nothing."""
+"""The seed that runs first, for faults that earlier seeds do not find within minutes."""
 
 PLANTS = [
     an_older_controller_is_obeyed,
@@ -269,13 +269,13 @@ FOUND_SOON = {
     a_coordinator_that_loads_knows_no_members,
     a_follower_begins_at_its_high_watermark,
 }
-"""In a few seconds; the campaign looks for the others."""
+"""Found within seconds; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated cluster")
-@pytest.mark.timeout(900)  # worlds are played until one shows the fault
+@pytest.mark.timeout(900)  # worlds run until one shows the fault
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
-def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_cluster_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     first = FOUND_BY.get(plant, 0)
     seeds = [first, *(seed for seed in range(MOST_SEEDS) if seed != first)]

@@ -1,6 +1,7 @@
-"""What a client of a simulated cluster may be told of its commits: a late one counts, none is lost.
+"""Committed offsets that a client of a simulated cluster may get: a late commit counts, none is
+lost.
 
-`log` is what the coordinator's log has of its commits.
+`log` has the coordinator's commits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from tests.simulation.cluster.clients import RisingOffset
 
 
 def committed(offsets: int, unheard: int) -> RisingOffset:
-    """A client that committed 1 to ``offsets``, and gave one of them up."""
+    """A client that committed 1 to ``offsets``, one of which was not acknowledged."""
     rising = RisingOffset()
     for _ in range(offsets):
         offset = rising.next()
@@ -24,7 +25,7 @@ def tell(rising: RisingOffset, offset: int, log: list[int]) -> None:
     rising.told("keeper", offset, lambda: log)
 
 
-def test_a_commit_that_was_given_up_counts_when_it_came_behind_the_next() -> None:
+def test_abandoned_commit_counts_when_it_is_executed_after_the_next() -> None:
     rising = committed(16, unheard=15)
 
     tell(rising, 16, log=[14, 16])
@@ -32,7 +33,7 @@ def test_a_commit_that_was_given_up_counts_when_it_came_behind_the_next() -> Non
     tell(rising, 15, log=[14, 16, 15])
 
 
-def test_a_commit_that_was_given_up_counts_where_nothing_was_committed_since() -> None:
+def test_abandoned_commit_counts_when_it_is_the_last() -> None:
     tell(committed(15, unheard=15), 15, log=[14, 15])
 
 
@@ -48,12 +49,12 @@ def test_a_commit_that_was_given_up_counts_where_nothing_was_committed_since() -
         pytest.param(15, [14, 16], id="one that was given up, and never came"),
     ],
 )
-def test_an_acknowledged_commit_that_does_not_count_is_found(offset: int, log: list[int]) -> None:
+def test_lost_acknowledged_commit_is_found(offset: int, log: list[int]) -> None:
     with pytest.raises(AssertionError, match=f"has committed 16, and is told {offset}"):
         tell(committed(16, unheard=15), offset, log)
 
 
-def test_what_a_late_commit_has_replaced_does_not_count_again() -> None:
+def test_commit_superseded_by_a_late_commit_does_not_count_again() -> None:
     rising = committed(16, unheard=15)
     tell(rising, 15, log=[14, 16, 15])
 

@@ -1,4 +1,4 @@
-"""On virtual time a replica that was away comes back as fast as its throttle allows."""
+"""On virtual time a replica that was down catches up as fast as its throttle allows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ RATE = 200_000
 """Bytes per second."""
 RECORDS, RECORD_BYTES = 60, 50_000
 AT_ONCE = 1 << 20
-"""The first answer: that it is too much is seen when it has been sent."""
+"""The first response: the throttle applies after it was sent."""
 
 
 class ThrottledTopic(TopicMaker):
-    """Makes a topic all of whose replicas are throttled on one side."""
+    """Creates a topic whose replicas are all throttled on one side."""
 
     side = ""
 
@@ -47,7 +47,7 @@ def replica_at(machine: BrokerMachine) -> Replica | None:
 def run_until(
     world: ClusterWorld, what: str, condition: Callable[[], object], within_s: float = 60
 ) -> float:
-    """Lets time pass until something is so; how much that was."""
+    """Run until a condition holds; returns the elapsed seconds."""
     began = world.seconds
     while not condition():
         world.run(0.1)
@@ -56,7 +56,7 @@ def run_until(
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_replica_comes_back_as_fast_as_its_throttle_allows(side: str) -> None:
+def test_replica_catches_up_at_its_throttled_rate(side: str) -> None:
     world = ClusterWorld(1)
     for machine in world.machines:
         machine.settings[f"{side}.replication.throttled.rate"] = str(RATE)
@@ -85,11 +85,11 @@ def _comes_back(world: ClusterWorld, maker: TopicMaker, side: str) -> None:
     known = led.led
     assert leader.process is not None
     append = partial(led.append, batch(0, b"v" * RECORD_BYTES), 1_000)
-    leader.process.loop.call_soon(append)  # who has all that there is stays in sync, away or not
+    leader.process.loop.call_soon(append)  # a replica with all records stays in sync, down or not
     run_until(world, "it is out of sync", lambda: away.node_id not in known.state.isr)
     for _ in range(RECORDS - 1):
         leader.process.loop.call_soon(append)
-    world.run(20)  # the other follower is in sync: it has all, and its bytes are out of the windows
+    world.run(20)  # the other follower is in sync, and its bytes are out of the quota windows
     assert led.high_watermark == led.log.log_end_offset == RECORDS
     assert behind.log.log_end_offset == 0
     world.internet.mend(leader.host, away.host)

@@ -1,4 +1,4 @@
-"""Unclean elections in simulated clusters: records may be lost, and replicas agree."""
+"""Unclean elections in simulated clusters: records may be lost, but replicas agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.simulation.whole.runs import Record, find_fault, run
 pytestmark = [] if "SEED" in os.environ else [pytest.mark.campaign]
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
 SECONDS = int(os.environ.get("SECONDS", "40"))
-"""Some 1.2 s of a core for a seed."""
+"""About 1.2 s of one core per seed."""
 HAPPENS = {
     "unclean election",
     "leader left alone",
@@ -30,7 +30,7 @@ HAPPENS = {
 
 
 @pytest.mark.timeout(1200)
-def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
+def test_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         happened += run(UncleanCluster(seed), SECONDS, record_property).happened
@@ -40,7 +40,7 @@ def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Recor
 
 @pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(600)
-def test_unclean_clusters_find_a_follower_that_keeps_records_of_its_own(
+def test_unclean_clusters_find_a_follower_that_keeps_diverging_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a_follower_is_never_told_that_it_diverges(monkeypatch)

@@ -1,5 +1,5 @@
-"""A leader that loses power and is back before a controller saw it gone: it leads no more in that
-leader epoch, whoever writes in-sync replicas."""
+"""A leader that loses power and returns before a controller noticed: it does not lead in that
+leader epoch again, whether the controller or the leader writes in-sync replicas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEEDS = (1, 3)
 @pytest.mark.campaign
 @pytest.mark.parametrize("version", ["2.6-IV0", "3.9-IV0"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_leader_that_came_back_unseen_is_taken_for_lost(
+def test_leader_that_returned_unnoticed_is_treated_as_failed(
     seed: int, version: str, record_property: Record
 ) -> None:
     world = run(UnseenReturns(seed, version), SECONDS, record_property)
@@ -26,7 +26,9 @@ def test_a_leader_that_came_back_unseen_is_taken_for_lost(
 
 @pytest.mark.campaign
 @pytest.mark.planted("simulated cluster")
-def test_a_controller_that_does_not_look_for_them_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_controller_that_ignores_unnoticed_returns_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())
 
     find_fault(UnseenReturns, range(20), SECONDS)

@@ -1,8 +1,9 @@
-"""Transactions in a cluster: their producers and readers, who go where each of their brokers is.
+"""Transactions in a cluster: their producers and readers, which connect to each of their
+brokers.
 
-What they do and what they rely on is decided in `tests/simulation/transactions`; `truth.py` there
-reads the logs at rest. Here a transaction's coordinator, its group's, and the leaders of its
-partitions are different brokers, and each may move while it is open.
+`tests/simulation/transactions` decides their requests and checks; `truth.py` there reads the
+logs at rest. Here a transaction's coordinator, its group's, and the leaders of its partitions
+are different brokers, and each may move while it is open.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _OF_GROUP, _OF_ID = "group", "transactional id"
 
 
 class Transactor(ClusterClient, TransactionalProducer):
-    """A producer of transactions; in calm it ends what it has begun, and does one more."""
+    """A producer of transactions; in calm it ends its open one, and does one more."""
 
     def __init__(self, cluster: ClusterWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(cluster, name, host, chance, rules=1)
@@ -44,7 +45,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def errand(self) -> Hashable:
-        """Where its next step is done: a partition, or what its coordinator coordinates."""
+        """The subject of its next step: a partition, or a coordinator's key."""
         steps = self.state.steps
         name = steps[0].request.name if steps else ""
         if name == "Produce":
@@ -68,7 +69,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
     @property
     def _is_at_the_one(self) -> bool:
-        """Whether the broker that answers leads what it must, and knows it."""
+        """Whether the responding broker leads what it must, and knows it."""
         match self.errand:
             case (str(topic), int(partition)):
                 return self.cluster.leads(self._at, topic, partition)
@@ -103,7 +104,7 @@ class Transactor(ClusterClient, TransactionalProducer):
 
 
 class ReaderOfCommitted(ClusterClient, CommittedReader):
-    """Reads what is committed of one partition, from its leader."""
+    """Reads the committed records of one partition, from its leader."""
 
     writes = False
 
@@ -133,7 +134,7 @@ class ReaderOfCommitted(ClusterClient, CommittedReader):
 
 
 class ReaderOfOffsets(ClusterClient, OffsetsReader):
-    """Asks for the offsets of a transactor's group, at their coordinator."""
+    """Fetches the offsets of a transactor's group, at their coordinator."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, of: Transactor

@@ -1,4 +1,4 @@
-"""What anybody was told of a partition, and what its replicas have."""
+"""Records that clients saw in a partition, and the records of its replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.whole.disk_log import batches_of
 
 
 class PartitionTruth:
-    """What is known of one partition: acknowledged to a producer, or read by a consumer."""
+    """The known records of one partition: acknowledged to a producer, or read by a consumer."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -17,7 +17,7 @@ class PartitionTruth:
         self.known: dict[int, bytes] = {}
         """Offset to value."""
         self.once: dict[bytes, int] = {}
-        """Values of idempotent producers to the offset that they were seen at."""
+        """Values of idempotent producers to the offset at which they were seen."""
 
     def learn(self, offset: int, value: bytes) -> None:
         """``value`` is at ``offset``, and stays there."""
@@ -28,7 +28,7 @@ class PartitionTruth:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def check(self, files: SimulatedFiles) -> None:
-        """All that anybody was told lies in a replica's log, in the order of its producer."""
+        """All known records are in a replica's log, in the order of their producer."""
         found = {
             record.offset: record.value or b""
             for _, _, data in batches_of(files, self.topic, self.partition, synced=False)

@@ -1,9 +1,9 @@
 """A cluster that elects leaders outside the ISR: records may be lost, and replicas must agree.
 
-Topics allow unclean elections, by the setting and by ElectLeaders, while partitions move, watches
-are late, sessions end and the controller fails over. What is committed may be lost then. Everything
-else holds: one broker writes in a leader epoch, epochs never fall, and at rest each partition has a
-leader, all its replicas in sync and the same batches everywhere.
+Topics allow unclean elections, by the setting and by ElectLeaders, while partitions move,
+watches are late, sessions expire and the controller fails over. Committed records may be lost
+then. Everything else holds: one broker writes in a leader epoch, epochs never fall, and at rest
+each partition has a leader, all its replicas in sync and the same batches everywhere.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tests.simulation.whole.client import Sent, WireRequest
 TOPIC, GROWING = "unclean", "growing"
 TOPICS = {TOPIC: 2, GROWING: 1}
 UNCLEAN = 1
-"""Of ElectLeaders."""
+"""Election type of ElectLeaders."""
 
 
 class AnyRecords(PartitionTruth):
     """Records that may be lost, and replaced."""
 
     def learn(self, offset: int, value: bytes) -> None:
-        """Nothing that was seen stays so."""
+        """Seen records need not stay."""
 
 
 class AnyEnd(Committed):
-    """What a leader shows as committed, and another leader may not have."""
+    """The visible end of a leader, which another leader may not have."""
 
     def in_sync(self, isr: Any) -> None: ...
     def shown(self, *_: Any) -> None: ...
@@ -51,7 +51,7 @@ class AnyEnd(Committed):
 
 
 class AnyLeader(WrittenStates):
-    """A leader may come from outside the ISR, which it then is alone."""
+    """A leader may come from outside the ISR, and is then alone in it."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world.zookeeper.ensemble)
@@ -67,7 +67,7 @@ class AnyLeader(WrittenStates):
 
 
 class LooseCheckers(ClusterCheckers):
-    """All laws but those of what is committed."""
+    """All laws but those of committed records."""
 
     def __init__(self, world: ClusterWorld) -> None:
         super().__init__(world)
@@ -78,7 +78,7 @@ class LooseCheckers(ClusterCheckers):
 
 
 class Reader(Consumer):
-    """A consumer that begins again where the log ends before its position."""
+    """A consumer that starts again when the log ends before its position."""
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
         fetched = answer["responses"][0]["partitions"][0]
@@ -92,7 +92,7 @@ class Reader(Consumer):
 
 
 class Elector(ControllerClient):
-    """Asks for unclean leaders, and for the preferred ones."""
+    """Requests unclean elections, and preferred ones."""
 
     def work(self) -> None:
         partitions = [{"topic": TOPIC, "partitions": [0, 1]}]
@@ -134,17 +134,17 @@ class UncleanCluster(ClusterWorld):
         }
         self.checkers = LooseCheckers(self)
         self._served: dict[str, int] = {}
-        """How often each client had got what it asked for when the rest began."""
+        """The served requests of each client when the rest began."""
         self.populate(self._clients(self.fork()))
         self.faults.begin()
         self.agenda.after(8 * S, self._leave_a_leader_alone)
         self.agenda.after(6 * S, self._delay_watches)
 
     def _delay_watches(self) -> None:
-        """What a broker says to ZooKeeper and hears of it is late, watches among it.
+        """A broker's requests to ZooKeeper and the responses are late, watches among them.
 
-        It is less than a session's time. The controller is delayed more often than others: it then
-        goes on by what it knew.
+        The delay is less than a session timeout. The controller is delayed more often: it then
+        acts on old state.
         """
         if self.calm:
             return
@@ -158,7 +158,7 @@ class UncleanCluster(ClusterWorld):
         self.agenda.after(8 * S, self.internet.delay, machine.host, HOST, 0)
 
     def _leave_a_leader_alone(self) -> None:
-        """A leader is left alone in the ISR, and then loses its session, or dies."""
+        """A leader is left alone in the ISR, and then loses its session, or crashes."""
         if self.calm:
             return
         self.agenda.after(self.chance.choice((10, 15, 25)) * S, self._leave_a_leader_alone)

@@ -1,8 +1,8 @@
-"""A cluster in which leaders lose power and are back before any controller has seen them gone.
+"""A cluster in which leaders lose power and return before any controller has noticed.
 
-A leader's disk is slow, so that it has less than its followers when its power fails. The controller
-dies a little later: both sessions end together, and the leader registers again before another
-controller is elected.
+A leader's disk is slow, so that it has less than its followers when its power fails. The
+controller crashes a little later: both sessions expire together, and the leader registers again
+before another controller is elected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONTROLLER_DIES_AFTER_MS = (100, 500, 1_000, 1_500)
 
 
 class UnseenReturns(BusyCluster):
-    """See the module; nothing else fails, but that disks are slow at other times too."""
+    """See the module; nothing else fails, except that disks are slow at other times too."""
 
     def __init__(self, seed: int, version: str = "2.6-IV0") -> None:
         self._version = version

@@ -1,7 +1,7 @@
 """A cluster in a simulated world: machines with brokers, a ZooKeeper, a network, and clients.
 
-One seed decides everything. Each process has a loop of its own; whichever is due first has the next
-turn, and what happens outside comes in between, so that no process ever sees what comes later.
+One seed decides everything. Each process has its own loop; the one that is due first has the
+next turn, and outside events happen in between, so that no process ever sees the future.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 BROKERS = (3, 3, 3, 4, 5)
 VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
-"""Of what brokers speak: the controller writes in-sync replicas, or leaders do."""
+"""Inter-broker versions: the controller writes in-sync replicas, or leaders do."""
 NOTHING_FAILS_S = 20
-"""So long after the last fault the cluster may still be busy with what it did."""
+"""How long after the last fault the cluster may still be recovering."""
 REST_S = 120
-"""In calm so long at most until all partitions are whole."""
+"""The longest time in calm until all partitions have all replicas in sync."""
 
 
 class ClusterWorld:
-    """Everything there is, from one seed."""
+    """The whole world of one seed."""
 
     kind = "simulated cluster"
 
@@ -51,11 +51,11 @@ class ClusterWorld:
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.digest = hashlib.sha256()
-        """Over all that clients were answered, in the order in which it was written."""
+        """Digest of all responses to clients, in order."""
         self.calm = False
-        """Nothing fails any more, and everybody behaves."""
+        """No failures any more, and well-behaved clients."""
         self.hushed = False
-        """No client asks anything any more."""
+        """No client sends requests any more."""
         self.machines = [
             BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
         ]
@@ -63,7 +63,7 @@ class ClusterWorld:
         self.clients: Sequence[ClusterClient] = ()
         self.by_host: dict[str, ClusterClient] = {}
         self.running: BrokerMachine | None = None
-        """Whose process has, or had, the last turn."""
+        """The machine whose process has, or had, the last turn."""
         self._excused_until_ns = 20 * S
         for each in self.machines:
             self.agenda.after(int(self.chance.random() * S), each.start)
@@ -94,14 +94,14 @@ class ClusterWorld:
         }
 
     def populate(self, clients: Sequence[ClusterClient]) -> None:
-        """Let ``clients`` begin, each after a while."""
+        """Start ``clients``, each after a while."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
             client.think_after(int((3 + self.chance.random()) * S))
 
     def fork(self) -> Random:
-        """Chance of one's own."""
+        """A new random generator."""
         return Random(self.chance.random())
 
     def fingerprint(self) -> str:
@@ -121,22 +121,22 @@ class ClusterWorld:
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """In what the brokers run."""
+        """A context in which the brokers run."""
         return nullcontext()
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
-        """Whether a broker is the leader of a partition that ZooKeeper names, and knows it."""
+        """Whether a broker is the leader of a partition according to ZooKeeper, and knows it."""
         raise NotImplementedError
 
     def looked_at(self, machine: BrokerMachine) -> None:
-        """A process has had its turn."""
+        """Called after each turn of a process."""
 
     def unrest(self) -> list[str]:
-        """Why there is no rest yet."""
+        """Why the world is not at rest yet."""
         return []
 
     def unequal(self) -> list[str]:
-        """Which logs differ, while no client asks anything."""
+        """Differing logs, while no client sends requests."""
         return []
 
     # -- life
@@ -151,7 +151,7 @@ class ClusterWorld:
                     raise self.failure
 
     def _step(self, until_ns: int) -> None:
-        """What is due first: a process's turn, or what happens outside."""
+        """Run what is due first: a process's turn, or an outside event."""
         due_ns, due = until_ns, None
         for machine in self.machines:
             if machine.process is not None:
@@ -171,7 +171,7 @@ class ClusterWorld:
             self.guarded(self.looked_at, due)
 
     def check_errors(self, machine: BrokerMachine, process: Process) -> None:
-        """Nothing has failed that nobody caught, and no bug of the broker's was caught."""
+        """No unhandled error, and no bug of the broker that was caught."""
         broker = process.broker
         if process.died_of is not None:
             self.happened["gave up"] += 1
@@ -180,7 +180,7 @@ class ClusterWorld:
         assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
 
     def excuse(self, ns: int) -> None:
-        """Brokers may be late for so long, and some time more."""
+        """Brokers may be late for this long, and some time more."""
         until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
         self._excused_until_ns = max(self._excused_until_ns, until_ns)
 
@@ -191,7 +191,7 @@ class ClusterWorld:
     # -- what the checkers hear
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Check without raising into the broker's code; the world ends when that fails."""
+        """Check without raising into the broker's code; a failure ends the world."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -199,7 +199,7 @@ class ClusterWorld:
                 self.failure = error
 
     def written(self, wire: Wire, frame: bytes) -> None:
-        """A broker hands an answer to a transport."""
+        """A broker passes a response to a transport."""
         client = self.by_host.get(wire.address[0])
         if client is not None:
             self.digest.update(client.name.encode())
@@ -210,7 +210,7 @@ class ClusterWorld:
         """A broker closes a connection."""
 
     def end(self) -> None:
-        """No part of it ever runs again."""
+        """End the world for good."""
         for machine in self.machines:
             if machine.process is not None:
                 machine.process.bury()
@@ -218,7 +218,7 @@ class ClusterWorld:
     # -- rest
 
     def calm_down(self) -> None:
-        """Nothing fails any more, and everybody behaves."""
+        """End all failures, and make clients behave well."""
         self.calm = True
         self.internet.mend_all()
         for machine in self.machines:
@@ -231,7 +231,7 @@ class ClusterWorld:
                 client.think_after(int(self.chance.random() * S))
 
     def rest(self) -> None:
-        """In fair time everybody is served, and every replica is in sync; then logs are equal."""
+        """In due time every client is served, and every replica is in sync; then logs are equal."""
         self.calm_down()
         self._until_none(self.unrest, 2)
         self.hushed = True

@@ -1,10 +1,10 @@
-"""The ZooKeeper of a simulated cluster: sessions that live by virtual time, over a network.
+"""The ZooKeeper of a simulated cluster: sessions in virtual time, over a network.
 
-A session's client is on a machine of the cluster. Its requests reach the ensemble in their order
-and are answered in their order, each way after a while. While its process stands still, or its link
-is cut, the ensemble hears nothing of it, and ends its session when the time is over. The client
-finds out when it is back: it knows of a lost connection after two thirds of the session's time, as
-kazoo does, and of a session that is over when it has connected again.
+A session's client is on a machine of the cluster. Its requests reach the ensemble in order and
+are answered in order, each way after a while. While its process is suspended, or its link is
+cut, the ensemble gets no heartbeats, and expires its session. The client learns of it
+afterwards: of a lost connection after two thirds of the session timeout, as kazoo does, and of
+an expired session when it has reconnected.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 HOST = "zookeeper"
 ONE_WAY_NS = (100_000, 300_000, 1 * MS, 4 * MS)
 BEATS = 12
-"""How often in its time a session's client gives a sign of life."""
+"""Heartbeats per session timeout."""
 
 Result = TypeVar("Result")
 
 
 class Server:
-    """The ensemble, and who it has heard of."""
+    """The ensemble, and its sessions."""
 
     def __init__(self, internet: Internet, chance: Random) -> None:
         self.internet = internet
@@ -52,34 +52,34 @@ class Server:
         self.chance = chance
         self.ensemble = Ensemble()
         self.alive_until_ns: dict[int, int] = {}
-        """Of each session."""
+        """Expiry time of each session."""
         self.agenda.after(100 * MS, self._look)
 
     def _look(self) -> None:
-        """End the sessions whose time is over."""
+        """Expire the sessions whose time is over."""
         for session, until_ns in sorted(self.alive_until_ns.items()):
             if until_ns < self.agenda.now_ns:
                 self.end(session)
         self.agenda.after(100 * MS, self._look)
 
     def end(self, session: int) -> None:
-        """A session is over."""
+        """Expire a session."""
         self.alive_until_ns.pop(session, None)
         self.now()
         self.ensemble.end_session(session)
 
     def delete(self, path: str) -> None:
-        """Somebody else deletes a node, if it is there."""
+        """Delete a node on behalf of another client, if it exists."""
         if path in self.ensemble.nodes:
             self.ensemble.do([Delete(path)], 0)
 
     def now(self) -> None:
-        """Nodes that are made now are made at this time."""
+        """Set the creation time of new nodes to the present."""
         self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
 
 
 class Session(SimulatedZooKeeper):
-    """What one process has: one session after the other. See `ZooKeeper`."""
+    """The successive sessions of one process. See `ZooKeeper`."""
 
     def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:
         super().__init__(server.ensemble)
@@ -88,14 +88,14 @@ class Session(SimulatedZooKeeper):
         self.host = host
         self.timeout_ns = timeout_ns
         self._heard_ns = server.agenda.now_ns
-        """When the client last heard of the server."""
+        """When the client last heard from the server."""
         self._number = 0
-        """Of the connection: what belongs to another is lost."""
+        """Number of the connection: messages of another one are lost."""
         self._sent_until_ns = 0
         self._answered_until_ns = 0
         self._under_way: dict[asyncio.Future[Any], None] = {}
         self._untold: dict[int, Watch] = {}
-        """Watches that the server has called, and whose call is on its way."""
+        """Triggered watches whose event is in flight."""
         self._calls = 0
         self._reconnecting = False
         self._stays_alive()
@@ -111,13 +111,13 @@ class Session(SimulatedZooKeeper):
         self.server.alive_until_ns[self.session] = self.server.agenda.now_ns + self.timeout_ns
 
     def _beat(self) -> None:
-        """A sign of life, unless the process has no time or the link is cut."""
+        """A heartbeat, unless the process is suspended or the link is cut."""
         if self._is_gone:
             return
         agenda = self.server.agenda
         agenda.after(self.timeout_ns // BEATS, self._beat)
         if self.process.loop.now_ns > agenda.now_ns + self.timeout_ns // BEATS:
-            return  # it stands still
+            return  # it is suspended
         if not self.server.internet.is_cut(self.host, HOST):
             if self.connection is not Connection.CONNECTED:
                 if not self._reconnecting:
@@ -162,7 +162,7 @@ class Session(SimulatedZooKeeper):
             self._stays_alive()
 
     def break_off(self) -> None:
-        """The connection is lost at once, and the client is told."""
+        """The connection is lost at once, and the client learns of it."""
         if not self._is_gone:
             self._on_loop(self._is_lost, self._number)
 
@@ -192,7 +192,7 @@ class Session(SimulatedZooKeeper):
         """See `ZooKeeper`."""
         if not self._closed:
             self._closed = True
-            self._connected.set()  # those who wait are told
+            self._connected.set()  # waiting callers are released
             self.server.agenda.after(self._latency_ns(), self.server.end, self.session)
 
     async def _written(self, write: Callable[[], Result]) -> Result:
@@ -217,7 +217,7 @@ class Session(SimulatedZooKeeper):
                 continue
 
     async def _once(self, request: Callable[[], Result]) -> Result:
-        """What a request brings that is sent once. Raises _Lost, SessionExpired, Closed."""
+        """The result of a request that is sent once. Raises _Lost, SessionExpired, Closed."""
         session = self.session
         while not self._connected.is_set():
             await self._connected.wait()
@@ -278,7 +278,7 @@ class Session(SimulatedZooKeeper):
     # -- watches
 
     def _call(self, watch: Watch) -> None:
-        """The server tells of a change."""
+        """The server reports a change."""
         self._calls += 1
         key = self._calls
         self._untold[key] = watch
@@ -314,4 +314,4 @@ def _settle(future: asyncio.Future[Any], result: object, error: Exception | None
 
 
 class _Lost(Exception):
-    """The connection was lost before the answer came."""
+    """The connection was lost before the response arrived."""

@@ -1,10 +1,10 @@
-"""Transactional producers at the wire, by the rules of TV1 or TV2, and what becomes of them.
+"""Transactional producers at the wire, with transaction.version 1 or 2, and their crashes.
 
-A producer writes deed after deed: records to some partitions, offsets of its group, then EndTxn. It
-asks again what was not answered, with the same bytes and sequence numbers, as Kafka's clients do.
-Beside the end of a transaction its commits may come once more, by its second connection.
-Now and then its process dies: the next one fences it by InitProducerId, and aborts what it had
-open. A `Zombie` is one that is thought dead and goes on all the same.
+A producer writes deed after deed: records to some partitions, offsets of its group, then EndTxn.
+It repeats unanswered requests, with the same bytes and sequence numbers, as Kafka's clients do.
+Around the end of a transaction its commits may arrive again, by its second connection. Sometimes
+its process crashes: the next one fences it by InitProducerId, and aborts its open transaction. A
+`Zombie` is a process that is thought dead and continues.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Market(Protocol):
-    """What the world of a transactional client knows of all transactions."""
+    """The parts of the world that a transactional client uses."""
 
     ledger: Ledger
 
@@ -58,10 +58,10 @@ class Market(Protocol):
         """The clock of producers."""
 
     def ends(self) -> dict[Place, int]:
-        """Where the logs end now."""
+        """The present log ends."""
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
-        """A producer sends a request: it may be delivered once more, late."""
+        """A producer sends a request: it may be delivered again, late."""
 
 
 SOURCE = "out"
@@ -76,7 +76,7 @@ _AGAIN = (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    UNKNOWN_TOPIC_OR_PARTITION,  # it is not made yet
+    UNKNOWN_TOPIC_OR_PARTITION,  # it is not created yet
     LEADER_NOT_AVAILABLE,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
@@ -87,7 +87,7 @@ _FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
 @dataclass
 class Step:
-    """One request of a deed, and what its success means."""
+    """One request of a deed, and the effect of its success."""
 
     request: WireRequest
     done: Callable[[dict[str, Any]], None] = lambda _: None
@@ -95,7 +95,7 @@ class Step:
 
 @dataclass
 class Standing:
-    """What one process of a producer has: what dies with it."""
+    """The state of one process of a producer, lost when it crashes."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -103,9 +103,9 @@ class Standing:
     deed: Deed | None = None
     steps: list[Step] = field(default_factory=list)
     committed: WireRequest | None = None
-    """The TxnOffsetCommit of the deed, once it is answered."""
+    """The deed's TxnOffsetCommit, once it is answered."""
     unsure: bool = False
-    """TV1: a request was given up whose answer nobody knows; another epoch keeps it out."""
+    """Version 1: the response of an abandoned request is unknown; a new epoch fences it."""
 
 
 class TransactionalProducer(Client):
@@ -123,7 +123,7 @@ class TransactionalProducer(Client):
         self.zombie: Zombie | None = None
         self.second: SecondConnection | None = None
         self.made = 0
-        """Deeds so far."""
+        """The number of deeds so far."""
 
     # -- what it does next
 
@@ -137,7 +137,7 @@ class TransactionalProducer(Client):
             self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
             return
         if self.rules == 1 and not state.steps and self._is_heard_twice:
-            self.think_after(1 * MS)  # its epoch is that of the next deed: a commit may come late
+            self.think_after(1 * MS)  # its epoch is that of the next deed: a commit may arrive late
             return
         if state.producer_id < 0 or (state.unsure and state.deed is None):
             self._init()
@@ -159,11 +159,11 @@ class TransactionalProducer(Client):
 
     @property
     def has_done_enough(self) -> bool:
-        """It begins nothing new."""
+        """It starts no new deed."""
         return self.calm
 
     def excused(self, deed: Deed) -> bool:
-        """Whether a deed may fail that it did all right."""
+        """Whether a deed that it did correctly may fail."""
         return self.market.ledger.excused(deed)
 
     @property
@@ -171,7 +171,7 @@ class TransactionalProducer(Client):
         return self.second is not None and self.second.is_busy
 
     def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
-        """Has the commit of a deed come again by another connection while it ends."""
+        """Repeat the commit of a deed by another connection while the transaction ends."""
         state = self.state
         if self.second is not None and state.committed is not None and step is state.steps[-1]:
             self.second.repeat(state.committed, times, quickly=quickly)
@@ -190,12 +190,12 @@ class TransactionalProducer(Client):
         self.send(WireRequest("InitProducerId", version, value))
 
     def _die(self) -> None:
-        """The process is gone, or is thought to be; another one begins."""
+        """The process crashes, or is thought to have crashed; a new one starts."""
         self.world.happened["producer died"] += 1
         before, self.state = self.state, Standing()
         if self.zombie is not None and self.chance.random() < 0.5:
             if before.deed is not None and before.deed.outcome is Outcome.OPEN:
-                before.deed.outcome = Outcome.UNKNOWN  # the zombie may yet do it
+                before.deed.outcome = Outcome.UNKNOWN  # the zombie may still do it
             self.zombie.rise(before)
         elif before.deed is not None:
             before.deed.given_up()
@@ -213,7 +213,7 @@ class TransactionalProducer(Client):
     # -- a deed
 
     def _begin(self) -> None:
-        """Plan the next deed: what is to be sent, in order."""
+        """Plan the next deed: its requests, in order."""
         state, chance = self.state, self.chance
         self.made += 1
         deed = Deed(self.name, self.made, self.rules)
@@ -248,7 +248,7 @@ class TransactionalProducer(Client):
             steps.append(self._end(deed, committed=chance.random() < 0.7))
             state.steps = steps
         else:
-            # It dies without a word: its timeout ends it, or the next process does.
+            # It crashes: its timeout ends the transaction, or the next process does.
             nothing = WireRequest("Metadata", 4, {"topics": []})
             state.steps = [*steps, Step(nothing, lambda _: self._dies_of(state))]
 
@@ -323,7 +323,7 @@ class TransactionalProducer(Client):
         return Step(WireRequest("EndTxn", version, value), ended)
 
     def _forget(self, state: Standing) -> None:
-        """The deed is over for the process that has this standing."""
+        """The deed is over for the process with this state."""
         if state.deed is not None:
             state.deed.given_up()
             if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
@@ -352,7 +352,7 @@ class TransactionalProducer(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Go on by an answer; its error."""
+        """Continue with a response; returns its error."""
         code = _worst(sent.request.name, answer)
         self.world.happened[f"{sent.request.name} {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
@@ -368,7 +368,7 @@ class TransactionalProducer(Client):
                 self.state.steps.pop(0)
                 step.done(answer)
                 if self.wire is None:
-                    return code  # it has died
+                    return code  # it has crashed
         elif code in _AGAIN:
             pause_ns = self.chance.choice((20, 100)) * MS
         else:
@@ -377,14 +377,14 @@ class TransactionalProducer(Client):
         return code
 
     def failed(self, request: WireRequest, code: int) -> None:
-        """An error that no repetition cures: the deed is over."""
+        """A permanent error: the deed is over."""
         state, deed = self.state, self.state.deed
         assert deed is not None
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.excused(deed):
             raise AssertionError(f"{self.name} sent all in order, and {request} is out of order")
         if code in _FENCED:
             deed.given_up()
-            self.state = Standing()  # timed out, or somebody has fenced it
+            self.state = Standing()  # timed out, or another producer has fenced it
         elif code in (TRANSACTION_ABORTABLE, INVALID_TXN_STATE) and request.name != "EndTxn":
             assert self.rules == 1, f"{self.name}: {request.name} gets {ERROR_NAMES[code]}"
             state.steps = [self._end(deed, committed=False)]
@@ -398,14 +398,14 @@ class TransactionalProducer(Client):
 
 
 class Zombie(TransactionalProducer):
-    """A process that was taken for dead: it goes on with what it had, until it is told."""
+    """A process that was thought dead: it continues with its state until it gets an error."""
 
     def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
         super().__init__(of.world, f"zombie of {of.name}", host, chance, of.rules)
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:
-        """Go on with what the dead process had."""
+        """Continue with the state of the dead process."""
         self.state = state
         self.world.happened["zombie"] += 1
         if not self.sent:
@@ -432,7 +432,7 @@ def _goes_on_with(state: Standing, producer_id: int, epoch: int) -> None:
 
 
 def _worst(name: str, answer: dict[str, Any]) -> int:
-    """The one error of an answer: all its partitions have the same."""
+    """The one error of a response: all its partitions have the same."""
     codes: list[int]
     if name == "Produce":
         topics = answer["responses"]
@@ -447,5 +447,5 @@ def _worst(name: str, answer: dict[str, Any]) -> int:
         ]
     else:
         codes = [answer.get("error_code", NONE)]
-    # A partition that is all right is not attempted where another one is not.
+    # A valid partition is not attempted when another one fails.
     return next((code for code in codes if code not in (NONE, OPERATION_NOT_ATTEMPTED)), NONE)

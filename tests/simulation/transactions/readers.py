@@ -1,4 +1,4 @@
-"""Consumers of committed records: they filter as Kafka's clients do, and remember what they saw."""
+"""Consumers of committed records: they filter as Kafka's clients do, and remember the records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ABORT = b"\0\0"
 
 
 class CommittedReader(Client):
-    """Reads one partition from its beginning on with isolation.level=read_committed."""
+    """Reads one partition from its start with isolation.level=read_committed."""
 
     def __init__(
         self, world: LivingWorld, name: str, host: str, chance: Random, place: Place
@@ -38,7 +38,7 @@ class CommittedReader(Client):
         self.place = place
         self.position = 0
         self.seen: dict[int, bytes] = {}
-        """By offset, what it has given to its application below ``position``."""
+        """By offset, the records delivered to its application below ``position``."""
         self._again_from = 0
 
     def act(self) -> None:
@@ -69,14 +69,14 @@ class CommittedReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Whether the broker that answers is the one, and knows it."""
+        """Whether the responding broker is the leader, and knows it."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Read what an answer has; its error."""
+        """Read the records of a response; returns its error."""
         topics = answer["responses"]
         fetched = topics[0]["partitions"][0] if topics else {"error_code": UNKNOWN_SERVER_ERROR}
         code = int(fetched["error_code"])
@@ -106,7 +106,7 @@ class CommittedReader(Client):
             self.position = max(self.position, header.last_offset + 1)
 
     def check(self, committed: dict[int, bytes]) -> None:
-        """What it has seen so far is what the log says is committed."""
+        """Its records so far equal the committed ones of the log."""
         below = {offset: value for offset, value in committed.items() if offset < self.position}
         if self.seen != below:
             odd = sorted(self.seen.items() ^ below.items())
@@ -116,7 +116,7 @@ class CommittedReader(Client):
 
 
 class OffsetsReader(Client):
-    """Asks for a group's offsets, with ``require_stable`` or without; they never go back."""
+    """Fetches a group's offsets, with ``require_stable`` or without; they never go back."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class OffsetsReader(Client):
         self.told: dict[int, int] = {}
         """By partition, the latest offset."""
         self.unstable: set[int] = set()
-        """Partitions of which the last answer said that their offset is not stable."""
+        """Partitions whose offset was not stable in the last response."""
 
     def act(self) -> None:
         value = {
@@ -143,14 +143,14 @@ class OffsetsReader(Client):
 
     @property
     def surely(self) -> bool:
-        """Whether the broker that answers is the coordinator, and knows it."""
+        """Whether the responding broker is the coordinator, and knows it."""
         return True
 
     def hear(self, sent: Sent, frame: bytes) -> None:
         self.take(sent.answer_in(frame))
 
     def take(self, answer: dict[str, Any]) -> int:
-        """Hold an answer against those before; its error."""
+        """Compare a response with earlier ones; returns its error."""
         code = int(answer["error_code"])
         if code == NONE:
             self.unstable.clear()
@@ -180,14 +180,14 @@ def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Ghost(Client):
-    """Sends copies of requests that others have sent, later, on a connection of its own."""
+    """Sends copies of other clients' requests, later, on its own connection."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
         self.copies: list[WireRequest] = []
 
     def haunt(self, request: WireRequest) -> None:
-        """Send ``request`` once more, later."""
+        """Send ``request`` again, later."""
         if len(self.copies) < 5:
             self.copies.append(request)
 

@@ -1,7 +1,8 @@
-"""A producer's other connection: commits that it sends again while their transaction ends.
+"""A producer's second connection: commits that it repeats while their transaction ends.
 
-A client that retries sends so, and one whose commit is under way when the transaction times out.
-The broker may count such a commit for its transaction, or refuse it: never for the next one.
+A client that retries does so, and one whose commit is in flight when the transaction times out.
+The broker may count such a commit for its transaction, or reject it: never count it for the next
+one.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 _US = MS // 1000
 _QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
-"""Pauses beside an EndTxn, whose turns take microseconds."""
+"""Pauses around an EndTxn, whose turns take microseconds."""
 _SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
-"""Pauses beside a timeout, which is seconds away."""
+"""Pauses around a timeout, which is seconds away."""
 
 
 class SecondConnection(Client):
@@ -50,7 +51,7 @@ class SecondConnection(Client):
             self.think_after(self.chance.choice(self._pauses_ns))
 
     def dies(self) -> None:
-        """The process is gone, and this connection with it."""
+        """The process crashes, and its connection closes."""
         if self.is_busy:
             self.drop_connection()
             self.think_after(1 * S)
@@ -71,7 +72,7 @@ class SecondConnection(Client):
         self.take(sent, sent.answer_in(frame))
 
     def take(self, sent: Sent, answer: dict[str, Any]) -> int:
-        """Go on by an answer; its error."""
+        """Continue with a response; returns its error."""
         code = _error_of(answer["topics"])
         self.world.happened[f"commit beside the end {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"

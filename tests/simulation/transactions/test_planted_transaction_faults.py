@@ -1,7 +1,7 @@
-"""Faults planted into what the broker does about transactions: the worlds must find each.
+"""Faults planted into the broker's transactions: the worlds must find each.
 
-A plant puts a wrong piece into the place of a right one, with `monkeypatch`. What is wrong with
-each is in its name. A fault that `MOST_SEEDS` worlds do not find has no checker.
+A plant replaces correct code by wrong code with `monkeypatch`. Its name says what is wrong. A
+fault that `MOST_SEEDS` worlds do not find has no checker.
 """
 
 from __future__ import annotations
@@ -230,12 +230,12 @@ FOUND_SOON = set(PLANTS) - {
     the_image_loses_what_is_pending,
     a_later_coordinator_is_believed,
 }
-"""In a second; the campaign looks for the others."""
+"""Found in a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated transactions")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_transaction_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     find_fault(TransactionWorld, range(MOST_SEEDS), SECONDS)

@@ -1,7 +1,8 @@
-"""Whole brokers with transactional clients in simulated worlds: whatever fails, all or nothing.
+"""Whole brokers with transactional clients in simulated worlds: transactions are atomic under
+all failures.
 
-`make simulate SEED=n` runs one seed alone, for as many virtual seconds as SECONDS says. A failure
-prints its seed. `make test` has four fixed seeds and three fresh ones, the campaign the others.
+`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
+`make test` has four fixed seeds and three fresh ones, the campaign the others.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ SOAK_SECONDS = 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_laws_hold(seed: int, record_property: Record) -> None:
+def test_transactions_are_atomic_in_a_simulated_world(seed: int, record_property: Record) -> None:
     assert run(TransactionWorld(seed), SECONDS, record_property).ledger.deeds
 
 
 @pytest.mark.parametrize("number", sampled(range(FRESH_SEEDS), range(3)))
-def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
+def test_transactions_are_atomic_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(TransactionWorld(seed), SECONDS, record_property)
-    # A log that failed at the start may refuse every producer until the world ends.
+    # A log that failed at the start may reject every producer until the world ends.
     assert world.ledger.deeds or world.happened["failing fsync"], again(world, SECONDS)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_every_corner_is_reached_by_a_dozen_worlds(record_property: Record) -> None:
+def test_every_fault_and_outcome_occurs_in_a_dozen_worlds(record_property: Record) -> None:
     """Each kind of fault happens, each place of a crash, and each end of a transaction."""
     happened = Counter[str]()
     for seed in CORNER_SEEDS:
@@ -58,7 +59,7 @@ def test_every_corner_is_reached_by_a_dozen_worlds(record_property: Record) -> N
         assert happened[what], what
 
 
-def test_one_seed_is_one_world() -> None:
+def test_same_seed_gives_the_same_transaction_world() -> None:
     def fingerprint() -> str:
         world = TransactionWorld(7)
         world.run(40)
@@ -70,5 +71,5 @@ def test_one_seed_is_one_world() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(20_000, 20_000 + SOAK_SEEDS))
-def test_the_laws_hold_for_long(seed: int, record_property: Record) -> None:
+def test_transactions_are_atomic_for_a_long_time(seed: int, record_property: Record) -> None:
     assert run(TransactionWorld(seed), SOAK_SECONDS, record_property).ledger.deeds

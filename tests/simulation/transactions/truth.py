@@ -1,7 +1,7 @@
-"""What the logs say of transactions, read from their bytes without the broker's own code.
+"""Transactions in the logs, read from their bytes without the broker's own code.
 
-A batch of a transaction counts when a COMMIT marker of its producer follows, is dropped by an ABORT
-marker, and is open until then. Offsets of groups are records like others here.
+A transactional batch counts when a COMMIT marker of its producer follows, is dropped by an ABORT
+marker, and is open until then. Offsets of groups are ordinary records here.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class LogTruth:
     committed: dict[int, bytes] = field(default_factory=dict)
     """Values of committed records by offset."""
     offsets: dict[int, Committed] = field(default_factory=dict)
-    """Of the offsets topic: commits that count, by the offset of their record."""
+    """Of the offsets topic: effective commits, by the offset of their record."""
     open: dict[int, list[tuple[int, Record]]] = field(default_factory=dict)
-    """By producer id, what no marker has ended."""
+    """By producer id, records without a marker yet."""
     writers: list[tuple[int, int, int]] = field(default_factory=list)
     """Producer id, epoch and offset of each data batch of a transaction."""
     end: int = 0
@@ -42,7 +42,7 @@ class LogTruth:
 
 @dataclass(frozen=True)
 class Committed:
-    """One committed offset, as its record says."""
+    """One committed offset of a record."""
 
     group_id: str
     topic: str
@@ -104,9 +104,9 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
-    """Each deed is seen whole or not at all, once, and in the order in which it was done.
+    """Each deed is visible completely or not at all, once, and in the order of its requests.
 
-    Unless the world is ``at_rest``, some of its markers may still be to come.
+    Unless the world is ``at_rest``, some of its markers may still follow.
     """
     seen: dict[Deed, Seen] = {deed: Seen() for deed in ledger.deeds.values()}
     for truth in truths:
@@ -132,7 +132,7 @@ def check(ledger: Ledger, truths: Iterable[LogTruth], at_rest: bool) -> None:
 
 @dataclass
 class Seen:
-    """What the logs have of a deed: what counts, and what no marker has ended yet."""
+    """The effective and the open records of a deed in the logs."""
 
     parts: dict[Place, list[bytes]] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Seen:
     pending_moved: dict[int, int] = field(default_factory=dict)
 
     def is_whole(self, deed: Deed, at_rest: bool) -> bool:
-        """Whether all of the deed counts, or can still come to count with the rest of it."""
+        """Whether all of the deed is effective, or can still become so with the rest of it."""
         if at_rest:
             return self.parts == deed.parts and self.moved == deed.offsets
         parts = {**self.pending, **self.parts}
@@ -173,7 +173,7 @@ def _check_deed(deed: Deed, seen: Seen, at_rest: bool) -> None:
 
 
 def _check_fences(ledger: Ledger, truth: LogTruth) -> None:
-    """Nobody has written with an epoch for which a newer one had been given out already."""
+    """No record has an epoch for which a newer one had been issued already."""
     given: dict[int, list[tuple[int, int]]] = {}
     for (producer_id, epoch), ends in ledger.fences.items():
         given.setdefault(producer_id, []).append((epoch, ends.get(truth.place, 0)))

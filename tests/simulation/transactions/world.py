@@ -1,9 +1,9 @@
 """A whole broker with transactional clients, in a simulated world where everything fails.
 
-Producers of TV1 and TV2 write transactions over several partitions and groups, each by two
-connections; requests come twice and late; the process is killed behind any record of a
-transaction's state and any marker, or by the loss of its power. `truth.py` reads the logs and holds
-them against what the clients know.
+Producers of transaction.version 1 and 2 write transactions over several partitions and groups,
+each by two connections; requests arrive twice and late; the process is killed after any record
+of a transaction's state and any marker, or by a power failure. `truth.py` compares the logs with
+the clients' records.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ from tests.simulation.whole.virtual_time import WALL_S
 SWEEP_S = 2
 STATE_PARTITIONS = OFFSETS_PARTITIONS = 2
 OPEN_S = TIMEOUT_S + 2 * SWEEP_S
-"""So long a transaction is open at most while the broker serves, if its client does nothing."""
+"""The longest time that a transaction is open while the broker serves, if its client does
+nothing."""
 LOOKS_S = 1
 FOREIGN_CHANCE = 0.05
-"""How often, at each look, a partition remembers the markers of a coordinator that is gone."""
+"""At each check, the probability that a partition remembers markers of a coordinator that is
+gone."""
 SNAPSHOT_BYTES = 3_000
 """A snapshot of groups is due when a start would have to read so much more."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
@@ -61,7 +63,7 @@ class TransactionWorld(LivingWorld):
         self.flushes = chance.random() < 0.5
         """Each record is flushed before it is acknowledged: power may fail."""
         self.crash_chance = chance.choice((0.0, 0.01, 0.05))
-        """How often the process dies behind a record of a transaction's state, or a marker."""
+        """How often the process is killed after a record of a transaction's state, or a marker."""
         self.settings = {
             "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
             "transaction.state.log.num.partitions": str(STATE_PARTITIONS),
@@ -69,12 +71,12 @@ class TransactionWorld(LivingWorld):
             "log.cleaner.enable": "false",
             "log.segment.bytes": chance.choice(("2000", "1000000")),
             "group.initial.rebalance.delay.ms": "0",
-            # What is accepted is appended so much later: a turn has room for many requests.
+            # Accepted records are appended later by this time: a turn has room for many requests.
             "group.coordinator.append.linger.ms": chance.choice(("0", "0", "0", "5")),
         }
         if self.flushes:
             self.settings["log.flush.interval.messages"] = "1"
-        # A clock that is put back keeps transactions open for as long, as it does in Kafka.
+        # A clock that is set back keeps transactions open for as long, as in Kafka.
         self.faults.worth = {
             name: worth
             for name, worth in {**FAULTS_WORTH, "stop": 8}.items()
@@ -83,14 +85,14 @@ class TransactionWorld(LivingWorld):
         self.files.on_written = self._file_written
         self.topics_made = False
         self._served_s: dict[tuple[Place, int, int], float] = {}
-        """Of each open transaction, how long the broker has served since it was first seen.
+        """For each open transaction, how long the broker has served since it was first seen.
 
-        The time before a life's first look at timeouts does not count: one that dies again and
-        again within it aborts nothing.
+        The time before a life's first sweep does not count: a broker that crashes before it
+        again and again aborts nothing.
         """
         self._looked_at: Process | None = None
         self._life_s = 0
-        """For how long that one has been looked at."""
+        """The duration of the present life."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
         seconds = [producer.second for producer in self.producers if producer.second is not None]
@@ -132,7 +134,7 @@ class TransactionWorld(LivingWorld):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Snapshots are due as early as if much more had been written."""
+        """Snapshots are due early, as if much more had been written."""
         before = snapshots.BYTES_DUE, snapshots.BYTES_DUE_AT_STOP
         snapshots.BYTES_DUE = snapshots.BYTES_DUE_AT_STOP = SNAPSHOT_BYTES
         try:
@@ -147,7 +149,6 @@ class TransactionWorld(LivingWorld):
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
-        """Where the logs end now."""
         assert self.process is not None
         found = {}
         for place in (*OUT, *OFFSETS):
@@ -165,7 +166,7 @@ class TransactionWorld(LivingWorld):
     # -- what fails
 
     def _file_written(self, path: str, data: Buffer) -> None:
-        """Behind each write: the process may die right here."""
+        """After each write: the process may be killed right here."""
         if not path.endswith(".log") or self.calm:
             return
         if "__transaction_state" in path:
@@ -184,7 +185,7 @@ class TransactionWorld(LivingWorld):
         assert self.flushes
 
     def serves(self) -> None:
-        for ends in self.ledger.fences.values():  # what was not acknowledged may be gone
+        for ends in self.ledger.fences.values():  # unacknowledged records may be gone
             for place, end in self.ends().items():
                 ends[place] = min(ends.get(place, end), end)
         self.guarded(self.check)
@@ -192,7 +193,7 @@ class TransactionWorld(LivingWorld):
     # -- checks
 
     def check(self, at_rest: bool = False) -> None:
-        """Hold the logs against what the clients know."""
+        """Compare the logs with the clients' records."""
         found = {place: truth.read(self.files, place) for place in OUT}
         offsets = [truth.read(self.files, place) for place in OFFSETS]
         truth.check(self.ledger, [*found.values(), *offsets], at_rest)
@@ -207,7 +208,7 @@ class TransactionWorld(LivingWorld):
         self.guarded(self._check_open)
 
     def _meet_foreign_coordinator(self) -> None:
-        """A partition remembers markers of a later coordinator, as behind a restored backup."""
+        """A partition remembers markers of a later coordinator, as after a restored backup."""
         process = self.process
         if process is None or not process.serves:
             return
@@ -227,7 +228,7 @@ class TransactionWorld(LivingWorld):
             self._looked_at, self._life_s = process, 0
         self._life_s += LOOKS_S
         in_trouble = (
-            self._life_s <= SWEEP_S  # it has not looked for old transactions yet
+            self._life_s <= SWEEP_S  # it has not swept for timed out transactions yet
             or self.faults.disk_in_trouble
             or self.disk_ns
             or (process.loop.now_ns > self.agenda.now_ns + 500 * MS)
@@ -247,7 +248,8 @@ class TransactionWorld(LivingWorld):
                 )
 
     def rest(self) -> None:
-        """Nothing fails any more and nobody begins: soon nothing is open, and all is read."""
+        """All failures end and no client starts anything: soon no transaction is open, and
+        everything is read."""
         self.calm_down()
         self.run(5)
         self.run(OPEN_S + 10)
@@ -271,7 +273,7 @@ class TransactionWorld(LivingWorld):
         self._check_offsets()
 
     def _check_offsets(self) -> None:
-        """What a group is told of its offsets is what the last committed deed has moved them to."""
+        """A group's fetched offsets are those of the last committed deed."""
         assert self.process is not None
         latest: dict[tuple[str, int], int] = {}
         for place in OFFSETS:
@@ -298,7 +300,7 @@ class TransactionWorld(LivingWorld):
 
 
 class Maker(Client):
-    """Makes the topics, and has the internal ones made."""
+    """Creates the topics, and has the internal ones created."""
 
     def act(self) -> None:
         value: dict[str, Any]

@@ -1,6 +1,6 @@
-"""Clients that mean no good, or do not care: hostile bytes, and requests without an end.
+"""Hostile and careless clients: invalid bytes, and endless requests.
 
-Nobody else may notice them.
+Other clients must not notice them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 
 REQUESTS_AT_ONCE = 60
-"""Their answers are more than the kernel and the broker's transport take together."""
+"""Their responses exceed the buffers of the kernel and of the broker's transport."""
 _TOPIC = 2
 
 
 class Hostile(Client):
-    """Sends what is no request, or only looks like one."""
+    """Sends bytes that are not a request, or only look like one."""
 
     def act(self) -> None:
         assert self.wire is not None
@@ -50,11 +50,11 @@ class Hostile(Client):
         )
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """Whatever it is told is none of the checkers' business."""
+        """Its responses are not checked."""
 
 
 class Glutton(Client):
-    """Asks for much at once and reads none of it for a while; then all of it must be there."""
+    """Sends many requests at once and reads nothing for a while; then all responses must arrive."""
 
     def act(self) -> None:
         assert self.wire is not None

@@ -1,7 +1,7 @@
-"""The core's calls as requests of Kafka's protocol, and the answers as the core's replies.
+"""The core's calls as requests of Kafka's protocol, and the responses as the core's replies.
 
-What the simulated clients of both sizes say and hear are calls and replies; here they become bytes,
-by the reference codec, in any version that can say what the call says.
+Simulated clients of both sizes use calls and replies; here they become bytes, by the reference
+codec, in any version that can express the call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.simulation.whole.client import WireRequest
 
 
 def request_of(call: Call, chance: Random) -> WireRequest:
-    """A request that says ``call``, in one of the versions that can."""
+    """A request for ``call``, in one of the versions that can express it."""
     match call:
         case JoinGroup():
             return _join(call, chance)
@@ -191,7 +191,7 @@ def _fetch(call: OffsetFetch, chance: Random) -> WireRequest:
 
 
 def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
-    """The reply that an answer to ``call`` says."""
+    """The reply in a response to ``call``."""
     match call:
         case JoinGroup():
             members = [JoinedMember(**member) for member in value["members"]]
@@ -254,14 +254,14 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
 
 
 def _committed(value: dict[str, Any]) -> CommitReply:
-    """One code where all partitions have it, as an error of the whole commit is said."""
+    """One code if all partitions have it, as an error of the whole commit is encoded."""
     columns = [[p["error_code"] for p in topic["partitions"]] for topic in value["topics"]]
     codes = {code for column in columns for code in column}
     return CommitReply(codes.pop() if len(codes) == 1 else columns)
 
 
 def _fetched(value: dict[str, Any], version: int) -> FetchReply:
-    """An answer of version 1 has no place for a group's error: every partition says it."""
+    """A response of version 1 has no field for a group's error: every partition has it."""
     topics = []
     for topic in value["topics"]:
         partitions = topic["partitions"]

@@ -1,8 +1,8 @@
-"""What all clients of the simulated world have in common: a connection, and requests in order.
+"""The common part of all clients of the simulated world: a connection, and requests in order.
 
-A client has one connection at a time and, unless it pipelines, one request at a time. It connects,
-numbers its requests, waits, gives up, comes back. It also checks what any client may rely on: each
-request is answered once, in order, within its time.
+A client has one connection at a time and, unless it pipelines, one request at a time. It
+connects, numbers its requests, waits, gives up, returns. It also checks what any client may rely
+on: each request is answered once, in order, within its time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tests.simulation.whole.network import Wire
 
 PATIENCE_NS = 12 * S
-"""The longest that a request may take while nothing fails, a Fetch that waits among them."""
+"""The longest time of a request without failures, also of a waiting Fetch."""
 REBALANCE_PATIENCE_NS = 70 * S
-"""The same for those that wait for others: a rebalance and some."""
+"""The same for requests that wait for other members: a rebalance and some more."""
 CONNECTS_AGAIN_NS = (50 * MS, 500 * MS, 2 * S)
 CORRELATION = struct.Struct(">i")
 
 
 @dataclass(frozen=True)
 class WireRequest:
-    """What is sent: an API's name, its version, and the message."""
+    """A request: the API's name, its version, and the message."""
 
     name: str
     version: int
@@ -45,7 +45,7 @@ def _patience_ns(request: WireRequest) -> int:
 
 @dataclass
 class Sent:
-    """A request under way; ``about`` is what its client remembers of it."""
+    """A request in flight; ``about`` is the client's note of it."""
 
     correlation_id: int
     request: WireRequest
@@ -53,14 +53,14 @@ class Sent:
     at_ns: int
 
     def answer_in(self, frame: bytes) -> dict[str, Any]:
-        """The message of an answer to this request."""
+        """The message of a response to this request."""
         api = BY_NAME[self.request.name]
         _, position = decode_response_header(api.key, self.request.version, frame)
         return api.decode_response(self.request.version, frame, position)
 
 
 class Client:
-    """One connection at a time; subclasses say what is asked (`act`) and take answers (`hear`)."""
+    """One connection at a time; subclasses send requests (`act`) and process responses (`hear`)."""
 
     def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         self.world = world
@@ -69,11 +69,11 @@ class Client:
         self.chance = chance
         self.wire: Wire | None = None
         self.sent: deque[Sent] = deque()
-        """Requests under way, the oldest first."""
+        """Requests in flight, the oldest first."""
         self.calm = False
-        """It behaves, from now on."""
+        """It is well-behaved from now on."""
         self.may_be_closed = False
-        """It asks for it."""
+        """Its requests may cause the broker to close the connection."""
         self.answered = 0
         self._correlation_id = 0
         self._thinks_at_ns = -1
@@ -81,24 +81,24 @@ class Client:
     # -- for subclasses
 
     def act(self) -> None:
-        """Nothing is under way: ask something, or think later."""
+        """No request is in flight: send one, or think later."""
         raise NotImplementedError
 
     def hear(self, sent: Sent, frame: bytes) -> None:
-        """Take the answer to ``sent``, and think later."""
+        """Process the response to ``sent``, and think later."""
         raise NotImplementedError
 
     def leaves(self, sent: Sent, frame: bytes) -> None:
-        """The broker hands the answer to ``sent`` to a transport: is it time?"""
+        """The broker passes the response to ``sent`` to a transport: check whether it is due."""
 
     def lost(self) -> None:
-        """The connection is gone, and what was asked on it is not answered any more."""
+        """The connection is closed, and its requests are not answered any more."""
 
     def power_fails(self) -> None:
-        """What the offsets topic has not flushed may be lost with the power."""
+        """The power failure may take unflushed records of the offsets topic."""
 
     def think_after(self, ns: int) -> None:
-        """Do the next thing then; the last word counts."""
+        """Act at that time; a later call replaces the time."""
         self._thinks_at_ns = self.world.agenda.now_ns + ns
         self.world.agenda.at(self._thinks_at_ns, self._thinks, self._thinks_at_ns)
 
@@ -120,7 +120,7 @@ class Client:
         self.think_after(patience_ns)
 
     def drop_connection(self) -> None:
-        """Give up the connection, and whatever was asked on it."""
+        """Close the connection, and abandon its requests."""
         how = self.chance.choice(("closed", "reset", "vanished"))
         if self.wire is not None:
             self.world.happened[f"connection {how}"] += 1
@@ -131,7 +131,7 @@ class Client:
         self._forget_connection()
 
     def written(self, frame: bytes) -> None:
-        """The broker hands an answer to a transport, perhaps one that is waited for no more."""
+        """The broker passes a response to a transport, perhaps an abandoned one."""
         (correlation_id,) = CORRELATION.unpack_from(frame)
         for sent in self.sent:
             if sent.correlation_id == correlation_id:
@@ -164,7 +164,7 @@ class Client:
         return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
-        """The answer has not come: that is the client's impatience, or a complaint."""
+        """The response has not arrived: either the client is impatient, or this is a fault."""
         sent = self.sent[0]
         if self.world.agenda.now_ns - sent.at_ns >= _patience_ns(sent.request):
             assert self.world.excused(sent.at_ns), f"{self.name} waits in vain for {sent}"

@@ -1,8 +1,8 @@
-"""What lies on the simulated disk of a partition's log, read without the broker's own code.
+"""A partition's log on the simulated disk, read without the broker's own code.
 
-A batch of records begins with its base offset and its length; the delta of its last offset is at
-byte 23. `LogOnDisk` follows how far the log reaches, in the files as processes see them and as the
-last fsync left them, and reads only what is new.
+A batch of records starts with its base offset and its length; the delta of its last offset is at
+byte 23. `LogOnDisk` follows the end of the log, in the files as processes see them and as the
+last fsync left them, and reads only new bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADER_BYTES = 61
 
 
 def directory_of(topic: str, partition: int) -> str:
-    """Where the segments of a partition lie."""
+    """The directory of a partition's segments."""
     return f"/data/{topic}-{partition}"
 
 
@@ -37,7 +37,7 @@ def segments_of(files: SimulatedFiles, directory: str) -> list[str]:
 
 
 def batches(data: bytes) -> list[tuple[int, int, bytes]]:
-    """The whole batches at the beginning of ``data``: first offset, offset behind, bytes."""
+    """The complete batches at the start of ``data``: first offset, next offset, bytes."""
     found = []
     position = 0
     while len(data) - position >= _HEADER_BYTES:
@@ -63,7 +63,7 @@ def batches_of(
 
 
 class LogOnDisk:
-    """How far a partition's log reaches on the disk."""
+    """The end of a partition's log on the disk."""
 
     def __init__(self, files: SimulatedFiles, topic: str, partition: int, *, synced: bool) -> None:
         self._files = files
@@ -71,15 +71,15 @@ class LogOnDisk:
         self._synced = synced
         self._path = ""
         self._names = -1
-        """How many names there were when the segments were last looked for."""
+        """The number of names when the segments were last listed."""
         self._position = 0
         self._end = 0
 
     def end(self) -> int:
-        """The offset behind the last batch; what was cut off since is not noticed."""
+        """The offset after the last batch; later truncations are not noticed."""
         names = self._files.names
         if len(names) != self._names or self._path not in names:
-            self._names = len(names)  # a segment may be new
+            self._names = len(names)  # there may be a new segment
             paths = segments_of(self._files, self._directory)
             if not paths:
                 return 0

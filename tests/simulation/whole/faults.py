@@ -1,7 +1,7 @@
-"""What fails in the simulated world: the process, the power, the disk, the clock, the connections.
+"""Faults of the simulated world: the process, the power, the disk, the clock, the connections.
 
-A fault comes every some ten seconds, whichever chance chooses. Each says what it excuses: a broker
-that has just stood still may answer late, one whose disk was full may have refused to start.
+A random fault happens about every ten seconds. Each has an excuse: a broker that was just
+suspended may answer late, one whose disk was full may have failed to start.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ FAULTS_WORTH = {
     "wall clock jumps": 3,
     "storm": 3,
 }
-"""How often each comes, in relation to the others."""
+"""Relative frequencies."""
 
 
 class Faults:
-    """The faults of one world; `begin` sets the first."""
+    """The faults of one world; `begin` schedules the first."""
 
     def __init__(self, world: LivingWorld, chance: Random) -> None:
         self.world = world
         self.chance = chance
         self.worth = FAULTS_WORTH
         self.disk_until_ns = 0
-        """Until when the disk is in trouble, or may be the reason of what is."""
+        """Until when the disk has a fault, or may be the cause of one."""
         self._deeds: dict[str, Callable[[], None]] = {
             "kill": lambda: self.world.end_process(power_fails=False),
             "power": lambda: self.world.end_process(power_fails=True),
@@ -70,7 +70,7 @@ class Faults:
 
     @property
     def disk_in_trouble(self) -> bool:
-        """Whether the disk may be the reason that something fails."""
+        """Whether the disk may be the cause of a failure."""
         return self.world.agenda.now_ns < self.disk_until_ns
 
     def stop(self) -> None:
@@ -79,20 +79,20 @@ class Faults:
         self.world.process.ask_to_stop()
 
     def pause(self) -> None:
-        """The process gets no time: SIGSTOP, a laptop's lid, a machine that swaps."""
+        """The process gets no CPU time: SIGSTOP, a closed laptop, a machine that swaps."""
         assert self.world.process is not None
         loop = self.world.process.loop
         loop.stand_still(self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS)
-        self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # it may have stood still before
+        self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # it may be late already
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
-        """The disk is in trouble for so long; what it has broken may take a while longer."""
+        """The disk has a fault for so long; its consequences may last longer."""
         over_ns = self.world.agenda.now_ns + int(seconds * S)
         self.disk_until_ns = max(self.disk_until_ns, over_ns + 15 * S)
         self.world.agenda.at(over_ns, until)
 
     def slow_disk(self) -> None:
-        """Each job for the disk takes long, for a time."""
+        """Each disk job is slow for some time."""
         seconds = self.chance.choice((1, 4, 10))
         slow_ns = self.chance.choice((30, 300, 1_500)) * MS
         self.world.disk_ns = slow_ns
@@ -103,7 +103,7 @@ class Faults:
         self.world.disk_ns = 0
 
     def full_disk(self) -> None:
-        """There is room for a little more, or for nothing."""
+        """The disk has little or no space left."""
         files = self.world.files
         used = files.capacity_bytes - files.room(0)
         files.capacity_bytes = used + self.chance.choice((0, 0, 50, 3_000))
@@ -113,7 +113,7 @@ class Faults:
         self.world.files.capacity_bytes = UNBOUNDED
 
     def failing_writes(self) -> None:
-        """Some writes fail, each leaving a part of its bytes."""
+        """Some writes fail, each after a part of its bytes."""
         suffix = self.chance.choice((".log", ".log", ""))
         self.world.files.fail(
             "write",
@@ -124,7 +124,7 @@ class Faults:
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
     def failing_fsync(self) -> None:
-        """A disk that does not keep what it was given: the broker must go (law 6)."""
+        """A disk that does not keep written data: the broker must exit (law 6)."""
         self.world.files.fail("fsync", ".log", count=1, code=errno.EIO)
         self._trouble(self.chance.choice((1, 6)), self.world.files.heal)
 
@@ -132,7 +132,7 @@ class Faults:
         self.world.wall_ahead_s += self.chance.choice((-3_600, -5, 5, 30))
 
     def storm(self) -> None:
-        """A switch is restarted: many connections break at once."""
+        """A switch restarts: many connections break at once."""
         for client in self.world.clients:
             if self.chance.random() < 0.5:
                 client.drop_connection()

@@ -1,6 +1,7 @@
-"""Clients of groups, at the wire: a member or an admin of the small simulation behind a connection.
+"""Clients of groups, at the wire: a member or an admin of the small simulation with a
+connection.
 
-What a client would say and what it makes of an answer is decided in `tests/simulation/clients.py`.
+`tests/simulation/clients.py` decides a client's requests and processes replies.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class GroupClient(Client):
-    """A member or an admin; sometimes it is confused, hangs, or dies without a word."""
+    """A member or an admin; sometimes it is confused, hangs, or crashes."""
 
     def __init__(self, world: World, logic: Member | Admin, host: str, chance: Random) -> None:
         super().__init__(world, logic.name, host, chance)
         self.logic = logic
         self._confused = False
-        """What it asks now is not what it should."""
+        """Its present request is deliberately wrong."""
 
     def act(self) -> None:
         chance = self.chance
@@ -58,7 +59,7 @@ class GroupClient(Client):
         self.world.replies.leaves(key, lambda: reply_in(sent, frame))
 
     def unread_ns(self, now_ns: int) -> int:
-        """How long a request of a member that is one has lain in the broker's kernel, unread."""
+        """How long a request of a current member has been unread in the broker's kernel."""
         wire = self.wire
         if wire is None or wire.transport.gone or not wire.arrived:
             return 0  # or with a process that is dead
@@ -77,12 +78,12 @@ class GroupClient(Client):
         self.think_after(self._pause_ns())
 
     def _pause_ns(self) -> int:
-        """Until the next request: a member that is to join or sync does it soon."""
+        """Pause before the next request: a member that has to join or sync does so soon."""
         if isinstance(self.logic, Member) and self.logic.phase != "in":
             return self.chance.choice((1 * MS, 20 * MS, 100 * MS, 500 * MS))
         return self.chance.choice((1 * MS, 300 * MS, 1 * S, 2 * S, 3 * S))
 
 
 def reply_in(sent: Sent, frame: bytes) -> Reply:
-    """What an answer to a call says."""
+    """The reply in a response to a call."""
     return reply_of(sent.about, sent.request.version, sent.answer_in(frame))

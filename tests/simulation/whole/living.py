@@ -1,9 +1,10 @@
-"""What every simulated world has: a broker that lives, dies and comes back, and what it excuses.
+"""The common part of every simulated world: a broker that lives, is killed and restarts, and its
+excuses.
 
-One seed decides everything: which clients there are and what they do, how bytes arrive, how long
-the disk takes, when the process is killed, loses its power, stands still. The broker is the real
-one (process.py); everything around it is virtual, and a thousand seconds pass in seconds. Who the
-clients are, and what is checked, is a world's own.
+One seed decides everything: the clients and their requests, the arrival of bytes, the speed of
+the disk, kills, power failures and suspensions. The broker is the real one (process.py);
+everything around it is virtual, and a thousand seconds pass in seconds. Each world has its own
+clients and checks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _drop(*_: object) -> str:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """The broker's log lines go nowhere: there are too many."""
+    """Drop the broker's log lines: there are too many."""
     before = structlog.get_config()
     only_critical = structlog.make_filtering_bound_logger(logging.CRITICAL)
     structlog.configure(wrapper_class=only_critical, processors=[_drop])
@@ -57,18 +58,18 @@ class LivingWorld:
         self.network = Network(self.agenda, Random(chance.random()))
         self.files = SimulatedFiles()
         self.settings: dict[str, str] = {}
-        """Of every broker that is started."""
+        """Settings of every broker that is started."""
         self.wall_ahead_s = 0.0
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.process: Process | None = None
         self.digest = hashlib.sha256()
-        """Over all answers, in the order in which they were written."""
+        """Digest of all responses, in the order of their writes."""
         self._excused_until_ns = 0
         self.disk_ns = 0
-        """What each job for the disk takes more now."""
+        """Extra time of each disk job now."""
         self.calm = False
-        """Nothing fails any more, and everybody behaves."""
+        """No failures any more, and well-behaved clients."""
         self.faults = Faults(self, self._fork())
         self.network.on_written = lambda wire, frame: self.guarded(self._written, wire, frame)
         self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
@@ -76,7 +77,7 @@ class LivingWorld:
         self.by_host: dict[str, Client] = {}
 
     def populate(self, clients: Sequence[Client]) -> None:
-        """Let ``clients`` begin, each after a while, and what fails too."""
+        """Start ``clients`` and faults, each after a while."""
         self.clients = clients
         self.by_host = {client.host: client for client in clients}
         for client in clients:
@@ -88,13 +89,12 @@ class LivingWorld:
 
     @property
     def seconds(self) -> float:
-        """How much time has passed."""
         return self.agenda.now_ns / S
 
     # -- for subclasses
 
     def watched(self) -> AbstractContextManager[None]:
-        """In what the broker runs."""
+        """A context in which the broker runs."""
         return nullcontext()
 
     def serves(self) -> None:
@@ -104,18 +104,17 @@ class LivingWorld:
         """An iteration of the broker's loop has ended."""
 
     def process_is_gone(self) -> None:
-        """What the process owed goes with it."""
+        """The process is gone, with everything that it owed."""
 
     def power_fails(self) -> None:
-        """The disk is about to lose what it has not flushed."""
+        """The disk is about to lose unflushed data."""
 
     def rest(self) -> None:
-        """Nothing fails any more: all that was promised is there soon."""
+        """All failures end: everything promised is there soon."""
 
     # -- life
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
         until_ns = self.agenda.now_ns + int(seconds * S)
         self.agenda.at(until_ns, self._leave)
         with self.watched(), silent():
@@ -127,12 +126,12 @@ class LivingWorld:
                     raise self.failure
 
     def end(self) -> None:
-        """Nobody lets more time pass: what a process still has in hand is never done."""
+        """No more time passes: the process's remaining work is never done."""
         if self.process is not None:
             self.process.bury()
 
     def calm_down(self) -> None:
-        """Nothing fails any more, and everybody behaves."""
+        """End all failures, and make clients behave well."""
         self.calm = True
         self.disk_ns = 0
         self.files.capacity_bytes = UNBOUNDED
@@ -141,7 +140,7 @@ class LivingWorld:
             client.calm = True
 
     def fingerprint(self) -> str:
-        """A digest of all answers so far, in order, and of every byte on the disk."""
+        """A digest of all responses so far, in order, and of every byte on the disk."""
         digest = self.digest.copy()
         for path in sorted(self.files.names):
             digest.update(path.encode())
@@ -154,7 +153,7 @@ class LivingWorld:
         self.process.loop.disk_ns = lambda: self.disk_ns
 
     def _live(self) -> None:
-        """The process lives until it ends, is ended, or the world has seen enough."""
+        """Run the process until it ends, is killed, or the world is over."""
         process = self.process
         assert process is not None
         process.run()
@@ -169,7 +168,7 @@ class LivingWorld:
         self.agenda.run_until(self.agenda.now_ns + downtime_ns)
 
     def _after_life(self, process: Process) -> None:
-        """The process is gone: what it had open, held and owed goes with it."""
+        """The process is gone, with everything that it had open, held and owed."""
         self._check_errors(process)
         self.network.cut()
         process.bury()
@@ -181,13 +180,13 @@ class LivingWorld:
             self.files.lose_power(self.chance)
 
     def _check_errors(self, process: Process) -> None:
-        """Nothing has failed that nobody caught, and no bug of the broker's was caught."""
+        """No unhandled error, and no bug of the broker that was caught."""
         assert not process.loop.errors, process.loop.errors
         caught = {name: n for name, n in process.broker.internal_errors.counts.items() if n}
         assert not caught, f"errors of the broker's own: {caught}"
 
     def end_process(self, power_fails: bool) -> None:
-        """SIGKILL, or the power fails."""
+        """SIGKILL, or a power failure."""
         assert self.process is not None
         self.process.loses_power = power_fails
         self.process.kill()
@@ -197,7 +196,7 @@ class LivingWorld:
             self.process.loop.leave()
 
     def excuse(self, ns: int) -> None:
-        """The broker may be late for so long, and some seconds more."""
+        """The broker may be late for this long, and some seconds more."""
         now_ns = self.agenda.now_ns
         self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
 
@@ -208,7 +207,7 @@ class LivingWorld:
     # -- what the checkers hear
 
     def guarded(self, check: Callable[..., None], *args: Any) -> None:
-        """Check without raising into the broker's code; the world ends when that fails."""
+        """Check without raising into the broker's code; a failure ends the world."""
         try:
             check(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the world
@@ -217,14 +216,14 @@ class LivingWorld:
                 self._leave()
 
     def _written(self, wire: Wire, frame: bytes) -> None:
-        """The broker hands an answer to a transport."""
+        """The broker passes a response to a transport."""
         client = self.by_host[wire.address[0]]
         self.digest.update(client.name.encode())
         self.digest.update(frame)
         client.written(frame)
 
     def _closed(self, wire: Wire) -> None:
-        """The broker closes a connection: it stops, or the client has earned it."""
+        """The broker closes a connection: it stops, or the client is the reason."""
         client = self.by_host[wire.address[0]]
         assert self.process is not None
         assert client.may_be_closed or not self.process.serves, (

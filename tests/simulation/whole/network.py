@@ -1,10 +1,10 @@
 """Connections in memory, between clients of the world and a process on a virtual loop.
 
-The broker's side is an `asyncio.Transport` under its own protocol objects; the client's side is a
-`Wire` that gives whole frames to its owner. In between are the kernel's buffers: what a client
-sends arrives in pieces, torn at any byte, after a delay of its own; connections overtake each
-other, bytes of one connection never do. What the broker writes goes into a window of bounded size,
-so that a client that does not read makes the transport full.
+The broker's side is an `asyncio.Transport` under its own protocol objects; the client's side is
+a `Wire` that passes complete frames to its owner. In between are the kernel's buffers: a
+client's bytes arrive in pieces, split at any byte, after a random delay; connections overtake
+each other, bytes of one connection never do. The broker's bytes go into a window of bounded
+size, so that a client that does not read makes the transport full.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tests.simulation.whole.virtual_loop import VirtualLoop
 
 READ_BYTES_MAX = 256 * 1024
-"""What a loop reads of a socket at a time."""
+"""Bytes that a loop reads from a socket at a time."""
 WINDOW_BYTES = 64 * 1024
-"""What the kernel takes of replies that the client has not read."""
+"""Bytes of unread replies that the kernel accepts."""
 HIGH_WATER_BYTES = 64 * 1024
 LATENCY_NS = (30_000, 80_000, 150_000, 400_000)
 TORN_NS = (0, 50_000, 2 * MS, 40 * MS)
@@ -35,7 +35,7 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass
 class ListeningSocket:
-    """What stands for a bound socket and for the server that accepts from it."""
+    """Replaces a bound socket and the server that accepts from it."""
 
     network: Network
     address: tuple[str, int]
@@ -46,32 +46,32 @@ class ListeningSocket:
         return self.address
 
     def listen(self, backlog: int) -> None:
-        """Nothing: whoever connects before the server accepts is refused here."""
+        """Does nothing: connections before the server accepts are refused here."""
 
     def close(self) -> None:
         self.network.listening.pop(self.address[1], None)
 
 
 class Network:
-    """All connections of a world; `news` are those that the broker's loop should look at."""
+    """All connections of a world; `news` are those that the broker's loop has to check."""
 
     def __init__(self, agenda: Agenda, chance: Random) -> None:
         self.agenda = agenda
         self.chance = chance
         self.listening: dict[int, ListeningSocket] = {}
         self.news: dict[Transport, None] = {}
-        """Whose sockets can be read or written, in the order in which something came."""
+        """Transports that can be read or written, in the order of their events."""
         self.wires: dict[Wire, None] = {}
         """The connections that the broker's side has not closed."""
         self.torn = 0.05
-        """How often what a client sends is torn."""
+        """The probability that a client's bytes are split."""
         self.on_written: Callable[[Wire, bytes], None] = lambda wire, frame: None
-        """Called with each whole frame that the broker hands to a transport."""
+        """Called with each complete frame that the broker passes to a transport."""
         self.on_closed: Callable[[Wire], None] = lambda wire: None
-        """Called when the broker closes a connection that its client has not given up."""
+        """Called when the broker closes a connection that its client has not abandoned."""
 
     def bind(self, host: str, port: int, limits: object = None) -> Any:
-        """A socket to listen on, in the place of `broker.net.sockets.bind`."""
+        """A socket to listen on, replacing `broker.net.sockets.bind`."""
         assert port, "a free port is not the same port twice"
         return ListeningSocket(self, (host, port))
 
@@ -86,7 +86,7 @@ class Network:
         self.listening[listening.address[1]] = listening
 
     def connect(self, port: int, host: str) -> Wire | None:
-        """A connection to whoever listens on ``port``; None when nobody does."""
+        """A connection to the listener on ``port``; None without a listener."""
         listening = self.listening.get(port)
         if listening is None:
             return None
@@ -99,11 +99,11 @@ class Network:
         return self.chance.choice(LATENCY_NS)
 
     def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
-        """Have something of a connection arrive then, if the network is in order."""
+        """Deliver something of a connection then, if the network works."""
         self.agenda.at(at_ns, arrives, *args)
 
     def deliver(self) -> None:
-        """The loop's look at its sockets: everything that has come is handed to its protocol."""
+        """The loop polls its sockets: everything that has arrived is passed to its protocol."""
         looked_at = list(self.news)
         self.news.clear()
         if len(looked_at) > 1:
@@ -114,7 +114,7 @@ class Network:
                 return
 
     def cut(self) -> None:
-        """The process is gone: the kernel closes what it had open."""
+        """The process is gone: the kernel closes its connections."""
         self.listening.clear()
         self.news.clear()
         for wire in list(self.wires):
@@ -130,27 +130,27 @@ class Wire:
         self.network = network
         self.address = address
         self.on_frame: Callable[[bytes], None] = lambda frame: None
-        """Gets each whole frame from the broker, without its length."""
+        """Receives each complete frame from the broker, without its length."""
         self.on_lost: Callable[[], None] = lambda: None
-        """Called once, when the broker has closed and all it wrote before was read."""
+        """Called once, when the broker has closed and all bytes before were read."""
         self.reading = True
         self.closed = False
-        """By the client."""
+        """Closed by the client."""
         self.connected = False
         """The broker's process has accepted it."""
         self.arrived: deque[bytes] = deque()
-        """In the broker's kernel, unread."""
+        """Bytes in the broker's kernel, unread."""
         self.arrived_ns = 0
-        """When the oldest of these came."""
+        """The arrival time of the oldest of these."""
         self.end: str | None = None
-        """Behind what has arrived: "closed" or "reset"."""
+        """After the arrived bytes: "closed" or "reset"."""
         self.unread_bytes = 0
-        """Written by the broker and not read by the client: its part of the window is taken."""
+        """Bytes written by the broker and not read by the client, which occupy the window."""
         self.transport = SimulatedTransport(self, listening)
         self._sent_until_ns = 0
         self._replied_until_ns = 0
         self._unread: deque[bytes | None] = deque()
-        """Has arrived at the client, which does not read now; None: the end."""
+        """Bytes at the client, which does not read now; None: the end."""
         self._partial = bytearray()
 
     # -- the client's calls
@@ -170,11 +170,11 @@ class Wire:
         self._sent_until_ns = at_ns
 
     def _now_ns(self) -> int:
-        """The client's time: it computes nothing."""
+        """The client's time: it uses no CPU."""
         return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:
-        """The client closes, or its process dies; nothing more is heard."""
+        """The client closes, or its process is killed; it receives nothing more."""
         if self.closed:
             return
         self.closed = True
@@ -185,13 +185,13 @@ class Wire:
         self.network.carry(self, at_ns, self._ends, "reset" if reset else "closed")
 
     def vanish(self) -> None:
-        """The client's machine is gone: no packet comes from it any more, and none is answered."""
+        """The client's machine is gone: it sends no packets, and answers none."""
         self.closed = True
         self._unread.clear()
         self._sent_until_ns = -1
 
     def read(self, on: bool) -> None:
-        """Read, or read no more for now."""
+        """Start or stop reading."""
         self.reading = on
         while self.reading and self._unread:
             self._take(self._unread.popleft())
@@ -221,7 +221,7 @@ class Wire:
     # -- arrivals at the client
 
     def write(self, data: bytes) -> int:
-        """What the kernel takes of the broker's bytes."""
+        """Pass bytes to the kernel; returns the number that it accepts."""
         taken = data[: max(0, WINDOW_BYTES - self.unread_bytes)]
         if taken:
             self.unread_bytes += len(taken)
@@ -229,7 +229,7 @@ class Wire:
         return len(taken)
 
     def finish(self) -> None:
-        """The broker has closed; the client hears of it behind what was written."""
+        """The broker has closed; the client learns of it after the written bytes."""
         self._later(None)
 
     def _later(self, data: bytes | None) -> None:
@@ -270,11 +270,11 @@ class Transport(Protocol):
     loop: VirtualLoop
 
     def ready(self) -> None:
-        """Something has come, or there is room for what is to be written."""
+        """Something has arrived, or there is room to write."""
 
 
 class SimulatedTransport(asyncio.Transport):
-    """The broker's end, as asyncio's socket transports behave."""
+    """The broker's end, which behaves as asyncio's socket transports."""
 
     def __init__(self, wire: Wire, listening: ListeningSocket) -> None:
         super().__init__({"peername": wire.address, "sockname": listening.address})
@@ -283,7 +283,7 @@ class SimulatedTransport(asyncio.Transport):
         self.wire = wire
         self.loop = listening.loop
         self.gone = False
-        """`connection_lost` was called, or nobody is there to call."""
+        """`connection_lost` was called, or no protocol exists any more."""
         self._factory = listening.factory
         self._protocol: asyncio.Protocol
         self._reading = True
@@ -292,12 +292,12 @@ class SimulatedTransport(asyncio.Transport):
         self._high, self._low = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
         self._paused = False
         self._framed = bytearray()
-        """What the broker wrote since the last whole frame."""
+        """The broker's bytes since the last complete frame."""
 
     # -- the loop's calls
 
     def ready(self) -> None:
-        """Something has come, or there is room for what is to be written."""
+        """Something has arrived, or there is room to write."""
         wire = self.wire
         if self.gone:
             return
@@ -335,7 +335,7 @@ class SimulatedTransport(asyncio.Transport):
     def _protected(self, call: Callable[..., Any], *args: Any) -> Any:
         try:
             return call(*args)
-        except Exception as error:  # noqa: BLE001 - as a real loop: told, and the connection ends
+        except Exception as error:  # noqa: BLE001 - as a real loop: it ends the connection
             self.loop.call_exception_handler(
                 {"message": f"{call.__name__} failed", "exception": error, "transport": self}
             )
@@ -343,7 +343,7 @@ class SimulatedTransport(asyncio.Transport):
             return None
 
     def vanish(self) -> None:
-        """The process is gone: what the kernel has is sent, and the connection ends."""
+        """The process is gone: the kernel's bytes are sent, and the connection ends."""
         self.gone = True
         self.wire.network.wires.pop(self.wire, None)
         self.wire.finish()

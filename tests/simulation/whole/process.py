@@ -1,7 +1,7 @@
 """One life of the broker: a process with its event loop, its time and its hold on the disk.
 
-The broker in it is the real one, made as `muster serve` makes it, but for the five things that a
-simulation has of its own: the loop, the time, the sockets, the files, and no HTTP.
+The broker is the real one, made as `muster serve` makes it, except for five things of the
+simulation: the loop, the time, the sockets, the files, and no HTTP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PORT = 9092
 DIRECTORY = "/data"
 CLOSINGS = 10
-"""Waits in `finally` blocks that a coroutine may have, one in the other, when it is closed."""
+"""The largest number of nested waits in `finally` blocks of a coroutine that is closed."""
 
 
 class ProcessFiles(SimulatedFiles):
@@ -65,13 +65,13 @@ def configuration(settings: Mapping[str, str]) -> Config:
 
 
 class Machine(Protocol):
-    """Where a process runs: what is there before it, and after it."""
+    """The place where a process runs: it exists before and after the process."""
 
     agenda: Agenda
     network: Network
     files: SimulatedFiles
     settings: dict[str, str]
-    """Of every broker that is started here."""
+    """Settings of every broker that is started here."""
     wall_ahead_s: float
     happened: Counter[str]
 
@@ -80,7 +80,7 @@ class Machine(Protocol):
 
 
 class Process:
-    """A broker; `run` starts it, or lets it live on, until it ends, is ended, or is left."""
+    """A broker; `run` starts or continues it, until it ends, is killed, or is left."""
 
     def __init__(
         self,
@@ -104,19 +104,19 @@ class Process:
         self.killed = False
         self.loses_power = False
         self.ended = False
-        """By itself, or because it was asked to."""
+        """The process has ended, by itself or on request."""
         self.died_of: str | None = None
-        """What it said when it ended by itself."""
+        """The error with which it ended by itself."""
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Be there: the loop has something to do."""
+        """Start: give the loop something to do."""
         self._task = self.loop.create_task(self._live())
         self._task.add_done_callback(lambda _: self.loop.leave())
 
     def run(self) -> None:
-        """Live until the loop is left."""
+        """Run until the loop is left."""
         if self._task is None:
             self.begin()
         self.loop.run_forever()
@@ -141,7 +141,7 @@ class Process:
             await broker.join()
             await broker.start()
             self._note_verdicts()
-            broker.verdicts.start()  # as the HTTP side does, which is not there
+            broker.verdicts.start()  # as the HTTP side does, which is missing here
             self.serves = True
             self.machine.serves()
             waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
@@ -156,7 +156,7 @@ class Process:
             broker.release()
 
     def _note_verdicts(self) -> None:
-        """Have the world count what groups are judged to be."""
+        """Count the verdicts of groups in the world."""
         verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
 
         def held(judgement: Judgement, now_ms: int) -> Held:
@@ -176,13 +176,14 @@ class Process:
             self.loop.call_soon(self._stop.set)
 
     def kill(self) -> None:
-        """SIGKILL: not another instruction is executed."""
+        """SIGKILL: no further instruction is executed."""
         self.killed, self.serves = True, False
         self.files.dead = True
         self.loop.leave()
 
     def bury(self) -> None:
-        """Close what the dead process left in memory, so that no part of it ever runs again."""
+        """Close the objects that the dead process left in memory, so that none of it ever runs
+        again."""
         self.files.dead = True
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
             task._log_destroy_pending = False
@@ -191,7 +192,7 @@ class Process:
 
 
 def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Ends a coroutine, and those that it was given and has not begun."""
+    """Close a coroutine, and those that it was given and has not started."""
     given: list[Coroutine[Any, Any, Any]] = []
     if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         given = [each for each in coroutine.cr_frame.f_locals.values() if inspect.iscoroutine(each)]

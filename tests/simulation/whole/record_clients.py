@@ -1,10 +1,10 @@
-"""Producers and consumers of ordinary topics, and what they may rely on.
+"""Producers and consumers of ordinary topics, and the guarantees that they check.
 
-Two topics are written: ``ledger``, each of whose records is flushed before it is acknowledged, and
-``stream``, whose records are not. A producer that is idempotent sends a batch again until it is
-acknowledged; its records must be in the log once. A consumer reads from the beginning on: every
-offset follows the one before it, and what was read once is read again. `Records` is what both have
-seen; it is held against the log's bytes when a broker has started, and at the end.
+Two topics are written: ``ledger``, whose records are flushed before they are acknowledged, and
+``stream``, whose records are not. An idempotent producer repeats a batch until it is
+acknowledged; its records must be in the log once. A consumer reads from the start: offsets are
+contiguous, and a read record is read again. `Records` has the records that both have seen; it is
+compared with the log's bytes when a broker has started, and at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
 
 
 class Records:
-    """What is known of one partition: what was acknowledged, and what was read."""
+    """The known records of one partition: acknowledged or read."""
 
     def __init__(self, world: World, topic: str, partition: int) -> None:
         self.world = world
@@ -42,18 +42,18 @@ class Records:
         self.partition = partition
         self.flushes = topic == LEDGER
         self.known: dict[int, bytes] = {}
-        """Offset to value, of all that anybody was told."""
+        """Offset to value, of all acknowledged and read records."""
         self.once: dict[bytes, int] = {}
-        """Values of idempotent producers to the offset that they were seen at."""
+        """Values of idempotent producers to the offset at which they were seen."""
         self._power_failures: list[tuple[int, int]] = []
-        """When the power failed, and the end of what was flushed then."""
+        """Times of power failures, and the flushed end at each."""
         self._end = self._on_disk()
 
     def _on_disk(self) -> LogOnDisk:
         return LogOnDisk(self.world.files, self.topic, self.partition, synced=self.flushes)
 
     def leaves(self, end: int) -> None:
-        """An answer leaves that says something of the records below ``end`` (law 2)."""
+        """A response leaves that depends on the records below ``end`` (law 2)."""
         stable = self._end.end()
         assert end <= stable, (
             f"{self.topic}-{self.partition}: an answer says what is below {end},"
@@ -61,10 +61,11 @@ class Records:
         )
 
     def heard(self, offset: int, value: bytes, asked_ns: int) -> None:
-        """The answer to a request of then is heard, and says that ``value`` is at ``offset``.
+        """The response to a request sent at ``asked_ns`` arrives, and has ``value`` at
+        ``offset``.
 
-        It may have left before the power failed and be heard only now: on its way, or unread by a
-        slow client. Of a topic that does not flush it then tells only what was flushed.
+        It may have left before a power failure and arrive only now: in flight, or unread by a
+        slow client. For a topic that does not flush it then proves only flushed records.
         """
         if not self.flushes:
             for failed_ns, end in self._power_failures:
@@ -81,14 +82,14 @@ class Records:
             assert first == offset, f"{value!r} is at {first} and at {offset}"
 
     def power_fails(self) -> None:
-        """Called before the disk loses what it had not flushed."""
+        """Called before the disk loses unflushed data."""
         end = LogOnDisk(self.world.files, self.topic, self.partition, synced=True).end()
         self._power_failures.append((self.world.agenda.now_ns, end))
         self.known = {offset: value for offset, value in self.known.items() if offset < end}
         self.once = {value: offset for value, offset in self.once.items() if offset < end}
 
     def check(self) -> None:
-        """All that anybody was told lies in the log."""
+        """All known records are in the log."""
         self._end = self._on_disk()
         found = {
             record.offset: record.value
@@ -104,7 +105,7 @@ class Records:
 
 
 class Producer(Client):
-    """Produces to one partition; idempotent, or not and then with any acks."""
+    """Produces to one partition; idempotent, or with any acks."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records, once: bool
@@ -112,11 +113,11 @@ class Producer(Client):
         super().__init__(world, name, host, chance)
         self.records = records
         self.once = once
-        self.may_be_closed = not once  # as Kafka says that a Produce with acks=0 has failed
+        self.may_be_closed = not once  # as Kafka reports that a Produce with acks=0 has failed
         self._producer = (-1, -1)
         self._sequence = 0
         self._values: list[bytes] = []
-        """Of the batch that is being sent, perhaps again."""
+        """Values of the batch that is being sent, perhaps again."""
         self._made = 0
 
     def act(self) -> None:
@@ -178,7 +179,7 @@ class Producer(Client):
             self._sequence += len(sent.about)
             self._values.clear()
         elif code in _BEGIN_ANEW:
-            # What it had sent is lost with the power, or was there already.
+            # Its earlier records were lost with the power, or had been written already.
             self._producer = (-1, -1)
             self._values.clear()
         self.think_after(self.chance.choice((1, 100, 800, 2_000)) * MS)
@@ -190,7 +191,7 @@ def _produced(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 class Consumer(Client):
-    """Reads a partition from its beginning on, again and again; sometimes slowly."""
+    """Reads a partition from its start, repeatedly; sometimes slowly."""
 
     def __init__(
         self, world: World, name: str, host: str, chance: Random, records: Records

@@ -1,10 +1,11 @@
-"""From the core's reply to the client: nothing leaves too early, and what leaves is what was said.
+"""From the core's reply to the client: no reply leaves too early, and each has the core's
+content.
 
-Every reply to a request that is a call of its own is noted when the shard makes it, with the log
-offset that it depends on. When its bytes are handed to a transport, the log must lie on the disk up
-to there (law 2): in the file for a broker that may be killed, below the last fsync where the topic
-flushes each record. When the client decodes it, it must say what the shard said, or that the write
-has failed or takes too long.
+Every reply to a request that is one call is recorded when the shard makes it, with the log
+offset that it depends on. When its bytes are passed to a transport, the log must be on the disk
+up to there (law 2): in the file for a broker that may be killed, below the last fsync if the
+topic flushes each record. The decoded response must equal the shard's reply, or say that the
+write has failed or takes too long.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ class Made:
 
 
 class Replies:
-    """All replies that are between a shard and a client."""
+    """All replies between a shard and a client."""
 
     def __init__(self) -> None:
         self.compared = 0
-        """Replies that were heard as they were made."""
+        """Replies that arrived unchanged."""
         self._made: dict[Key, Made] = {}
 
     def made(self, ticket: Any, call: Call, reply: Reply, watch: ShardWatch) -> None:
-        """A shard answers a call; the ticket of a call that is one request is that request."""
+        """A shard answers a call; if the call is one request, its ticket is that request."""
         correlation_id = getattr(ticket, "correlation_id", None)
         if correlation_id is not None:
             key = (ticket.client_id, correlation_id)
@@ -52,7 +53,7 @@ class Replies:
             self._made[key] = Made(call, reply, watch, watch.accepted)
 
     def leaves(self, key: Key, heard: Callable[[], Reply]) -> None:
-        """The bytes of an answer are handed to a transport; ``heard()`` is what they say."""
+        """The bytes of a response are passed to a transport; ``heard()`` decodes them."""
         made = self._made.get(key)
         if made is None:
             return  # the edge itself has answered, or the request is many calls
@@ -86,12 +87,12 @@ class Replies:
         self.compared += heard == said[0]
 
     def forget(self) -> None:
-        """The broker's process is gone: what it has not written is void."""
+        """The broker's process is gone: its unwritten replies are void."""
         self._made = {key: made for key, made in self._made.items() if made.left}
 
 
 def answers_well(reply: Reply) -> bool:
-    """Whether a reply says that something was done or is so; an error depends on no record."""
+    """Whether a reply reports a success; an error depends on no record."""
     if isinstance(reply, int):
         return reply == 0
     if isinstance(reply, CommitReply):
@@ -102,7 +103,7 @@ def answers_well(reply: Reply) -> bool:
 
 
 def essence(reply: Reply, call: Call) -> Any:
-    """What every version of an answer says."""
+    """The content that every version of a response has."""
     match reply:
         case JoinReply():
             members = [(member.member_id, member.metadata) for member in reply.members]

@@ -1,5 +1,5 @@
-"""How tests run simulated worlds: one to its rest, several until one finds a planted fault, or one
-seed again and again."""
+"""Ways to run simulated worlds in tests: one to its rest, several until one finds a planted
+fault, or one seed repeatedly."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.simulation.whole.agenda import Agenda
 
 Record = Callable[[str, object], None]
 COLLECTS_AT = 50_000
-"""How many objects more than before there are when Python looks for garbage in a world."""
+"""The number of additional objects at which Python collects garbage in a world."""
 
 
 PLAYED_S_MAX = 900
-"""So long all worlds of a test may be played on a busy machine."""
+"""Time limit in seconds of all worlds of a test on a busy machine."""
 
 
 class AnyWorld(Protocol):
@@ -41,13 +41,13 @@ class AnyWorld(Protocol):
         """Let so much time pass."""
 
     def rest(self) -> None:
-        """Nothing fails any more: all that was promised is there soon."""
+        """All failures end: everything promised is there soon."""
 
     def end(self) -> None:
-        """Nobody lets more time pass."""
+        """No more time passes."""
 
     def fingerprint(self) -> str:
-        """A digest of all answers, and of every byte on the disks."""
+        """A digest of all responses, and of every byte on the disks."""
 
 
 WorldT = TypeVar("WorldT", bound=AnyWorld)
@@ -55,10 +55,10 @@ WorldT = TypeVar("WorldT", bound=AnyWorld)
 
 @contextmanager
 def collected_rarely() -> Iterator[None]:
-    """A world is full of objects that refer to each other and live on: at Python's own threshold
-    every fifth second goes into looking for garbage among them.
+    """Collect garbage rarely: a world has many live objects that refer to each other, and at
+    Python's own threshold a fifth of the time goes into garbage collection.
 
-    What earlier worlds have left, some 16 MB each, is thrown away first.
+    The garbage of earlier worlds, some 16 MB each, is collected first.
     """
     gc.collect()
     at, *older = gc.get_threshold()
@@ -70,13 +70,13 @@ def collected_rarely() -> Iterator[None]:
 
 
 def again(world: AnyWorld, seconds: int) -> str:
-    """What plays a world once more; it ends the message of every failure."""
+    """The command that runs a world again; it ends the message of every failure."""
     return f"again with: make simulate SEED={world.seed} SECONDS={seconds}"
 
 
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
-    """One world, and its rest; a broken law says which seed broke it."""
+    """Run one world to its rest; a failure names its seed."""
     began_s = time.process_time()
     try:
         world.run(seconds)
@@ -94,7 +94,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
 
 @collected_rarely()
 def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], seconds: int) -> None:
-    """Runs worlds until one breaks a law; fails where none does."""
+    """Run worlds until one fails a check; fail if none does."""
     for seed in seeds:
         world = new_world(seed)
         try:
@@ -110,14 +110,14 @@ def find_fault(new_world: Callable[[int], AnyWorld], seeds: Collection[int], sec
 
 @collected_rarely()
 def fingerprint(world: AnyWorld, seconds: int) -> str:
-    """What a world leaves behind."""
+    """The digest of a world after a run."""
     world.run(seconds)
     world.end()
     return world.fingerprint()
 
 
 def fingerprint_elsewhere(module: str, seed: int) -> str:
-    """What ``module`` prints last for a seed, in a process whose strings hash differently."""
+    """The last output line of ``module`` for a seed, in a process with different string hashes."""
     elsewhere = subprocess.run(
         [sys.executable, "-m", module, str(seed)],
         env={**os.environ, "PYTHONHASHSEED": "4711"},

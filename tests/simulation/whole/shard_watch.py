@@ -1,10 +1,10 @@
-"""What the checkers of the pure core see of a shard in the whole broker.
+"""The view of a shard in the whole broker for the checkers of the pure core.
 
-The broker's shards are the real ones, between its handlers and its logs. While a world runs, every
-call of a `GroupShard` goes by here: what it was asked, what it found, what it answered, which
-records were replayed. So the laws that the small simulation checks are checked here by the same
-checkers, one for each partition of ``__consumer_offsets``, over all lives of the broker. What lies
-between the shard and the wire is checked by `replies_on_the_wire.py`.
+The broker's shards are the real ones, between its handlers and its logs. While a world runs,
+every call of a `GroupShard` passes here: the call, the state before it, the outcome, the
+replayed records. So the same checkers check the laws of the small simulation here, one per
+partition of ``__consumer_offsets``, over all lives of the broker. `replies_on_the_wire.py`
+checks the way from the shard to the wire.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 LATE_MS = 300
-"""How late a timer may be: what the clock trusts a loop that shows no sign of life, and a slice."""
+"""How late a timer may be: the time after which the clock notices a suspended loop, and a slice."""
 
 FOR_EVER_MS = 10**9
 
 
 @dataclass
 class Opened:
-    """A call in a shard's hands."""
+    """A call that a shard is processing."""
 
     call: Call
     sent_ms: int
 
 
 class ShardWatch:
-    """One partition's shard, whichever it is now, as `Checkers` knows a world."""
+    """One partition's present shard, in the form of a world for `Checkers`."""
 
     leapt_ms = 0
 
@@ -75,7 +75,7 @@ class ShardWatch:
 
     @property
     def late_ms(self) -> int:
-        """How late a deadline may be; in a shard that cannot write nothing falls due."""
+        """How late a deadline may be; in a shard that cannot write nothing is due."""
         if self.hosted.phase is not Phase.ACTIVE:
             self._active_since_ms = None
             return FOR_EVER_MS
@@ -94,7 +94,7 @@ class ShardWatch:
 
     @property
     def clients(self) -> Sequence[Any]:
-        """The members of groups that are this shard's."""
+        """The members of this shard's groups."""
         return [
             client.logic
             for client in self.world.group_clients
@@ -108,7 +108,7 @@ class ShardWatch:
         return shard
 
     def look_at_disk_anew(self) -> None:
-        """The files may be others than they were."""
+        """Read the files again, which may have changed."""
         files, partition = self.world.files, self.partition
         self._ends = {
             synced: LogOnDisk(files, OFFSETS_TOPIC, partition, synced=synced)
@@ -116,11 +116,11 @@ class ShardWatch:
         }
 
     def stable_end(self) -> int:
-        """The offset below which the log outlives what this world may do to the broker."""
+        """The offset below which the log survives this world's failures."""
         return self.end(synced=self.world.flushes)
 
     def end(self, *, synced: bool) -> int:
-        """The offset behind what is written, or flushed."""
+        """The offset after the written or flushed records."""
         return self._ends[synced].end()
 
     # -- a shard's life
@@ -154,7 +154,7 @@ class ShardWatch:
         self.checkers.before_call(call)
 
     def gave(self, outcome: Outcome, call: Call | None = None) -> None:
-        """The shard's outcome; what it says is looked at when its records have been replayed."""
+        """The shard's outcome; it is checked when its records have been replayed."""
         assert self._outcome is None, "an outcome whose records are not replayed"
         self.touched = True
         self._outcome, self._call = outcome, call
@@ -163,7 +163,7 @@ class ShardWatch:
             self._take()
 
     def replayed(self, run: Run | OwnBatch, base_offset: int, real: Callable[..., None]) -> None:
-        """A run becomes a part of what is so; the second reader reads its bytes."""
+        """A run is replayed; the second reader reads its bytes."""
         assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
         self.checkers.before_replay(run)
         real(self.shard, run, base_offset)
@@ -196,7 +196,7 @@ class ShardWatch:
             self.checkers.after_call(call, outcome)
 
     def check(self) -> None:
-        """All laws, if anything has happened since."""
+        """Check all laws, if anything has happened since."""
         if self.touched and self.serves:
             self.touched = False
             self.checkers.check_all()
@@ -204,7 +204,7 @@ class ShardWatch:
 
 @contextmanager
 def watching(world: World) -> Iterator[None]:
-    """Lets every shard that serves in ``world`` be watched, until the block is left."""
+    """Watch every shard that serves in ``world``, until the block ends."""
     names = (
         "handle", "expire", "connection_closed", "topics_deleted", "sweep", "unload", "replay",
         "loaded",

@@ -1,6 +1,6 @@
-"""The same seed gives the same bytes on the disk and the same answers in the same order.
+"""The same seed gives the same bytes on the disk and the same responses in the same order.
 
-Twice in this process, and once in another one whose strings hash differently.
+It runs twice in this process, and once in another process with different string hashes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SECONDS = 40
 
 
 @pytest.mark.parametrize("seed", sampled([3, 8], (8,)))
-def test_one_seed_is_one_world(seed: int) -> None:
+def test_same_seed_gives_the_same_broker_world(seed: int) -> None:
     first, second = (fingerprint(World(seed), SECONDS) for _ in range(2))
 
     assert first == second == fingerprint_elsewhere(__name__, seed)

@@ -1,8 +1,8 @@
 """Faults planted into the broker's edge, one at a time: the simulated worlds must find each.
 
-As in `tests/simulation/test_planted_faults.py`, a plant puts a wrong piece into the place of a
-right one, with `monkeypatch`. What is wrong with each is in its name. A fault that `MOST_SEEDS`
-worlds do not find has no checker.
+As in `tests/simulation/test_planted_faults.py`, a plant replaces correct code by wrong code with
+`monkeypatch`. Its name says what is wrong. A fault that `MOST_SEEDS` worlds do not find has no
+checker.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def an_answer_is_written_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nothing_is_sent(request: Any, reply: Any) -> None:
-    """The answer of a request is lost."""
+    """The response of a request is lost."""
 
 
 def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def the_offsets_of_a_deleted_topic_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_write_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """The last bytes of every fortieth one."""
+    """Every fortieth write loses its last bytes."""
     real, numbers = SimulatedFile.write, count()
 
     def write(self: SimulatedFile, position: int, data: Any) -> None:
@@ -174,12 +174,12 @@ FOUND_SOON = set(PLANTS) - {
     a_flush_is_not_waited_for,
     who_reads_slowly_is_never_read_again,
 }
-"""In a second; the campaign looks for the others."""
+"""Found in a second; the campaign covers the others."""
 
 
 @pytest.mark.planted("simulated broker")
 @pytest.mark.parametrize("plant", sampled(PLANTS, FOUND_SOON), ids=lambda plant: plant.__name__)
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_edge_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     find_fault(World, range(MOST_SEEDS), SECONDS)

@@ -1,4 +1,4 @@
-"""What the checker of records believes of answers that are heard late."""
+"""How the checker of records treats responses that arrive late."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def records_after_a_power_failure(topic: str) -> Records:
     return records
 
 
-def test_an_answer_of_before_the_power_failed_tells_nothing_of_what_was_not_flushed() -> None:
+def test_response_from_before_a_power_failure_proves_no_unflushed_record() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=9 * S)
@@ -25,7 +25,7 @@ def test_an_answer_of_before_the_power_failed_tells_nothing_of_what_was_not_flus
     assert records.known == {3: b"once 1"}
 
 
-def test_what_is_asked_after_the_power_failed_must_stay() -> None:
+def test_record_read_after_a_power_failure_must_stay() -> None:
     records = records_after_a_power_failure(STREAM)
 
     records.heard(7, b"once 1", asked_ns=11 * S)
@@ -34,7 +34,7 @@ def test_what_is_asked_after_the_power_failed_must_stay() -> None:
         records.check()
 
 
-def test_an_answer_that_says_what_is_flushed_is_believed_however_late() -> None:
+def test_late_response_of_a_flushed_topic_proves_its_record() -> None:
     records = records_after_a_power_failure(LEDGER)
 
     records.heard(7, b"once 1", asked_ns=9 * S)

@@ -1,7 +1,7 @@
-"""The whole broker in simulated worlds: whatever fails, the laws hold.
+"""The whole broker in simulated worlds: the laws hold under all failures.
 
-`make simulate SEED=n` runs one seed alone, for as many virtual seconds as SECONDS says. A failure
-prints its seed. `make test` has two fixed seeds and a fresh one, the campaign the others.
+`make simulate SEED=n` runs one seed, for SECONDS virtual seconds. A failure prints its seed.
+`make test` has two fixed seeds and a fresh one, the campaign the others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SOAK_SECONDS = 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_laws_hold(seed: int, record_property: Record) -> None:
+def test_broker_laws_hold_in_a_simulated_world(seed: int, record_property: Record) -> None:
     assert run(World(seed), SECONDS, record_property).replies.compared > SECONDS
 
 
 @pytest.mark.parametrize("number", sampled(range(FRESH_SEEDS), (0,)))
-def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
+def test_broker_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(World(seed), SECONDS, record_property)
     assert world.replies.compared > SECONDS, again(world, SECONDS)
@@ -38,8 +38,7 @@ def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) ->
 
 @pytest.mark.campaign
 @pytest.mark.timeout(PLAYED_S_MAX)
-def test_every_corner_is_reached_in_a_thousand_seconds(record_property: Record) -> None:
-    """Each kind of fault happens, and each checker of the core has something to check."""
+def test_every_fault_and_check_occurs_in_a_thousand_seconds(record_property: Record) -> None:
     world = run(World(1_000), LONG_SECONDS, record_property)
 
     checked = {name for watch in world.watches for name in watch.checkers.checked}
@@ -61,5 +60,5 @@ def test_every_corner_is_reached_in_a_thousand_seconds(record_property: Record) 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
-def test_the_laws_hold_for_long(seed: int, record_property: Record) -> None:
+def test_broker_laws_hold_for_a_long_time(seed: int, record_property: Record) -> None:
     assert run(World(seed), SOAK_SECONDS, record_property).replies.compared > SECONDS

@@ -1,4 +1,4 @@
-"""Who makes topics, takes them away, and looks at what is left of them."""
+"""Clients that create and delete topics, and check that nothing is left of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.whole.world import World
 
 MADE = TOPICS[:2]
-"""The third one's name is none that a topic may have: commits for it are refused by the edge."""
+"""The third name is not a valid topic name: the edge rejects commits for it."""
 
 
 def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _created(name: str, partitions: int, flushed: bool = False) -> dict[str, Any
 
 
 class TopicAdmin(Client):
-    """Makes the topics that everybody needs, and has the offsets topic made."""
+    """Creates the topics that all clients need, and has the offsets topic created."""
 
     def act(self) -> None:
         topics = [
@@ -61,7 +61,7 @@ class TopicAdmin(Client):
 
 
 class TopicLife(Client):
-    """One topic's life, over and over: made, committed for, deleted; then nothing is left of it."""
+    """One topic's life, repeatedly: created, committed for, deleted; then nothing is left of it."""
 
     def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
         super().__init__(world, name, host, chance)
@@ -69,12 +69,13 @@ class TopicLife(Client):
         self._group_id = f"committed for {name}"
         self._stage = self._create
         self._surely_new = True
-        """No offset of a life before may be there."""
+        """No offset of an earlier life may exist."""
         self._surely_deleted = True
-        """Its deletion has ended: one whose answer was lost may still be at work."""
+        """Its deletion has ended: a deletion whose response was lost may still be running."""
 
     def power_fails(self) -> None:
-        """Where offsets are not flushed, neither are their deletions: what is there may be old."""
+        """If offsets are not flushed, their deletions are not either: existing offsets may be
+        old."""
         self._stage = self._create
         self._surely_new = False
 
@@ -94,7 +95,7 @@ class TopicLife(Client):
             self._stage = self._look_for_old_offsets if self._surely_new else self._commit
 
     def _look_for_old_offsets(self) -> None:
-        """The topic is there again, and nobody has committed for it yet."""
+        """The topic exists again, without a commit yet."""
         self._fetch(self._commit)
 
     def _commit(self) -> None:
@@ -120,7 +121,7 @@ class TopicLife(Client):
         self.send(WireRequest("DeleteTopics", self.chance.randint(1, 5), value), self._deleted)
 
     def _deleted(self, answer: dict[str, Any]) -> None:
-        """It may have been deleted by a request whose answer was lost."""
+        """It may have been deleted by a request whose response was lost."""
         code = answer["responses"][0]["error_code"]
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
             self._surely_deleted = code == NONE
@@ -152,7 +153,7 @@ class TopicLife(Client):
                 return
             offsets = {each["committed_offset"] for each in partitions}
             if offsets != {-1} and not self._surely_deleted:
-                return  # it looks again
+                return  # it checks again
             assert offsets == {-1}, f"of {self.name}, which was deleted, {offsets} are left"
             self._surely_deleted = True
             self.lives += then == self._create

@@ -1,9 +1,9 @@
 """An event loop of virtual time: asyncio's own tasks, futures and timers, without a clock.
 
-An iteration is uvloop's: timers that are due, callbacks that are ready, then a look at the sockets.
-When there is nothing to do the loop jumps to whatever comes first, a timer or something in the
-world (agenda.py) that makes a socket readable. Jobs for threads run in the loop's own thread, at a
-later time that chance chooses; what they return arrives later still.
+An iteration is uvloop's: due timers, ready callbacks, then a poll of the sockets. When there is
+nothing to do the loop jumps to the next event, a timer or something in the world (agenda.py)
+that makes a socket readable. Jobs for threads run in the loop's own thread, at a random later
+time; their results arrive later still.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.simulation.whole.agenda import MS, Agenda, S
 from tests.simulation.whole.network import ListeningSocket, Network
 
 ITERATION_NS = 2_000
-"""What an iteration costs in any case, so that time passes in a loop that is always busy."""
+"""The minimum cost of an iteration, so that time passes in a busy loop."""
 JOB_NS = (20_000, 60_000, 200_000, 1 * MS, 4 * MS)
-"""How long a job for a thread takes, without what the disk may add."""
+"""Duration of a job for a thread, without the disk's extra time."""
 COMES_BACK_NS = (5_000, 50_000, 500_000)
-"""How long what it gave takes to arrive in the loop."""
+"""Time until a job's result arrives in the loop."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -37,10 +37,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now_ns = agenda.now_ns
         """The process's own time: ahead of the agenda while it computes."""
         self.errors: list[dict[str, Any]] = []
-        """What nobody caught."""
+        """Unhandled errors."""
         self.iterations = 0
         self.disk_ns: Callable[[], int] = lambda: 0
-        """What the disk adds to a job now."""
+        """The disk's extra time of a job now."""
         self.after_iteration: Callable[[], None] = lambda: None
         self._left = False
         self.set_exception_handler(lambda _, context: self.errors.append(context))
@@ -53,7 +53,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         self.iterations += 1
         self.now_ns += ITERATION_NS
-        self.agenda.run_until(self.now_ns)  # what has come, unseen, while the process did not look
+        self.agenda.run_until(self.now_ns)  # events during the process's computation
         self._run_timers()
         self._run_ready()
         if not self._left:
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return max(self.now_ns, int(scheduled[0]._when * S) + 1) if scheduled else None
 
     def _write_to_self(self) -> None:
-        """`call_soon_threadsafe` wakes nobody: all is in one thread."""
+        """`call_soon_threadsafe` has nothing to wake: there is only one thread."""
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
@@ -119,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def _do(self, future: asyncio.Future[Any], func: Callable[..., Any], args: Any) -> None:
-        """The job runs at one moment, and its result is known a while later."""
+        """The job runs at one moment, and its result arrives a while later."""
         error: BaseException | None = None
         result: Any = None
         if future.cancelled():
@@ -149,9 +149,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # -- what the world does to the process
 
     def stand_still(self, ns: int) -> None:
-        """The process gets no time for so long; the world goes on."""
+        """The process gets no CPU time for this long; the world continues."""
         self.now_ns = max(self.now_ns, self.agenda.now_ns) + ns
 
     def leave(self) -> None:
-        """Return from `run_forever` at once, whatever is still to do."""
+        """Return from `run_forever` at once, whatever is left to do."""
         self._left = True

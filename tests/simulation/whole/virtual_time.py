@@ -1,6 +1,7 @@
-"""The broker's time in the simulated world: a loop's clock, no threads, chance from a seed.
+"""The broker's time in the simulated world: a loop's clock, no threads, random numbers from a
+seed.
 
-Every look at the performance counter moves it, mostly by some microseconds and now and then by
+Every read of the performance counter advances it, mostly by some microseconds and sometimes by
 milliseconds, as on a busy machine: so slices end, and in the same places for the same seed.
 """
 
@@ -25,7 +26,7 @@ _OF_A_THOUSAND = (500, 300, 120, 60, 15, 3, 1, 1)
 
 
 class VirtualTime(Time):
-    """For one broker on one loop; ``wall_ahead_s()`` is how far the wall clock has been put on."""
+    """For one broker on one loop; ``wall_ahead_s()`` is the lead of the wall clock."""
 
     __slots__ = ("_ids", "loop")
 
@@ -56,7 +57,7 @@ class VirtualTime(Time):
 
 
 class InlineThreads(Threads):
-    """Work is done by the loop, later; `map` does it at once, in an order that chance chooses."""
+    """The loop does the work later; `map` does it at once, in random order."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop

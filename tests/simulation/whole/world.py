@@ -1,4 +1,5 @@
-"""The whole broker in a simulated world with groups, topics and records, and all that fails."""
+"""The whole broker in a simulated world with groups, topics and records, and all kinds of
+failures."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ from tests.simulation.whole.shard_watch import ShardWatch, watching
 from tests.simulation.whole.topic_clients import TopicAdmin, TopicLife
 
 UNSEEN_NS = 300 * MS
-"""So long a request may lie unread without the broker's knowing that it stood still."""
+"""How long a request may be unread without the broker noticing that it was suspended."""
 REST_S = 120
-"""In calm so long at most until all groups are stable with all their members."""
+"""The longest time in calm until all groups are stable with all their members."""
 _SILENT = (Cause.SESSION_EXPIRED, Cause.JOIN_TIMED_OUT, Cause.SYNC_TIMED_OUT)
 
 
 class World(LivingWorld):
-    """Everything there is, from one seed."""
+    """The whole world of one seed."""
 
     def __init__(self, seed: int, groups: int = 10) -> None:
         super().__init__(seed)
@@ -102,7 +103,7 @@ class World(LivingWorld):
             ]
         return clients
 
-    # -- what a world does beside its broker
+    # -- the world's own hooks
 
     def watched(self) -> AbstractContextManager[None]:
         return watching(self)
@@ -134,7 +135,7 @@ class World(LivingWorld):
     # -- rest
 
     def rest(self) -> None:
-        """Nothing fails any more and everybody behaves: soon every group must come to rest."""
+        """All failures end and clients behave well: soon every group must come to rest."""
         self.calm_down()
         unrest = ["nothing was tried"]
         for _ in range(REST_S // 5):
@@ -155,7 +156,7 @@ class World(LivingWorld):
         ]
 
     def _check_bounds(self) -> None:
-        """What is held in memory is for somebody who is there."""
+        """Memory is held only for existing clients."""
         assert self.process is not None
         self._check_errors(self.process)
         broker = self.process.broker
@@ -166,7 +167,7 @@ class World(LivingWorld):
         assert len(broker.background.tasks) < 20, broker.background.tasks
 
     def drops_offsets_later(self) -> bool:
-        """Whether a shard that cannot write now has still to drop offsets of a deleted topic."""
+        """Whether a shard that cannot write now still has to drop offsets of a deleted topic."""
         return self.process is not None and any(self.process.broker.groups.duties.gone.values())
 
     # -- what the checkers ask and hear
@@ -175,7 +176,7 @@ class World(LivingWorld):
         return self._watched.get(shard)
 
     def begin_watch(self, shard: GroupShard, now: Now) -> ShardWatch | None:
-        """``shard`` has read its log; None if it is nobody's, such as a checker's own."""
+        """``shard`` has read its log; None if it is not the broker's, such as a checker's own."""
         if self.process is None:
             return None
         for hosted in self.process.broker.groups.hosted_shards:
@@ -191,7 +192,7 @@ class World(LivingWorld):
         self._watched.pop(shard).serves = False
 
     def told(self, events: Iterable[Event]) -> None:
-        """Facts of the core: nobody is put out whose request lay unread (law 9)."""
+        """Events of the core: no member is removed whose request was unread (law 9)."""
         for event in events:
             if isinstance(event, MemberLeft) and event.cause in _SILENT:
                 client = self.by_name.get(event.client_id)

@@ -1,4 +1,4 @@
-"""Requests of administrators about replicas, which are moved in clusters."""
+"""Requests of administrators about replicas and their reassignment."""
 
 from __future__ import annotations
 

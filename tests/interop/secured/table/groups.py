@@ -10,7 +10,7 @@ BOTH = ("open", "shut")
 
 
 def commit(*topics: str, by_id: bool = False, group: str = OWN) -> Value:
-    """An offset of the first partition of each topic, by no member."""
+    """An offset of the first partition of each topic, without a member."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"name": topic}),
@@ -27,7 +27,7 @@ def offsets(*topics: str) -> list[Value]:
 
 
 def join(group: str, version: int) -> Value:
-    """A new member, of a static id so that it is let in at once."""
+    """A new member, with an instance id so that it needs no second request."""
     fields: dict[str, Any] = {"group_instance_id": "static"} if version >= 5 else {}
     return {
         "group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,

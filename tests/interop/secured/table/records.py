@@ -1,4 +1,4 @@
-"""Requests about records and topics that are there."""
+"""Requests about existing records and topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN_TOPIC = 3
 IN_TRANSACTION = batch(
     b"x", producer_id=4711, producer_epoch=0, base_sequence=0, is_transactional=True
 )
-"""Of a producer that nobody has made."""
+"""A batch of a producer id that was never issued."""
 
 
 def produce(
@@ -35,7 +35,7 @@ def produce(
 
 
 def fetch(*topics: str, by_id: bool = False, **fields: int) -> Value:
-    """The first partition of each topic, from its start, at once."""
+    """The first partition of each topic, from its start, without waiting."""
     asked = [
         {
             **({"topic_id": id_of(topic)} if by_id else {"topic": topic}),
@@ -56,7 +56,7 @@ def list_offsets(*topics: str) -> Value:
 
 
 def metadata(*topics: str, **fields: bool) -> Value:
-    """What is said of these topics."""
+    """Metadata of these topics."""
     asked = [{"topic_id": bytes(16), "name": topic} for topic in topics]
     return {"topics": asked, "allow_auto_topic_creation": False, **fields}
 

@@ -1,4 +1,4 @@
-"""Requests that make, change and describe topics, settings and directories."""
+"""Requests that create, change and describe topics, settings and directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def described(*resources: tuple[int, str], key: str = "retention.ms") -> Value:
 
 
 def changes(**fields: int) -> Value:
-    """Whole or incremental changes of one setting each, checked only."""
+    """Full or incremental changes of one setting each, validated only."""
     of_topics = [(TOPIC, name, "retention.ms", "1000") for name in (*BOTH, "absent")]
     return {
         "resources": [
